@@ -1,0 +1,44 @@
+# Two commands matter: `make demo` and `make test`. Both create the environment when it is missing or out of date.
+# Another Python, or another build of torch: make demo PYTHON=python3.12 TORCH="torch==2.13.0"
+ROOT := $(dir $(abspath $(lastword $(MAKEFILE_LIST))))
+PYTHON ?= python3
+TORCH ?= torch==2.13.0
+DEMO ?=
+BIN := $(ROOT).venv/bin
+RUN := cd $(ROOT) &&
+
+.PHONY: demo test lint weights clean
+.DELETE_ON_ERROR:
+
+demo: $(ROOT).venv/.local ## Solve 20 problems with the bundled model by tree search
+	$(RUN) $(BIN)/rstar demo $(DEMO)
+
+test: $(ROOT).venv/.dev ## All tests, with lint, types and the import contract among them
+	$(RUN) $(BIN)/python -m pytest
+
+lint: $(ROOT).venv/.dev ## Format and lint what can be fixed by itself
+	$(RUN) $(BIN)/ruff format . && $(BIN)/ruff check --fix .
+
+weights: $(ROOT).venv/.local ## Train the bundled model from nothing (about an hour on 2 cores)
+	$(RUN) $(BIN)/rstar problems make --n 220000 --seed 1 --split train --solutions --out runs/tiny/train.jsonl
+	$(RUN) $(BIN)/rstar train sft recipes/tiny/sft.toml --data runs/tiny/train.jsonl --out runs/tiny/sft
+	$(RUN) mkdir -p src/rstar/tiny/weights && cp runs/tiny/sft/model/* src/rstar/tiny/weights/
+	$(RUN) cp runs/tiny/sft/metrics.jsonl recipes/tiny/sft.metrics.jsonl
+
+# torch comes first and by itself, so that a machine's own build is taken and nothing else pulls in another one.
+$(ROOT).venv/.torch:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "rstar needs Python 3.11 or newer: make PYTHON=...")'
+	$(PYTHON) -m venv $(ROOT).venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check "$(TORCH)"
+	touch $@
+
+$(ROOT).venv/.local: $(ROOT).venv/.torch $(ROOT)pyproject.toml
+	$(RUN) $(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[local]"
+	touch $@
+
+$(ROOT).venv/.dev: $(ROOT).venv/.local
+	$(RUN) $(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[local,dev]"
+	touch $@
+
+clean: ## Remove the environment and caches (not the runs)
+	$(RUN) rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,0 +1,1 @@
+"""The command line: one small module per command, each a thin layer over the Python API."""

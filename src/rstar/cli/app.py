@@ -1,0 +1,51 @@
+"""``rstar``: puts the commands together and turns errors into messages.
+
+Exit codes: 0 done, 1 infrastructure failed (the model's server, the sandbox), 2 bad input or configuration,
+130 interrupted.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+from rich.console import Console
+
+from rstar.cli import bench, demo, info, problems, sandbox, solve, train, view
+from rstar.errors import ConfigError, DataError, RstarError
+
+app = typer.Typer(
+    name="rstar",
+    help="Small language models that reason: tree search over steps of language and code that really run.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("solve")(solve.solve)
+app.command("compare")(solve.compare)
+app.command("view")(view.view)
+app.command("demo")(demo.demo)
+app.command("info")(info.info)
+app.add_typer(problems.app, name="problems")
+app.add_typer(sandbox.app, name="sandbox")
+app.add_typer(train.app, name="train")
+app.add_typer(bench.app, name="bench")
+
+
+def main() -> None:
+    """Entry point of the ``rstar`` command."""
+    errors = Console(stderr=True)
+    try:
+        app()
+    except (ConfigError, DataError) as error:
+        errors.print("error:", style="bold red", end=" ")
+        errors.print(str(error), markup=False, highlight=False, soft_wrap=True)
+        sys.exit(2)
+    except RstarError as error:
+        errors.print(f"{type(error).__name__}:", style="bold red", end=" ")
+        errors.print(str(error), markup=False, highlight=False, soft_wrap=True)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        errors.print("interrupted; the same command with the same --out goes on from here")
+        sys.exit(130)

@@ -1,0 +1,73 @@
+"""``rstar bench``: measuring this machine. Ratios within one run are what to trust on a shared one."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from rstar.cli.common import AsJson, console, print_json
+
+app = typer.Typer(no_args_is_help=True, help="Measure the sandbox, the engine and the search.")
+
+
+@app.command("search")
+def search(
+    expansions: Annotated[int, typer.Option(help="Node expansions to time.", min=100)] = 10_000,
+    as_json: AsJson = False,
+) -> None:
+    """Node expansions per second of the search itself: a model and a sandbox that take no time."""
+    from rstar.search.bench import bench_search
+
+    figures = bench_search(expansions)
+    if as_json:
+        print_json(asdict(figures))
+        return
+    console().print(
+        f"{figures.expansions_per_cpu_second:,.0f} node expansions per CPU-second "
+        f"({figures.expansions:,} expansions of {figures.samples} samples, {figures.cpu_seconds:.2f} s)",
+        highlight=False,
+    )
+
+
+@app.command("sandbox")
+def sandbox(as_json: AsJson = False) -> None:
+    """Calls per second and CPU per call for each tier and isolation level; a step at depth 8 against replaying."""
+    from rstar.sandbox.bench import bench_sandbox
+
+    figures = asyncio.run(bench_sandbox())
+    if as_json:
+        print_json(asdict(figures))
+        return
+    table = Table(header_style="bold", pad_edge=False)
+    for name in ("isolation", "tier", "calls/s", "CPU ms/call"):
+        table.add_column(name, justify="left" if name in ("isolation", "tier") else "right")
+    for row in figures.tiers:
+        table.add_row(row.level, row.tier, f"{row.calls_per_second:,.0f}", f"{row.cpu_ms:.2f}")
+    console().print(table)
+    depth = figures.depth
+    console().print(
+        f"step {depth.depth}: {depth.step_cpu_ms:.1f} ms of CPU from its parent's state, "
+        f"{depth.replay_cpu_ms:.1f} ms replaying the prefix: {depth.ratio:.1f} times less",
+        highlight=False,
+    )
+
+
+@app.command("engine")
+def engine(as_json: AsJson = False) -> None:
+    """Tokens per second of the local engine against `transformers.generate`, same weights, same run."""
+    from rstar.models.bench import bench_engine
+
+    figures = bench_engine()
+    if as_json:
+        print_json([asdict(row) for row in figures])
+        return
+    for row in figures:
+        console().print(
+            f"{row.name}: {row.engine_tokens_per_second:,.0f} tokens/s, transformers.generate "
+            f"{row.transformers_tokens_per_second:,.0f}: {row.ratio:.1f} times as fast",
+            highlight=False,
+        )

@@ -1,0 +1,55 @@
+"""``rstar demo``: the main thing in two minutes."""
+
+from __future__ import annotations
+
+from importlib.resources import as_file, files
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from rstar.cli.common import console, run_folder
+from rstar.cli.solve import print_summary, solve_file
+from rstar.config import resolve
+from rstar.datasets import read_problems
+from rstar.evals.metrics import percent
+from rstar.runs import TREES, read_lines
+from rstar.view.terminal import results_table, search_tree
+
+MCTS = {"search.method": "mcts"}
+
+
+def demo(
+    n: Annotated[int, typer.Option("--n", help="How many of the bundled problems.", min=1, max=20)] = 20,
+    out: Annotated[Path | None, typer.Option(help="Folder for the two runs.", show_default="runs/demo-…")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the search.", min=0)] = 0,
+) -> None:
+    """Solve 20 bundled problems that the bundled model has not seen by tree search, and compare with greedy decoding.
+
+    Prints the results, both accuracies with their 95% intervals, and one search tree.
+    """
+    with as_file(files("rstar.tiny") / "demo.jsonl") as file:
+        problems = read_problems(file).head(n)
+    folder = out or run_folder("demo")
+    screen = console()
+    greedy = solve_file(resolve(options={"search.method": "greedy", "seed": seed}), problems, folder / "greedy")
+    found = solve_file(resolve(options=MCTS | {"seed": seed}), problems, folder / "mcts")
+    screen.print(results_table(found.results, title="Monte Carlo tree search over code steps, bundled model"))
+    trees = {tree["id"]: tree["nodes"] for tree in read_lines(folder / "mcts" / TREES)}
+    shown = _most_telling(found.results, greedy.results)
+    screen.print(search_tree(trees[shown["id"]], shown["question"], most=25))
+    screen.print(f"answer [bold]{escape(str(shown['answer']))}[/], gold {escape(shown['gold'])}\n", highlight=False)
+    right = sum(row["correct"] for row in greedy.results)
+    screen.print(f"greedy decoding: accuracy {percent(right, len(greedy.results))}", highlight=False)
+    screen.print("tree search:     ", end="")
+    print_summary(found, problems)
+    screen.print(f"all trees: [bold]rstar view {escape(str(found.folder))} ID[/]", highlight=False)
+
+
+def _most_telling(found: list[dict[str, object]], greedy: list[dict[str, object]]) -> dict[str, str]:
+    """A result to show the tree of: solved by search and not greedily, with failed branches; else the first."""
+    missed = {row["id"] for row in greedy if not row["correct"]}
+    gained = [row for row in found if row["correct"] and row["id"] in missed]
+    with_failures = [row for row in gained if row["failures"]]
+    return (with_failures or gained or found)[0]  # type: ignore[return-value]

@@ -1,0 +1,46 @@
+"""``rstar info``: what is installed and what this machine can do."""
+
+from __future__ import annotations
+
+import os
+import platform
+from importlib.resources import files
+from typing import Any
+
+from rich.table import Table
+
+from rstar.cli.common import AsJson, console, print_json
+from rstar.evals.solve import versions
+from rstar.sandbox import probe
+from rstar.tiny.generate import families
+
+
+def info(as_json: AsJson = False) -> None:
+    """Show versions, the sandbox's isolation on this machine, and the models found."""
+    isolation = probe()
+    weights = files("rstar.tiny") / "weights" / "model.safetensors"
+    facts: dict[str, Any] = {
+        "versions": versions(),
+        "machine": f"{platform.system()} {platform.release()}, {os.cpu_count()} processors",
+        "isolation": {
+            "level": isolation.level,
+            "mechanisms": {m.name: "works" if m.works else m.reason for m in isolation.mechanisms},
+        },
+        "models": {"tiny": "bundled" if weights.is_file() else "missing: run `make weights`"},
+        "families": len(families()),
+    }
+    if as_json:
+        print_json(facts)
+        return
+    table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_column(style="bold")
+    table.add_column()
+    for name, version in facts["versions"].items():
+        table.add_row(name, version)
+    table.add_row("machine", facts["machine"])
+    table.add_row("isolation", f"{isolation.level}")
+    for name, state in facts["isolation"]["mechanisms"].items():
+        table.add_row("", f"{name}: {state}")
+    table.add_row("policy tiny", facts["models"]["tiny"])
+    table.add_row("families", f"{facts['families']} (rstar problems families)")
+    console().print(table)

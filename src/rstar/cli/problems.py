@@ -1,0 +1,87 @@
+"""``rstar problems``: making problem files."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from rstar.cli.common import console, progress
+from rstar.errors import ConfigError
+from rstar.tiny.family import LEVELS, Family, Split
+from rstar.tiny.generate import Drawn, draw, families, pick
+
+MOST_REPEATS = 20  # problems drawn for each one asked for, before giving up on finding different ones
+
+app = typer.Typer(no_args_is_help=True, help="Make problem files from the synthetic families.")
+
+
+@app.command("make")
+def make(
+    n: Annotated[int, typer.Option("--n", help="How many problems.", min=1)],
+    out: Annotated[Path, typer.Option(help="JSONL file to write.", dir_okay=False)],
+    seed: Annotated[int, typer.Option(help="Seed of the set.", min=0)] = 0,
+    levels: Annotated[str, typer.Option(help="Difficulty, such as `3` or `1-5`.")] = "1-5",
+    family: Annotated[
+        list[str] | None,
+        typer.Option(help="Family or kind of families; may be repeated.", show_default="all"),
+    ] = None,
+    split: Annotated[
+        Split, typer.Option(help="`numbers`: held-out numbers; `templates`: held-out templates too; `train`.")
+    ] = "numbers",
+    solutions: Annotated[bool, typer.Option("--solutions", help="Add the reference solutions, for training.")] = False,
+) -> None:
+    """Draw problems with exact answers; by default ones that the bundled model was not trained on.
+
+    Example: `rstar problems make --n 500 --seed 7 --family game24 --out game24.jsonl`
+    """
+    chosen = pick(family or [])
+    span = _levels(levels)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    part = out.with_name(out.name + ".part")
+    written = 0
+    with progress(n, "problems") as advance, part.open("w", encoding="utf-8") as file:
+        for drawn in draw(n, seed, split, span, chosen) if split == "train" else _distinct(n, seed, split, span, chosen):
+            file.write(json.dumps(drawn.row(solutions), ensure_ascii=False) + "\n")
+            written += 1
+            advance()
+    part.replace(out)
+    console().print(f"{written} problems of {len(chosen)} families written to [bold]{out}[/]", highlight=False)
+    if written < n:
+        console().print(f"[yellow]fewer than {n}: there are no more different ones at these levels[/]")
+
+
+@app.command("families")
+def list_families() -> None:
+    """List the families."""
+    table = Table(header_style="bold", pad_edge=False)
+    for name in ("family", "kind", "about", "templates"):
+        table.add_column(name)
+    for name, family in families().items():
+        forms = f"{len(family.templates)} + {len(family.held_templates)} held out"
+        table.add_row(name, family.kind, family.about, forms)
+    console().print(table)
+
+
+def _distinct(n: int, seed: int, split: Split, levels: list[int], chosen: list[Family]) -> Iterator[Drawn]:
+    """Up to `n` problems without repeated questions: repeats would count one outcome twice."""
+    seen: set[str] = set()
+    for drawn in draw(n * MOST_REPEATS, seed, split, levels, chosen):
+        if len(seen) == n:
+            return
+        if drawn.instance.question not in seen:
+            seen.add(drawn.instance.question)
+            yield drawn
+
+
+def _levels(text: str) -> list[int]:
+    match = re.fullmatch(r"(\d)(?:-(\d))?", text)
+    first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
+    if not (match and first in LEVELS and last in LEVELS and first <= last):
+        raise ConfigError(f"--levels {text!r}: expected a level from 1 to 5, or a range such as 1-5")
+    return list(range(first, last + 1))

@@ -1,0 +1,170 @@
+"""``rstar solve`` and ``rstar compare``."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from rstar.cli.common import AsJson, ConfigFile, Overrides, console, print_json, progress, run_folder
+from rstar.config import Config, Method, resolve
+from rstar.datasets import ProblemSet, read_problems
+from rstar.errors import ConfigError
+from rstar.evals.compare import Entry, compare_methods, comparison_table, read_entries
+from rstar.evals.metrics import percent
+from rstar.evals.solve import Finished, solve_run
+from rstar.problems import Problem
+from rstar.search.solver import Solution, Solver
+from rstar.view.terminal import results_table, search_tree
+
+SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Leave bad entries of the problem file out, and count them.")]
+Limit = Annotated[int | None, typer.Option(help="Solve only the first N problems.", min=1, show_default=False)]
+Out = Annotated[Path | None, typer.Option(help="Run folder; continued when it holds this run.", show_default="runs/…")]
+
+
+def solve(
+    question: Annotated[str | None, typer.Argument(help="A question to answer.", show_default=False)] = None,
+    problems: Annotated[
+        Path | None,
+        typer.Option(
+            help="Problem file: JSONL with `question` and perhaps `answer`, or a JSON list.", show_default=False
+        ),
+    ] = None,
+    method: Annotated[Method | None, typer.Option(help="How to search.", show_default="mcts")] = None,
+    policy: Annotated[
+        str | None,
+        typer.Option(help="`tiny`, `hf:PATH`, `openai:URL#MODEL` or `fake:KIND`.", show_default="tiny"),
+    ] = None,
+    reward: Annotated[str | None, typer.Option(help="`agreement` or `logprob`.", show_default="agreement")] = None,
+    out: Out = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of every random choice.", show_default="0")] = None,
+    limit: Limit = None,
+    config: ConfigFile = None,
+    set_: Overrides = None,
+    skip_bad: SkipBad = False,
+    as_json: AsJson = False,
+) -> None:
+    """Solve a question, or a file of problems, by search over steps of code that really run.
+
+    With a question, the answer and the solution are printed. With `--problems`, every result goes to a run folder
+    as it is finished; the same command with the same `--out` goes on after an interruption. Gold answers in the file
+    are used for grading only.
+
+    Examples:
+    `rstar solve "Tom has 5 bags of 12 apples. How many apples is that?"`
+
+    `rstar solve --problems problems.jsonl --method mcts --set search.rollouts=32 --out runs/first`
+
+    `rstar solve --problems problems.jsonl --policy openai:http://localhost:8000#my-model`
+    """
+    options = {"search.method": method, "policy": policy, "reward": reward, "seed": seed}
+    settings = resolve(config, set_ or (), options)
+    if (question is None) == (problems is None):
+        raise ConfigError("give either a question or --problems FILE")
+    if question is not None:
+        _solve_question(settings, question, as_json)
+        return
+    assert problems is not None
+    found = read_problems(problems, skip_bad).head(limit)
+    folder = out or run_folder(settings.search.method)
+    try:
+        finished = solve_file(settings, found, folder, quiet=as_json)
+    except KeyboardInterrupt:
+        console().print(f"interrupted; go on with [bold]--out {escape(str(folder))}[/]")
+        raise typer.Exit(130) from None
+    if as_json:
+        print_json(finished.summary | {"out": str(folder), "skipped": len(found.skipped)})
+        return
+    console().print(results_table(finished.results[:50]))
+    print_summary(finished, found)
+
+
+def solve_file(settings: Config, problems: ProblemSet, folder: Path, quiet: bool = False) -> Finished:
+    """Solve a problem set into a run folder, with a progress bar."""
+    right = graded = 0
+    with progress(len(problems), settings.search.method) as advance:
+
+        def on_result(record: dict[str, Any]) -> None:
+            nonlocal right, graded
+            graded += "correct" in record
+            right += bool(record.get("correct"))
+            advance(1, f"{right}/{graded} right" if graded else "")
+
+        return asyncio.run(solve_run(settings, problems, folder, on_result))
+
+
+def print_summary(finished: Finished, problems: ProblemSet) -> None:
+    """Accuracy with its interval, cost, and where the run folder is."""
+    out, summary = console(), finished.summary
+    graded = [row for row in finished.results if "correct" in row]
+    if graded:
+        right = sum(row["correct"] for row in graded)
+        out.print(f"accuracy [bold]{percent(right, len(graded))}[/] (95% interval, n = {len(graded)})", highlight=False)
+    if problems.skipped:
+        out.print(f"{len(problems.skipped)} bad entries skipped; the first: {escape(problems.skipped[0])}")
+    out.print(f"{summary['tokens_out']:,} tokens generated, run folder [bold]{escape(str(finished.folder))}[/]")
+
+
+def _solve_question(settings: Config, question: str, as_json: bool) -> None:
+    (solution,) = Solver(settings).solve([Problem("question", question)])
+    if as_json:
+        print_json(_plain(solution))
+        return
+    out = console()
+    best = next((t for t in solution.trajectories if t.answer == solution.answer), None)
+    if solution.tree and settings.search.method == "mcts":
+        out.print(search_tree(solution.tree, question))
+    if best is None:
+        out.print("[bold]no answer[/]: no branch of the search reached one", solution.failures or "")
+    else:
+        out.print(escape(best.text), highlight=False)
+        out.print(f"\n[bold]answer: {escape(best.answer or '')}[/]", highlight=False)
+    out.print(
+        f"[dim]{solution.rollouts} rollouts, {solution.tokens_out:,} tokens, {solution.seconds:.1f} s[/]",
+        highlight=False,
+    )
+
+
+def _plain(solution: Solution) -> dict[str, Any]:
+    return {
+        "question": solution.problem.question,
+        "answer": solution.answer,
+        "value": solution.value,
+        "method": solution.method,
+        "rollouts": solution.rollouts,
+        "steps": solution.steps,
+        "tokens_in": solution.tokens_in,
+        "tokens_out": solution.tokens_out,
+        "seconds": round(solution.seconds, 3),
+        "failures": solution.failures,
+        "trajectories": [trajectory.record() for trajectory in solution.trajectories],
+    }
+
+
+def compare(
+    recipe: Annotated[Path, typer.Argument(help="TOML file with one `[[entry]]` per method.", exists=True)],
+    problems: Annotated[Path, typer.Option(help="Problem file with gold answers.", show_default=False)],
+    out: Annotated[Path, typer.Option(help="Folder; one run folder per entry goes below it.")],
+    policy: Annotated[str | None, typer.Option(help="Model, for all entries.", show_default="tiny")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed, for all entries.", show_default="0")] = None,
+    limit: Limit = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run several methods on the same problems and print one table: accuracy with 95% intervals, and tokens.
+
+    Continues what is in the folder. The recipe lists the methods and their settings; see `recipes/tiny/compare.toml`.
+    """
+    entries = read_entries(recipe, {"policy": policy, "seed": seed})
+    found = read_problems(problems).head(limit)
+
+    def run(entry: Entry) -> Finished:
+        return solve_file(entry.config, found, out / entry.name, quiet=as_json)
+
+    rows = compare_methods(entries, run)
+    if as_json:
+        print_json([row.plain() for row in rows])
+    else:
+        console().print(comparison_table(rows))

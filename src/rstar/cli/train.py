@@ -1,0 +1,44 @@
+"""``rstar train``: training models."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from rstar.cli.common import console, progress
+
+app = typer.Typer(no_args_is_help=True, help="Train models.")
+
+
+@app.command("sft")
+def sft(
+    recipe: Annotated[Path, typer.Argument(help="TOML file with the training settings.", exists=True, dir_okay=False)],
+    data: Annotated[Path, typer.Option(help="JSONL file with `pieces`, as `rstar problems make --solutions` writes.")],
+    out: Annotated[Path, typer.Option(help="Folder of this training; continued when it holds this one.")],
+) -> None:
+    """Train a policy on solutions: from nothing (tokenizer and all), or from the model that the recipe names.
+
+    The finished model is an ordinary transformers folder, `OUT/model`. An interrupted training goes on from its last
+    checkpoint and ends with the same weights.
+
+    Example: `rstar train sft recipes/tiny/sft.toml --data train.jsonl --out runs/tiny-sft`
+    """
+    from rstar.train.loop import Progress  # torch is imported only when something is trained
+    from rstar.train.settings import read_train_config
+    from rstar.train.sft import train_sft
+
+    config = read_train_config(recipe)
+    done = 0
+    with progress(1, "training") as advance:
+
+        def report(state: Progress) -> None:
+            nonlocal done
+            note = f"loss {state.loss:.3f}, {state.tokens_per_second:,.0f} tokens/s"
+            advance(state.step - done, note, total=state.steps)
+            done = state.step
+
+        model = train_sft(config, data, out, report)
+    console().print(f"model written to [bold]{escape(str(model))}[/]", highlight=False)

@@ -1,0 +1,42 @@
+"""``rstar view``: looking at a run folder."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from rstar.cli.common import console
+from rstar.errors import DataError
+from rstar.runs import RESULTS, SUMMARY, TREES, read_lines
+from rstar.view.terminal import results_table, search_tree
+
+
+def view(
+    run: Annotated[Path, typer.Argument(help="Run folder.", exists=True, file_okay=False)],
+    problem: Annotated[str | None, typer.Argument(help="Id of a problem: draw its search tree.")] = None,
+    nodes: Annotated[int, typer.Option(help="Draw at most this many nodes.", min=1)] = 40,
+) -> None:
+    """Show the results of a run, or the search tree of one of its problems.
+
+    Example: `rstar view runs/first numbers-7-12`
+    """
+    if not (run / RESULTS).is_file():
+        raise DataError(f"{run} is not a run folder: it has no {RESULTS}")
+    results = list(read_lines(run / RESULTS))
+    if problem is None:
+        console().print(results_table(results))
+        if (run / SUMMARY).is_file():
+            summary = json.loads((run / SUMMARY).read_text(encoding="utf-8"))
+            console().print({k: v for k, v in summary.items() if k != "by"})
+        return
+    row = next((row for row in results if row["id"] == problem), None)
+    tree = next((t for t in read_lines(run / TREES) if t["id"] == problem), None) if (run / TREES).is_file() else None
+    if row is None or tree is None:
+        raise DataError(f"{run}: no {'result' if row is None else 'search tree'} of problem {problem!r}")
+    console().print(search_tree(tree["nodes"], row["question"], nodes))
+    gold = f" (gold {row['gold']})" if "gold" in row else ""
+    console().print(f"answer [bold]{escape(str(row['answer']))}[/]{escape(gold)}", highlight=False)

@@ -1,0 +1,133 @@
+"""Reading problem files: every line checked before any work starts.
+
+Two forms: JSONL, one ``{"id"?, "question", "answer"?}`` a line, and the JSON list of objects with ``question`` and
+``answer`` in which public benchmarks come. The two halves of a problem part ways here: `ProblemSet.problems` may go to
+a solver, `ProblemSet.keys` may not.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rstar.answers import AnswerKey
+from rstar.errors import DataError
+from rstar.problems import Problem
+
+META_FIELDS = ("family", "kind", "level", "subject", "source")
+MOST_ERRORS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class ProblemSet:
+    """Problems in file order, and the gold answers of those that have one.
+
+    Attributes:
+        problems: what a solver gets.
+        keys: problem id → gold answer.
+        skipped: messages for the bad entries that were left out (`skip_bad`).
+    """
+
+    problems: list[Problem]
+    keys: dict[str, AnswerKey] = field(repr=False)
+    skipped: list[str] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.problems)
+
+    def head(self, limit: int | None) -> ProblemSet:
+        """The first `limit` problems (all when None)."""
+        problems = self.problems[:limit]
+        return ProblemSet(problems, {p.id: self.keys[p.id] for p in problems if p.id in self.keys}, self.skipped)
+
+
+def read_problems(file: Path, skip_bad: bool = False) -> ProblemSet:
+    """Read a problem file.
+
+    Args:
+        file: JSONL, or a JSON list.
+        skip_bad: leave bad entries out and report them in `ProblemSet.skipped`, instead of raising.
+
+    Raises:
+        DataError: the file cannot be read, has no problem, or (without `skip_bad`) has bad entries; the message has one
+            ``file:line: reason`` for each of the first `MOST_ERRORS`.
+    """
+    try:
+        text = file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise DataError(f"cannot read {file}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise DataError(f"{file}: not UTF-8 text (byte {error.start})") from error
+    problems: list[Problem] = []
+    keys: dict[str, AnswerKey] = {}
+    errors: list[str] = []
+    first_at: dict[str, str] = {}
+    for where, entry in _entries(file, text):
+        try:
+            problem, key = _parse(entry, default_id=str(len(problems)))
+            if problem.id in first_at:
+                raise ValueError(f"id {problem.id!r} was used before, at {first_at[problem.id]}")
+        except ValueError as error:
+            errors.append(f"{where}: {error}")
+            continue
+        first_at[problem.id] = where
+        problems.append(problem)
+        if key is not None:
+            keys[problem.id] = key
+    if errors and not skip_bad:
+        more = f"\n… and {len(errors) - MOST_ERRORS} more" if len(errors) > MOST_ERRORS else ""
+        raise DataError("\n".join(errors[:MOST_ERRORS]) + more)
+    if not problems:
+        raise DataError(f"{file}: no problem in it")
+    return ProblemSet(problems, keys, errors)
+
+
+def _entries(file: Path, text: str) -> Iterator[tuple[str, Any]]:
+    """(place, parsed entry) pairs; an entry that is no JSON comes as the exception."""
+    if text.lstrip().startswith("["):
+        try:
+            entries = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise DataError(f"{file}:{error.lineno}: not valid JSON: {error.msg}") from error
+        yield from ((f"{file}: entry {i}", entry) for i, entry in enumerate(entries, 1))
+        return
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            yield f"{file}:{number}", json.loads(line)
+        except json.JSONDecodeError as error:
+            yield f"{file}:{number}", ValueError(f"not valid JSON: {error.msg} (column {error.colno})")
+
+
+def _parse(entry: Any, default_id: str) -> tuple[Problem, AnswerKey | None]:
+    if isinstance(entry, ValueError):
+        raise entry
+    if not isinstance(entry, dict):
+        raise ValueError(f"expected an object with 'question', got {type(entry).__name__}")
+    question = entry.get("question")
+    if not isinstance(question, str) or not question.strip():
+        near = next((k for k in ("problem", "prompt", "Question", "input") if k in entry), None)
+        hint = f" (there is {near!r}: rename it)" if near else ""
+        raise ValueError(f"'question' must be a non-empty string{hint}")
+    name = entry.get("id", default_id)
+    if not isinstance(name, str | int):
+        raise ValueError(f"'id' must be a string or an integer, got {type(name).__name__}")
+    meta = {k: entry[k] for k in META_FIELDS if isinstance(entry.get(k), str | int | float)}
+    return Problem(str(name), question, meta), _key(entry)
+
+
+def _key(entry: dict[str, Any]) -> AnswerKey | None:
+    answer, check = entry.get("answer"), entry.get("check")
+    if check is not None and not (isinstance(check, dict) and isinstance(check.get("kind"), str)):
+        raise ValueError("'check' must be an object with a 'kind'")
+    if answer is None:
+        return None
+    if isinstance(answer, bool) or not isinstance(answer, str | int | float):
+        raise ValueError(f"'answer' must be a string or a number, got {type(answer).__name__}")
+    if not str(answer).strip():
+        raise ValueError("'answer' is empty (leave the field out when there is no gold answer)")
+    return AnswerKey(str(answer), check)

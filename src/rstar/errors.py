@@ -1,0 +1,33 @@
+"""The vocabulary of errors, by boundary.
+
+Three things are kept apart everywhere: *infrastructure* failure (an exception of this module), a *wrong answer* (a
+verdict, never an exception), and a *model error* (data: a step whose code failed, a completion without an answer).
+"""
+
+
+class RstarError(Exception):
+    """Anything this package raises on purpose. The message names what is wrong and where."""
+
+
+class DataError(RstarError):
+    """Bad input data: names the file, the line and the reason."""
+
+
+class ConfigError(RstarError):
+    """A configuration that cannot work: names the key, and the nearest valid one where there is one."""
+
+
+class ResumeError(ConfigError):
+    """A run folder written by a different configuration: names the keys that differ."""
+
+
+class EngineError(RstarError):
+    """The model or its server failed (not: the model said something wrong)."""
+
+
+class SandboxError(RstarError):
+    """The sandbox itself failed (not: the snippet failed)."""
+
+
+class IsolationError(SandboxError):
+    """This machine cannot give the isolation level that was asked for."""

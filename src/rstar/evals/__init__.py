@@ -1,0 +1,1 @@
+"""Measuring: runs over problem files, metrics with intervals, comparisons at equal cost."""

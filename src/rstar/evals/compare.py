@@ -1,0 +1,117 @@
+"""Several methods on the same problems: one table, with cost beside accuracy and paired tests against the first entry.
+
+A recipe is a TOML file of ``[[entry]]`` tables, each with a ``name`` and the settings that differ from the defaults.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from rstar.config import Config, build
+from rstar.errors import ConfigError
+from rstar.evals.metrics import percent, sign_test
+from rstar.evals.solve import Finished, Record
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A method of a comparison."""
+
+    name: str
+    config: Config
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What an entry achieved.
+
+    Attributes:
+        name: of the entry.
+        n: graded problems.
+        right: solved.
+        search_n, search_right: the same among the search families (label ``kind`` = ``search``).
+        some: problems where at least one trajectory was right (pass@k of the samples drawn).
+        tokens: generated, mean per problem.
+        p: paired exact test against the first entry, two-sided; None for that one itself.
+    """
+
+    name: str
+    n: int
+    right: int
+    search_n: int
+    search_right: int
+    some: int
+    tokens: float
+    p: float | None
+
+    def plain(self) -> Record:
+        """For JSON."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+
+def read_entries(recipe: Path, options: Mapping[str, Any]) -> list[Entry]:
+    """The entries of a recipe; `options` (those that are not None) hold for all. Raises `ConfigError`."""
+    try:
+        tables = tomllib.loads(recipe.read_text(encoding="utf-8")).get("entry", [])
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{recipe}: not valid TOML: {error}") from error
+    if not isinstance(tables, list) or not tables:
+        raise ConfigError(f"{recipe}: no [[entry]] in it")
+    entries: list[Entry] = []
+    for number, table in enumerate(tables, 1):
+        name = table.pop("name", None)
+        if not isinstance(name, str) or not name or "/" in name:
+            raise ConfigError(f"{recipe}: entry {number} needs a 'name' that can be a folder's")
+        if name in {entry.name for entry in entries}:
+            raise ConfigError(f"{recipe}: two entries are named {name!r}")
+        given = {key: value for key, value in options.items() if value is not None}
+        entries.append(Entry(name, build(table | given, where=f"{recipe}: entry {name!r}")))
+    return entries
+
+
+def compare_methods(entries: Sequence[Entry], run: Callable[[Entry], Finished]) -> list[Row]:
+    """Run every entry and compare."""
+    rows: list[Row] = []
+    base: dict[str, bool] = {}
+    for entry in entries:
+        results = [row for row in run(entry).results if "correct" in row]
+        right = {row["id"]: bool(row["correct"]) for row in results}
+        base = base or right
+        search = [row for row in results if row["meta"].get("kind") == "search"]
+        rows.append(
+            Row(
+                name=entry.name,
+                n=len(results),
+                right=sum(right.values()),
+                search_n=len(search),
+                search_right=sum(row["correct"] for row in search),
+                some=sum(any(t["correct"] for t in row["trajectories"]) for row in results),
+                tokens=sum(row["tokens_out"] for row in results) / max(len(results), 1),
+                p=sign_test([(base[name], right[name]) for name in right]) if rows else None,
+            )
+        )
+    return rows
+
+
+def comparison_table(rows: Sequence[Row]) -> Table:
+    """The rows as a table."""
+    table = Table(header_style="bold", pad_edge=False)
+    table.add_column("method")
+    for name in ("accuracy [95%]", "search families [95%]", "some right", "tokens", "p"):
+        table.add_column(name, justify="right")
+    for row in rows:
+        table.add_row(
+            row.name,
+            percent(row.right, row.n),
+            percent(row.search_right, row.search_n),
+            f"{100 * row.some / max(row.n, 1):.1f}%",
+            f"{row.tokens:,.0f}",
+            "" if row.p is None else f"{row.p:.1g}",
+        )
+    return table

@@ -1,0 +1,152 @@
+"""Solving a problem file into a run folder: resume, grading, summary.
+
+Grading happens here, once per finished problem, by the side that holds the answer keys. The solver is given problems
+only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import platform
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from rstar.answers import AnswerKey
+from rstar.config import Config
+from rstar.datasets import ProblemSet
+from rstar.evals.metrics import wilson
+from rstar.grading import Verdict, verify
+from rstar.runs import Run
+from rstar.search.solver import Solution, Solver
+
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A finished run: its folder, all results in the problems' order, and the summary."""
+
+    folder: Path
+    results: list[Record]
+    summary: Record
+
+
+async def solve_run(
+    config: Config,
+    problems: ProblemSet,
+    folder: Path,
+    on_result: Callable[[Record], None] = lambda record: None,
+    solver: Solver | None = None,
+) -> Finished:
+    """Solve what `folder` does not hold yet, and finish it.
+
+    Args:
+        config: of the run; what decides its results must equal that of the folder.
+        problems: with the gold answers that are known.
+        folder: the run folder, created or continued.
+        on_result: called with each result, those stored earlier first.
+        solver: to use instead of one made from `config`.
+
+    Raises:
+        ResumeError: the folder belongs to another run.
+        EngineError, SandboxError: infrastructure failed; what was finished is kept.
+    """
+    identity = config.identity() | {"problems.sha256": _digest(problems)}
+    about = {"digest": config.digest(), "config": config.model_dump(mode="json"), "versions": versions()}
+    with Run.open(folder, identity, about) as run:
+        order = [problem.id for problem in problems.problems]
+        for record in run.results():
+            on_result(record)
+        finished = run.finished
+        todo = [problem for problem in problems.problems if problem.id not in finished]
+        async for solution in (solver or Solver(config)).asolve(todo):
+            record = await asyncio.to_thread(grade_solution, solution, problems.keys.get(solution.problem.id))
+            tree = {"id": solution.problem.id, "nodes": solution.tree} if solution.tree else None
+            run.add(record, tree)
+            on_result(record)
+        stored = {record["id"]: record for record in run.results()}
+        results = [stored[name] for name in order]
+        summary = summarize(results)
+        run.seal(order, summary)
+    return Finished(folder, results, summary)
+
+
+def grade_solution(solution: Solution, key: AnswerKey | None) -> Record:
+    """A line of ``results.jsonl``; without a key, it has no gold, verdict and correct."""
+    problem = solution.problem
+    record: Record = {"id": problem.id, "question": problem.question, "answer": solution.answer}
+    trajectories = [trajectory.record() for trajectory in solution.trajectories]
+    if key is not None:
+        verdicts: dict[str | None, Verdict] = {}
+        for answer in {solution.answer, *(row["answer"] for row in trajectories)}:
+            verdicts[answer] = verify(key, answer)
+        for row in trajectories:
+            row["correct"] = verdicts[row["answer"]].correct
+        verdict = verdicts[solution.answer]
+        record |= {"gold": key.answer, "verdict": verdict.outcome, "reason": verdict.reason, "correct": verdict.correct}
+    return record | {
+        "method": solution.method,
+        "rollouts": solution.rollouts,
+        "steps": solution.steps,
+        "tokens_in": solution.tokens_in,
+        "tokens_out": solution.tokens_out,
+        "seconds": round(solution.seconds, 3),
+        "value": None if solution.value is None else round(solution.value, 6),
+        "failures": solution.failures,
+        "trajectories": trajectories,
+        "meta": problem.meta,
+    }
+
+
+def summarize(results: Iterable[Record]) -> Record:
+    """``summary.json``: n, accuracy with its 95% interval (of the graded), tokens, seconds, verdicts, and by label."""
+    rows = list(results)
+    labels = sorted({name for row in rows for name in row["meta"]})
+    return _accuracy(rows) | {
+        "tokens_in": sum(row["tokens_in"] for row in rows),
+        "tokens_out": sum(row["tokens_out"] for row in rows),
+        "seconds": round(sum(row["seconds"] for row in rows), 3),
+        "verdicts": dict(sorted(Counter(row["verdict"] for row in rows if "verdict" in row).items())),
+        "by": {
+            label: {
+                str(value): _accuracy([row for row in rows if row["meta"].get(label) == value])
+                for value in sorted({row["meta"][label] for row in rows if label in row["meta"]}, key=str)
+            }
+            for label in labels
+        },
+    }
+
+
+def _accuracy(rows: list[Record]) -> Record:
+    graded = [row for row in rows if "correct" in row]
+    right = sum(row["correct"] for row in graded)
+    return {
+        "n": len(rows),
+        "graded": len(graded),
+        "accuracy": round(right / len(graded), 4) if graded else None,
+        "ci95": [round(bound, 4) for bound in wilson(right, len(graded))] if graded else None,
+    }
+
+
+def versions() -> dict[str, str]:
+    """Versions of what decides results: Python, this package, and the libraries that are installed."""
+    found = {"python": platform.python_version()}
+    for name in ("rstar", "torch", "transformers", "tokenizers", "numpy", "sympy"):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def _digest(problems: ProblemSet) -> str:
+    rows = [
+        (p.id, p.question, problems.keys[p.id].answer if p.id in problems.keys else None) for p in problems.problems
+    ]
+    return hashlib.sha256(json.dumps(rows).encode()).hexdigest()[:16]

@@ -1,0 +1,129 @@
+"""Verifiers for problems with many right answers, chosen by the `kind` of `AnswerKey.check`.
+
+``{"kind": "expression", "numbers": [4, 7, 8, 8], "target": 24}``: the prediction must be an arithmetic expression with
++ - * / and parentheses over exactly these numbers, each as often as it is listed, and its exact value must be the
+target. Refused: signs in front of a number, powers, ``//``, decimals, digits glued together, a division by zero. Signs
+may be written as × ÷ ``\\times`` ``\\cdot`` ``\\div``, and "= 24" may follow.
+
+The text of a prediction is parsed with `ast` under a length limit and never evaluated by Python.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from typing import Any
+
+from rstar.errors import DataError
+from rstar.grading.extract import answer_of
+from rstar.grading.verdict import Verdict
+
+LONGEST_EXPRESSION = 2_000
+_SIGNS = {
+    "\\times": "*",
+    "\\cdot": "*",
+    "\\div": "/",
+    "×": "*",
+    "·": "*",
+    "÷": "/",
+    "−": "-",
+    "–": "-",
+    "\\left": "",
+    "\\right": "",
+    "\\(": "",
+    "\\)": "",
+    "\\*": "*",
+    "$": "",
+    "[": "(",
+    "]": ")",
+    "{": "(",
+    "}": ")",
+}
+_SIGN = re.compile("|".join(map(re.escape, _SIGNS)))
+_ALLOWED = re.compile(r"[0-9+\-*/() \t]+")
+_OPERATORS: dict[type[ast.operator], Callable[[Fraction, Fraction], Fraction]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+}
+
+
+class _NotAnExpression(Exception):  # noqa: N818 - control flow of this module, never seen outside
+    """Carries the reason."""
+
+
+def run_check(check: Mapping[str, Any], prediction: str | None) -> Verdict:
+    """Verify a prediction against the data of a check.
+
+    Raises:
+        DataError: the check itself has an unknown kind or lacks something.
+    """
+    kind = check.get("kind")
+    verifier = CHECKS.get(kind) if isinstance(kind, str) else None
+    if verifier is None:
+        raise DataError(f"unknown kind of check {kind!r}; known: {', '.join(sorted(CHECKS))}")
+    return verifier(check, answer_of(prediction))
+
+
+def check_expression(check: Mapping[str, Any], answer: str | None) -> Verdict:
+    """Whether `answer` is an expression over exactly ``check["numbers"]`` with the value ``check["target"]``."""
+    numbers, target = check.get("numbers"), check.get("target")
+    if not isinstance(numbers, list | tuple) or not numbers or not all(type(n) is int and n >= 0 for n in numbers):
+        raise DataError(f"an expression check needs 'numbers', whole and not negative, got {numbers!r}")
+    if type(target) is not int:
+        raise DataError(f"an expression check needs a whole 'target', got {target!r}")
+    wanted = f"{target} from {', '.join(map(str, sorted(numbers)))}"
+    if answer is None:
+        return Verdict("unparseable", "no answer found", wanted)
+    left, _, right = _SIGN.sub(lambda match: _SIGNS[match.group()], answer[: LONGEST_EXPRESSION + 1]).partition("=")
+    form = left.strip()
+    try:
+        if right.strip(" .") not in ("", str(target)):
+            return Verdict("wrong", f"claims {right.strip()[:40]} instead of {target}", wanted, form)
+        tree = _parse(form)
+        used = Counter(node.value for node in ast.walk(tree) if isinstance(node, ast.Constant))
+        if used != Counter(numbers):
+            return Verdict("wrong", "does not use exactly the given numbers", wanted, form)
+        value = _value(tree)
+    except _NotAnExpression as error:
+        return Verdict("unparseable", str(error), wanted, form[:200])
+    except ZeroDivisionError:
+        return Verdict("wrong", "divides by zero", wanted, form)
+    if value != target:
+        return Verdict("wrong", f"has the value {value}", wanted, form)
+    return Verdict("correct", "the expression has the value asked for", wanted, form)
+
+
+def _parse(text: str) -> ast.expr:
+    if len(text) > LONGEST_EXPRESSION:
+        raise _NotAnExpression("the expression is too long")
+    if not _ALLOWED.fullmatch(text):
+        raise _NotAnExpression("not an expression of numbers, + - * / and parentheses")
+    try:
+        tree = ast.parse(text, mode="eval").body
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        raise _NotAnExpression("not a well-formed expression") from None
+    for node in ast.walk(tree):
+        if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
+            continue
+        if isinstance(node, ast.operator) or (isinstance(node, ast.Constant) and type(node.value) is int):
+            continue
+        raise _NotAnExpression(f"{type(node).__name__} is not allowed in the expression")
+    return tree
+
+
+def _value(tree: ast.expr) -> Fraction:
+    """The exact value. Depth and size are bounded by the count of numbers, which has been checked before."""
+    if isinstance(tree, ast.Constant):
+        return Fraction(tree.value)  # type: ignore[arg-type]
+    assert isinstance(tree, ast.BinOp)
+    return _OPERATORS[type(tree.op)](_value(tree.left), _value(tree.right))
+
+
+CHECKS: dict[str, Callable[[Mapping[str, Any], str | None], Verdict]] = {"expression": check_expression}
+"""Verifier of each kind: (check, extracted answer or None) -> Verdict."""

@@ -1,0 +1,191 @@
+r"""Finding the answer in what a model wrote.
+
+Places are tried in a fixed order; the first that holds something decides, and within one place the *last* occurrence:
+
+1. what stands after ``</think>`` (a text whose thinking never ends holds no answer);
+2. ``<answer>…</answer>`` or ``<answer>…<end_of_answer>``;
+3. ``\boxed{…}`` with balanced braces; boxes with nothing but "and", commas and the like between them are one list;
+4. a phrase that announces it: "The answer is 42.", "**Answer:** 42", "#### 42";
+5. the text itself, when it is an answer and not prose;
+6. in the last line of prose: the formula, the bold text or the "… is 42", "… = 42" that comes last.
+
+Not done on purpose: taking the last number of a text ("Tom has 9 apples left" does not answer "9"). Everything here
+is linear in the length of the text, of which only the last `TAIL` characters are looked at. Meaning is not this
+module's business: what it returns may still be wrapped in ``$…$`` or carry a unit.
+"""
+
+from __future__ import annotations
+
+import re
+
+TAIL = 50_000
+LONGEST_ANSWER = 2_000
+LONGEST_SENTENCE_ANSWER = 60
+MOST_WORDS = 5
+
+_BRACE = re.compile(r"\\(?:boxed|fbox)\s*\{|\\.|[{}]", re.DOTALL)
+_EMPTY_BOX = re.compile(r"\\(?:boxed|fbox)\s*\{\s*\}")
+_BETWEEN_BOXES = re.compile(
+    r"(?:\s|[,;$&]|\\[,;!() ]|\\q?quad|\\\[|\\\]|\\(?:text|textnormal|textrm|mathrm)\{\s*(?:and|or)\s*\}|and|or)*"
+)
+_CLOSING_TAG = re.compile(r"</answer>|<end_of_answer>")
+_CUE = re.compile(
+    r"####[ \t]*|"
+    r"\b(?:answer|answers|result|(?:correct |right )?(?:option|choice))\b[ *_]*"
+    r"(?:(?:is|are|was|be|equals)\b(?:[ *]*:)?|[:=]|would be\b|to (?:this|the) (?:problem|question) is\b)[ *_:]*",
+    re.IGNORECASE,
+)
+_MATH = re.compile(r"\$\$(.+?)\$\$|\$([^$]+)\$|\\\((.+?)\\\)|\\\[(.+?)\\\]", re.DOTALL)
+_BOLD = re.compile(r"\*\*([^*\n]+)\*\*")
+_TEXT_COMMAND = re.compile(r"\\(?:text|textbf|textnormal|textrm|mathrm|mbox)\s*\{[^{}]*\}")
+_COMMAND = re.compile(r"\\[A-Za-z]+")
+_WORD = re.compile(r"[^\W\d_]{2,}")
+_VERB = re.compile(
+    r"\b(?:is|are|was|were|be|has|have|had|equals|we|get|gives?|thus|hence|therefore|then|since|because)\b",
+    re.IGNORECASE,
+)
+_SENTENCE_END = re.compile(r"[.!?](?=\s|$)|\n|,?\s+(?:because|since|which|where)\b")
+_LAST_SAID = re.compile(r"(?:\b(?:is|are|equals|be)\b|=)(?P<value>[^=]*)$")
+
+
+def answer_of(text: str | None) -> str | None:
+    """The answer in `text`, as it was written; None when there is none. See the module for the order of places."""
+    if text is None:
+        return None
+    text = _after_thinking(text[-TAIL:])
+    if text is None:
+        return None
+    found = _tagged(text)
+    if found is not None:
+        return _within(found)
+    return _within(text)
+
+
+def boxed(text: str) -> str | None:
+    r"""The content of the last ``\boxed{…}`` with balanced braces; None when there is none, or it is empty."""
+    spans = _boxes(text)
+    return text[spans[-1][1] : spans[-1][2]].strip() or None if spans else None
+
+
+def _after_thinking(text: str) -> str | None:
+    head, mark, tail = text.rpartition("</think>")
+    if mark:
+        return tail if tail.strip() else _if_boxed(head)
+    return None if text.lstrip().startswith("<think>") else text
+
+
+def _if_boxed(text: str) -> str | None:
+    content = boxed(text)
+    return None if content is None else f"\\boxed{{{content}}}"
+
+
+def _tagged(text: str) -> str | None:
+    start = text.rfind("<answer>")
+    if start < 0:
+        return None
+    content = text[start + len("<answer>") :]
+    end = _CLOSING_TAG.search(content)
+    return content[: end.start()] if end else content
+
+
+def _within(text: str) -> str | None:
+    """The answer in a text without tags."""
+    text = _EMPTY_BOX.sub("", text)
+    found = _joined_boxes(text)
+    if found is None:
+        found = _announced(text)
+    if found is None:
+        found = _bare(text)
+    if found is None:
+        found = _last_said(text)
+    return found
+
+
+def _boxes(text: str) -> list[tuple[int, int, int]]:
+    """(start of the command, start and end of its content) of each box that no other box contains."""
+    stack: list[tuple[int, int] | None] = []
+    found: list[tuple[int, int, int]] = []
+    for match in _BRACE.finditer(text):
+        token = match.group()
+        if token == "{":
+            stack.append(None)
+        elif token == "}":
+            opener = stack.pop() if stack else None
+            if opener is not None:
+                while found and found[-1][0] > opener[0]:
+                    found.pop()
+                found.append((*opener, match.start()))
+        elif token.endswith("{") and len(token) > 2:
+            stack.append((match.start(), match.end()))
+    return [span for span in found if text[span[1] : span[2]].strip()]
+
+
+def _joined_boxes(text: str) -> str | None:
+    spans = _boxes(text)
+    if not spans:
+        return None
+    contents = [text[spans[-1][1] : spans[-1][2]].strip()]
+    for before, after in zip(spans[-2::-1], spans[::-1], strict=False):
+        if not _BETWEEN_BOXES.fullmatch(text, before[2] + 1, after[0]):
+            break
+        contents.insert(0, text[before[1] : before[2]].strip())
+    return ", ".join(dict.fromkeys(contents))
+
+
+def _announced(text: str) -> str | None:
+    cue = None
+    for match in _CUE.finditer(text):
+        cue = match
+    if cue is None:
+        return None
+    rest = text[cue.end() :].lstrip(" \t\n*_:")
+    sentence = _first_sentence(rest).rstrip("*_ \t")
+    if not sentence:
+        return None
+    return _bare(sentence) or _last_said(sentence)
+
+
+def _first_sentence(text: str) -> str:
+    """Up to the first end of a sentence that does not lie inside a formula."""
+    formulas = [match.span() for match in _MATH.finditer(text[:LONGEST_ANSWER])]
+    for match in _SENTENCE_END.finditer(text[:LONGEST_ANSWER]):
+        if not any(start < match.start() < end for start, end in formulas):
+            return text[: match.start()]
+    return text[:LONGEST_ANSWER]
+
+
+def _bare(text: str) -> str | None:
+    """The text itself when it is an answer rather than prose."""
+    text = text.strip()
+    if not text or len(text) > LONGEST_ANSWER:
+        return None
+    words = _COMMAND.sub(" ", _TEXT_COMMAND.sub(" ", _MATH.sub(" ", text)))
+    if "=" in words and len(_WORD.findall(words.partition("=")[0])) > 1:  # a sentence that ends in a calculation
+        return None
+    if len(_WORD.findall(words)) > MOST_WORDS or _VERB.search(words) or re.search(r"\n\s*\n", text):
+        return None
+    return text
+
+
+def _last_said(text: str) -> str | None:
+    """The formula, bold text or "is …" that ends last in the last line that is not blank."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    if not lines:
+        return None
+    line = lines[-1].strip()
+    ends: list[tuple[int, str]] = [
+        (match.end(), next(group for group in match.groups() if group is not None)) for match in _MATH.finditer(line)
+    ]
+    ends += [(match.end(), match.group(1)) for match in _BOLD.finditer(line)]
+    said = _LAST_SAID.search(line)
+    if said:
+        value = _without_loose_closers(said["value"].strip(" .*_"))
+        if len(value) <= LONGEST_SENTENCE_ANSWER and _bare(value):
+            ends.append((len(line), value))
+    return max(ends)[1].strip() or None if ends else None
+
+
+def _without_loose_closers(text: str) -> str:
+    while text.endswith(")") and text.count(")") > text.count("("):
+        text = text[:-1].rstrip()
+    return text

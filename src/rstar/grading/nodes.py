@@ -1,0 +1,116 @@
+"""What an answer is once it has been read: a small tree of values, immutable and compared by structure.
+
+Arithmetic is `Number`, `Symbol` and `Apply`; the rest says how values stand together. Sums and products are flat
+(``a/b`` is a product with ``Apply("inv", …)``), so the depth of a tree is the nesting that was written down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Literal
+
+Kind = Literal["tuple", "list", "set", "bare", "union", "ratio"]
+"""``(1, 2)``, ``[1, 2]``, ``{1, 2}``, ``1, 2`` without brackets, ``A ∪ B``, ``1:2``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """An exact rational. `digits`: how many significant digits a decimal fraction was written with, else 0."""
+
+    value: Fraction
+    digits: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """A variable, a constant (``π``, ``e``, ``i``, ``∞``), a choice letter, a named thing such as a line ``CD``."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Apply:
+    """An operation: ``+``, ``*``, ``inv``, ``^``, ``±`` (two arguments: base and offset) or a function's name."""
+
+    op: str
+    args: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """A value with a unit (singular, ``%`` and ``°`` included)."""
+
+    value: Node
+    unit: str
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Several values together."""
+
+    kind: Kind
+    items: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A real interval of which at least one end is known to be closed or half-open brackets were written."""
+
+    low: Node
+    high: Node
+    low_closed: bool
+    high_closed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """A chain ``a < b ≤ c``: one more side than signs. Signs: ``= < > ≤ ≥ ≠ ∈``."""
+
+    sides: tuple[Node, ...]
+    signs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """Rows of equal length."""
+
+    rows: tuple[tuple[Node, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Words, or notation beyond the parser, in normal form; equal only to the same text."""
+
+    words: str
+
+
+Node = Number | Symbol | Apply | Quantity | Group | Interval | Relation | Matrix | Text
+
+
+def minus(node: Node) -> Node:
+    """The negative of a value; a number stays a number."""
+    if isinstance(node, Number):
+        return Number(-node.value, node.digits)
+    if isinstance(node, Quantity):
+        return Quantity(minus(node.value), node.unit)
+    return Apply("*", (Number(Fraction(-1)), node))
+
+
+def leaves(node: Node) -> Iterator[Node]:
+    """The numbers and symbols of an arithmetic tree, left to right; anything else is yielded as it is."""
+    if isinstance(node, Apply):
+        for arg in node.args:
+            yield from leaves(arg)
+    else:
+        yield node
+
+
+def symbols(node: Node) -> frozenset[str]:
+    """Names of the symbols of an arithmetic tree that are not constants."""
+    return frozenset(leaf.name for leaf in leaves(node) if isinstance(leaf, Symbol)) - CONSTANTS
+
+
+INFINITY = Symbol("∞")
+CONSTANTS = frozenset({"π", "e", "i", "∞"})

@@ -1,0 +1,122 @@
+r"""One spelling for what is written in many ways, before anything is parsed.
+
+Only typography is touched: math delimiters, spacing commands, ``\left``/``\right``, sizes, ``\dfrac``, Unicode signs,
+full-width and superscript digits, ``{,}`` in numbers. Two texts with the same normal form mean the same. Nothing that
+carries meaning is dropped: brackets, units, percent signs and digits stay.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+_UNICODE = {
+    "−": "-",
+    "–": "-",
+    "—": "-",
+    "×": r"\times ",
+    "⋅": r"\cdot ",
+    "·": r"\cdot ",
+    "∙": r"\cdot ",
+    "÷": "/",
+    "∕": "/",
+    "⁄": "/",
+    "√": r"\sqrt ",
+    "∛": r"\sqrt[3]",
+    "π": r"\pi ",
+    "∞": r"\infty ",
+    "≤": r"\le ",
+    "⩽": r"\le ",
+    "≥": r"\ge ",
+    "⩾": r"\ge ",
+    "≠": r"\ne ",
+    "≈": r"\approx ",
+    "±": r"\pm ",
+    "∓": r"\mp ",
+    "∪": r"\cup ",
+    "∩": r"\cap ",
+    "∈": r"\in ",
+    "∅": r"\emptyset ",
+    "ℝ": r"\mathbb{R}",
+    "ℤ": r"\mathbb{Z}",
+    "∠": r"\angle ",
+    "°": r"^\circ ",
+    "º": r"^\circ ",
+    "′": "'",
+    "’": "'",
+    "α": r"\alpha ",
+    "β": r"\beta ",
+    "γ": r"\gamma ",
+    "θ": r"\theta ",
+    "λ": r"\lambda ",
+    "μ": r"\mu ",
+    "φ": r"\phi ",
+    "ϕ": r"\phi ",
+    "ω": r"\omega ",
+}
+_TRANSLATED = str.maketrans(_UNICODE)
+_SUPERSCRIPTS = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ", "0123456789+-n", strict=True))
+_SUBSCRIPTS = dict(zip("₀₁₂₃₄₅₆₇₈₉", "0123456789", strict=True))
+_SUPERSCRIPT = re.compile(f"[{''.join(_SUPERSCRIPTS)}]+")
+_SUBSCRIPT = re.compile(f"[{''.join(_SUBSCRIPTS)}]+")
+_VULGAR = re.compile("[¼½¾⅐-⅞]")
+
+_RULES = [
+    (re.compile(pattern), by)
+    for pattern, by in (
+        (r"\\\$", "USD "),
+        (r"(?<!\\)\\[()\[\]]|\$", " "),
+        (r"\\(?:left|right|[bB]igg?[lrm]?)(?![A-Za-z])\.?", ""),
+        (r"\\(?:displaystyle|textstyle|limits|nolimits|phantom\{[^{}]*\})(?![A-Za-z])", ""),
+        (r"\\[dtc]frac(?![A-Za-z])", r"\\frac"),
+        (r"\\(?:dbinom|tbinom)(?![A-Za-z])", r"\\binom"),
+        (r"\\(?:boxed|fbox)(?![A-Za-z])", ""),
+        (r"(?<=\d)\s*\{\s*,\s*\}\s*(?=\d)", ","),
+        (r"\\!", ""),
+        (r"(?<=\d)\\,(?=\d{3}(?!\d))", ""),
+        (r"(?<!\\)\\(?:[,;:> ]|q?quad|hspace\{[^{}]*\})|~", " "),
+        (r"\\lbrace(?![A-Za-z])", r"\\{"),
+        (r"\\rbrace(?![A-Za-z])", r"\\}"),
+        (r"\\%", "%"),
+        (r"\s+", " "),
+    )
+]
+_DOUBLED = re.compile(r"\\\\(?=[A-Za-z{}])")
+_LOOSE_SPACE = re.compile(r"(?<![0-9A-Za-z]) | (?![0-9A-Za-z])")
+_TEXT_COMMAND = re.compile(r"\\(?:text[a-z]*|mbox|mathrm|mathbf|operatorname)(?![A-Za-z])")
+_PROSE = re.compile(r"(?:[^\W\d_]|[\s.,;:!?\"'`(){}]|(?<=[^\W\d_])-(?=[^\W\d_]))*")
+_END = re.compile(r"(?:[\s.,;]|\\\\)+$")
+
+
+def normal(text: str) -> str:
+    """The normal form of an answer's text."""
+    if not text.isascii():
+        text = _ascii(text)
+    if "\\begin" not in text:  # where no rows end, a doubled backslash is an escape too many
+        text = _DOUBLED.sub(r"\\", text)
+    for pattern, by in _RULES:
+        text = pattern.sub(by, text)
+    return _END.sub("", text).strip()
+
+
+def squeezed(form: str) -> str:
+    """A normal form without the spaces that separate nothing: same string, same meaning."""
+    return _LOOSE_SPACE.sub("", form)
+
+
+def words(form: str) -> str:
+    """A normal form that is not mathematics, for comparison: prose in lower case without punctuation and articles.
+
+    Anything with a digit or a mathematical sign in it stays as it is: there every character may count.
+    """
+    text = _TEXT_COMMAND.sub(" ", form)
+    if not _PROSE.fullmatch(text):
+        return squeezed(form)
+    return " ".join(word for word in re.findall(r"[^\W\d_]+", text.lower()) if word not in ("the", "a", "an"))
+
+
+def _ascii(text: str) -> str:
+    text = _SUPERSCRIPT.sub(lambda m: "^{" + "".join(_SUPERSCRIPTS[c] for c in m[0]) + "}", text)
+    text = _SUBSCRIPT.sub(lambda m: "_{" + "".join(_SUBSCRIPTS[c] for c in m[0]) + "}", text)
+    text = _VULGAR.sub(lambda m: " " + unicodedata.normalize("NFKC", m[0]), text)
+    return unicodedata.normalize("NFKC", text.translate(_TRANSLATED)).translate(_TRANSLATED)

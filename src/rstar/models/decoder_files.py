@@ -1,0 +1,190 @@
+"""Transformers folders: reading a `Decoder` from one, and writing one that transformers, vLLM and others load.
+
+A folder holds ``config.json``, ``model.safetensors`` (or shards with ``model.safetensors.index.json``) and, beside what
+this module writes, the tokenizer's files, which `copy_tokenizer` carries from folder to folder unchanged.
+
+Whatever the decoder does not compute (an unknown architecture, a sliding window, quantised weights) is refused with a
+`ConfigError` that names it: never a model that is silently different.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from rstar.errors import ConfigError
+from rstar.models.decoder import Architecture, Decoder, DecoderConfig, RopeScaling
+
+CLASSES: dict[str, Architecture] = {
+    "LlamaForCausalLM": "llama",
+    "Qwen2ForCausalLM": "qwen2",
+    "Qwen3ForCausalLM": "qwen3",
+}
+TOKENIZER_FILES = (
+    "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja",
+    "generation_config.json", "vocab.json", "merges.txt", "added_tokens.json", "tokenizer.model",
+)  # fmt: skip
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+_ADVICE = "serve it (for example with vLLM) and use it as openai:URL#MODEL"
+
+
+def read_config(folder: Path) -> DecoderConfig:
+    """The shape of the model in `folder`.
+
+    Raises:
+        ConfigError: no readable ``config.json``, or a model that the decoder does not compute.
+    """
+    raw = _read_json(folder / "config.json")
+    names = raw.get("architectures") or []
+    architecture = CLASSES.get(names[0]) if names else None
+    if architecture is None:
+        known = ", ".join(CLASSES)
+        raise ConfigError(f"{folder}: architecture {', '.join(names) or '(none)'} is not one of {known}; {_ADVICE}")
+    _refuse_unsupported(raw, folder)
+    theta, scaling = _rope(raw, folder)
+    heads = raw["num_attention_heads"]
+    biased = bool(raw.get("attention_bias", False))
+    eos = raw.get("eos_token_id")
+    return DecoderConfig(
+        architecture=architecture,
+        vocab_size=raw["vocab_size"],
+        hidden_size=raw["hidden_size"],
+        intermediate_size=raw["intermediate_size"],
+        num_hidden_layers=raw["num_hidden_layers"],
+        num_attention_heads=heads,
+        num_key_value_heads=raw.get("num_key_value_heads") or heads,
+        head_dim=raw.get("head_dim") or raw["hidden_size"] // heads,
+        max_position_embeddings=raw["max_position_embeddings"],
+        rms_norm_eps=raw.get("rms_norm_eps", 1e-6),
+        rope_theta=theta,
+        rope_scaling=scaling,
+        tie_word_embeddings=bool(raw.get("tie_word_embeddings", False)),
+        qkv_bias=architecture == "qwen2" or biased,
+        output_bias=architecture != "qwen2" and biased,
+        bos_token_id=raw.get("bos_token_id"),
+        eos_token_ids=() if eos is None else tuple(eos) if isinstance(eos, list) else (eos,),
+        pad_token_id=raw.get("pad_token_id"),
+        initializer_range=raw.get("initializer_range", 0.02),
+    )
+
+
+def _refuse_unsupported(raw: dict[str, Any], folder: Path) -> None:
+    layers = raw.get("layer_types") or []
+    unsupported = {
+        "quantised weights": raw.get("quantization_config"),
+        "a sliding window": raw.get("use_sliding_window") or any(kind != "full_attention" for kind in layers),
+        "biases in the MLP": raw.get("mlp_bias"),
+        f"activation {raw.get('hidden_act')}": raw.get("hidden_act", "silu") != "silu",
+        "partial rotary positions": raw.get("partial_rotary_factor", 1.0) != 1.0,
+    }
+    found = [what for what, present in unsupported.items() if present]
+    if found:
+        raise ConfigError(f"{folder}: {', '.join(found)} is not supported here; {_ADVICE}")
+
+
+def _rope(raw: dict[str, Any], folder: Path) -> tuple[float, RopeScaling | None]:
+    # Version 5 of transformers writes everything into rope_parameters, earlier ones rope_theta and rope_scaling.
+    rope = raw.get("rope_parameters") or raw.get("rope_scaling") or {}
+    theta = float(rope.get("rope_theta") or raw.get("rope_theta") or 10000.0)
+    kind = rope.get("rope_type") or rope.get("type") or "default"
+    if kind == "default":
+        return theta, None
+    if kind != "llama3":
+        raise ConfigError(f"{folder}: rotary scaling {kind!r} is not one of default, llama3; {_ADVICE}")
+    return theta, RopeScaling(**{key: rope[key] for key in RopeScaling.__slots__})
+
+
+def load_decoder(folder: Path, dtype: torch.dtype = torch.float32, device: str | torch.device = "cpu") -> Decoder:
+    """The model in `folder`, its weights cast to `dtype`.
+
+    Raises:
+        ConfigError: unsupported model, missing files, or weights that do not fit the configuration.
+    """
+    config = read_config(folder)
+    weights = {name: tensor.to(dtype) for name, tensor in _read_weights(folder).items()}
+    if config.tie_word_embeddings:
+        weights.pop("lm_head.weight", None)
+    with torch.device("meta"):
+        model = Decoder(config, seed=None)
+    wanted = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
+    found = {name: tuple(tensor.shape) for name, tensor in weights.items() if not name.endswith("rotary_emb.inv_freq")}
+    if wanted != found:
+        odd = sorted(set(wanted.items()) ^ set(found.items()))[:4]
+        raise ConfigError(f"{folder}: weights do not fit config.json, for example {odd}")
+    model.load_state_dict({name: weights[name] for name in wanted}, assign=True)
+    for parameter in model.parameters():
+        parameter.requires_grad_(True)
+    return model.to(device)
+
+
+def save_decoder(model: Decoder, folder: Path, dtype: torch.dtype = torch.bfloat16) -> None:
+    """Write ``config.json`` and ``model.safetensors`` (weights cast to `dtype`) into `folder`, made if missing."""
+    folder.mkdir(parents=True, exist_ok=True)
+    weights = {name: tensor.detach().to("cpu", dtype).contiguous() for name, tensor in model.state_dict().items()}
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    text = json.dumps(_config_json(model.config, dtype), indent=2)
+    (folder / "config.json").write_text(text + "\n", encoding="utf-8")
+
+
+def copy_tokenizer(source: Path, target: Path) -> None:
+    """Copy the tokenizer's files of one model folder into another."""
+    target.mkdir(parents=True, exist_ok=True)
+    for name in TOKENIZER_FILES:
+        if (source / name).is_file():
+            shutil.copyfile(source / name, target / name)
+
+
+def _config_json(config: DecoderConfig, dtype: torch.dtype) -> dict[str, Any]:
+    raw = asdict(config)
+    architecture, scaling, eos = raw.pop("architecture"), raw.pop("rope_scaling"), raw.pop("eos_token_ids")
+    qkv_bias, output_bias = raw.pop("qkv_bias"), raw.pop("output_bias")
+    expected = (True, False) if architecture == "qwen2" else (output_bias, output_bias)
+    if (qkv_bias, output_bias) != expected:
+        raise ConfigError(f"{architecture} has no config file for qkv_bias={qkv_bias} with output_bias={output_bias}")
+    return {
+        "architectures": [next(name for name, value in CLASSES.items() if value == architecture)],
+        "model_type": architecture,
+        **raw,
+        "rope_scaling": {"rope_type": "llama3", **scaling} if scaling else None,
+        "eos_token_id": eos[0] if len(eos) == 1 else list(eos) or None,
+        "attention_bias": output_bias,
+        "hidden_act": "silu",
+        "use_cache": True,
+        "torch_dtype": str(dtype).removeprefix("torch."),
+    }
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ConfigError(f"{path.parent} is not a model folder: {path.name} is missing") from None
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path}: {error}") from error
+    if not isinstance(value, dict):
+        raise ConfigError(f"{path}: expected a JSON object")
+    return value
+
+
+def _read_weights(folder: Path) -> dict[str, Tensor]:
+    index = folder / "model.safetensors.index.json"
+    names = ["model.safetensors"]
+    if index.is_file():
+        names = sorted(set(_read_json(index)["weight_map"].values()))
+    weights: dict[str, Tensor] = {}
+    for name in names:
+        try:
+            weights |= load_file(folder / name)
+        except FileNotFoundError:
+            raise ConfigError(f"{folder}: {name} is missing") from None
+        except (OSError, SafetensorError) as error:
+            raise ConfigError(f"{folder / name}: {error}") from error
+    return weights

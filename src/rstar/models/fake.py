@@ -1,0 +1,201 @@
+"""A model without a model: deterministic text in the code-step format, for tests and benchmarks of whole flows.
+
+`FakeEngine` keeps every invariant of `Engine` (ids concatenate, stop strings end texts, a completion depends on its
+request alone) with a byte tokenizer: ids 0..255 are bytes, `BOS` begins a context. Kinds, chosen by a spec such as
+``fake:steps?seed=3``:
+
+* ``steps`` adds up the numbers of the question, one a step (so "Add 12, 30 and 7." has the answer 49). About two
+  thirds of its steps are right, in two wordings that lead to the same state; the others raise an error, use a wrong
+  operation, or print too early. A program ends within three steps; the answer repeats the program's output.
+* ``noise`` writes random bytes.
+* ``fail`` raises `EngineError` for a share ``rate`` of all requests and is like ``steps`` for the others. The same
+  request fails again when it is repeated.
+* ``script`` calls the function it was given, or plays a list of texts in the order of the requests; a text that no stop
+  string ends ends with ``eos``.
+
+Temperature 0 gives every sample the same text, whatever the seed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import re
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from hashlib import blake2b
+from random import Random
+from types import TracebackType
+from typing import Self
+from urllib.parse import parse_qsl
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from rstar.errors import ConfigError, EngineError
+from rstar.models.engine import Completion, Context, Finish, Request
+from rstar.prompts.steps import ANSWER, ASSISTANT, END_CODE, END_OUTPUT, END_STEP, OUTPUT, USER, answer
+
+BOS = 256
+KINDS = ("steps", "noise", "fail", "script")
+
+Script = Callable[[Request, int], str]
+"""Text of sample i of a request."""
+
+
+class FakeOptions(BaseModel):
+    """What may follow the ``?`` of a fake spec."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+    seed: int = Field(default=0, ge=0, lt=2**64)
+    """Another seed is another model."""
+    latency: float = Field(default=0.0, ge=0)
+    """Seconds that every request takes."""
+    rate: float = Field(default=0.1, ge=0, le=1)
+    """Share of requests that fail, for kind ``fail``."""
+    max_context: int = Field(default=16384, gt=0)
+    """Tokens (bytes) of prompt and completion together."""
+
+
+class FakeEngine:
+    """An `Engine` by hash function; see the module's docstring for the kinds."""
+
+    def __init__(self, spec: str = "fake:steps", script: Script | Sequence[str] | None = None) -> None:
+        """Parse `spec`; kind ``script`` takes its texts from `script`.
+
+        Raises:
+            ConfigError: unknown kind or option.
+        """
+        self.name = spec
+        kind, _, options = spec.removeprefix("fake:").partition("?")
+        if kind not in KINDS:
+            raise ConfigError(f"{spec}: fake engine {kind!r} is not one of {', '.join(KINDS)}{_nearest(kind, KINDS)}")
+        if (kind == "script") != (script is not None):
+            raise ConfigError(f"{spec}: texts are given to FakeEngine(script=...), and only for fake:script")
+        self.kind = kind
+        self.options = _parse_options(spec, options)
+        self.max_context = self.options.max_context
+        self._call = script if callable(script) else None
+        self._texts: Iterator[str] = iter(()) if script is None or callable(script) else iter(script)
+
+    def context(self, text: str) -> Context:
+        """`text` as bytes behind `BOS`."""
+        return Context(text, (BOS, *text.encode()))
+
+    def append(self, context: Context, text: str) -> Context:
+        """`context` and the bytes of `text`."""
+        return Context(context.text + text, context.ids + tuple(text.encode()))
+
+    async def complete(self, request: Request) -> Sequence[Completion]:
+        """`request.n` completions, in order.
+
+        Raises:
+            EngineError: the context leaves no room, a scripted list is used up, or kind ``fail`` chose to fail.
+        """
+        if self.options.latency:
+            await asyncio.sleep(self.options.latency)
+        room = self.max_context - len(request.context.ids)
+        if room <= 0:
+            raise EngineError(
+                f"prompt of {len(request.context.ids)} tokens does not fit max_context {self.max_context}"
+            )
+        if request.max_tokens < room:
+            room = request.max_tokens
+        key = blake2b(
+            request.context.text.encode(), digest_size=16, key=self.options.seed.to_bytes(8, "little")
+        ).digest()
+        if self.kind == "fail" and _draw(key, request.seed, -1) % 10**6 < self.options.rate * 10**6:
+            raise EngineError(f"{self.name}: failed on purpose")
+        stop = tuple(string.encode() for string in request.stop)
+        return [_completion(*self._write(request, i, key, room), stop, room) for i in range(request.n)]
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        pass
+
+    def _write(self, request: Request, index: int, key: bytes, room: int) -> tuple[bytes, float]:
+        """What the model would write if nothing stopped it, and its log-probability per token."""
+        draw = _draw(key, request.seed, index) if request.temperature > 0 else _draw(key, 0, 0)
+        logprob = -0.05 - (draw >> 40) % 64 / 64
+        if self.kind == "noise":
+            return Random(draw).randbytes(min(room, draw % 2048)), logprob
+        if self.kind == "script":
+            text = self._call(request, index) if self._call else next(self._texts, None)
+            if text is None:
+                raise EngineError(f"{self.name}: the list of texts is used up")
+            return text.encode(), logprob
+        return _continue_steps(request.context.text, draw), logprob
+
+
+def _parse_options(spec: str, options: str) -> FakeOptions:
+    try:
+        return FakeOptions.model_validate(dict(parse_qsl(options, keep_blank_values=True)))
+    except ValidationError as error:
+        key = str(error.errors()[0]["loc"][0])
+        hint = "" if key in FakeOptions.model_fields else _nearest(key, list(FakeOptions.model_fields))
+        raise ConfigError(f"{spec}: option {key!r}: {error.errors()[0]['msg']}{hint}") from None
+
+
+def _nearest(word: str, known: Sequence[str]) -> str:
+    near = difflib.get_close_matches(word, known, 1)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def _draw(key: bytes, seed: int, index: int) -> int:
+    """64 pseudo-random bits of (key, seed, index), the same on every machine."""
+    return int.from_bytes(blake2b(b"%d/%d" % (seed, index), digest_size=8, key=key).digest(), "little")
+
+
+def _completion(data: bytes, logprob: float, stop: tuple[bytes, ...], room: int) -> Completion:
+    """`data`, which the model would end there, cut after the first completed stop string and at `room` bytes."""
+    ends = [(at + len(string), string) for string in stop if (at := data.find(string)) >= 0]
+    end, string = min(ends, default=(len(data) + 1, b""))
+    finish: Finish = "length" if end > room else "stop" if string else "eos"
+    data = data[: min(end, room)]
+    ended_by = string.decode() if finish == "stop" else None
+    return Completion(data.decode(errors="replace"), tuple(data), (logprob,) * len(data), finish, ended_by)
+
+
+def _continue_steps(text: str, draw: int) -> bytes:
+    """The rest of the program (or the answer) that a text of `rstar.prompts.steps` asks for, by the bits of `draw`."""
+    if text.endswith(ANSWER):
+        return answer(text[text.rfind(OUTPUT) + len(OUTPUT) : text.rfind(END_OUTPUT)].strip()).encode()
+    start = text.rfind(ASSISTANT)
+    numbers = _numbers(text[text.rfind(USER, 0, max(start, 0)) + 1 : start] if start >= 0 else text)
+    depth = text.count(END_STEP, max(start, 0))
+    pieces = []
+    while True:
+        step, last = _step(numbers, depth, draw & 15)
+        pieces.append(("\n" if depth else "") + step + (f"\nprint(x)\n{END_CODE}" if last else f"\n{END_STEP}"))
+        if last:
+            return "".join(pieces).encode()
+        depth, draw = depth + 1, draw >> 4
+
+
+def _step(numbers: tuple[int, ...], depth: int, choice: int) -> tuple[str, bool]:
+    """Code that adds number `depth` to x, well or badly by `choice` in 0..15, and whether the program ends with it."""
+    if depth >= len(numbers):
+        return "# that is all", True
+    number = numbers[depth]
+    last = depth == len(numbers) - 1 or choice == 15
+    before = "x + " if depth else ""
+    if choice < 7 or choice == 15:
+        return f"# add {number}\nx = {before}{number}", last
+    if choice < 11:
+        return f"# now comes {number}\nx = {before}{number}", last
+    if choice < 13:
+        return f"# {number} is too much\nx = {before}{number} - 1", last
+    return f"# add {number} to y\nx = y + {number}", last
+
+
+@lru_cache(maxsize=4096)
+def _numbers(question: str) -> tuple[int, ...]:
+    """Two or three numbers: those of the question as far as it has them."""
+    found = [int(digits) for digits in re.findall(r"\d{1,6}", question)[:3]]
+    if len(found) < 2:
+        found += [byte % 50 for byte in blake2b(question.encode(), digest_size=2).digest()]
+    return tuple(found)

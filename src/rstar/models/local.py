@@ -1,0 +1,259 @@
+"""`LocalEngine`: a model folder run by torch on this machine, with continuous batching.
+
+One thread owns the model. It computes the prompts of waiting requests, then generates one token at a time for up to
+`batch` samples at once; samples that end make room for others (`rstar.models.local_batch`). The samples of one request
+share one computation of the prompt, and prompts that continue earlier ones compute only what is new.
+
+Invariants, beside those of `Engine`:
+
+* In float32 on a CPU the completions of a request are the same, bit for bit, whatever is computed beside or before
+  them (`rstar.models.local_model` says why, a test holds it).
+* Log-probabilities are those of the untempered distribution, whatever the temperature.
+* A sample's random numbers depend on seed, sample index and position in the context alone.
+* `Completion.ids` are exactly the tokens chosen. Where a stop string ends inside a token, `text` is cut behind the stop
+  string and the ids keep the whole token.
+* Cancelling the task that awaits `complete` frees its place in the batch at the next token.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import torch
+
+from rstar.errors import ConfigError, EngineError
+from rstar.models.decoder import Decoder
+from rstar.models.decoder_files import DTYPES, load_decoder
+from rstar.models.engine import Completion, Context, Request
+from rstar.models.local_batch import PROMPT_ROWS, Batch, Job
+from rstar.models.local_model import ROW_STEP, CachedDecoder
+from rstar.models.local_prefix import PromptRing
+from rstar.models.local_tokens import TokenText
+
+
+@dataclass(slots=True, eq=False)
+class _Update:
+    """New weights on their way, and who waits for them."""
+
+    decoder: Decoder
+    future: asyncio.Future[None]
+
+
+class LocalEngine:
+    """An `Engine` on the weights of a transformers folder; see the module's docstring for its invariants."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        name: str | None = None,
+        batch: int = 64,
+        dtype: str = "auto",
+        device: str = "auto",
+        threads: int | None = None,
+        max_context: int | None = None,
+    ) -> None:
+        """Load the model.
+
+        Args:
+            folder: ``config.json``, safetensors weights, ``tokenizer.json``.
+            name: what run folders call the model; default ``hf:FOLDER``.
+            batch: samples generated at once, rounded up to a multiple of 8.
+            dtype: ``float32``, ``bfloat16``, ``float16``, or ``auto``: float32 on a CPU, bfloat16 elsewhere.
+            device: a torch device, or ``auto``: cuda where there is one.
+            threads: CPU threads of the model; None leaves torch's choice.
+            max_context: prompt and completion together; default (and at most) what the model was made for.
+
+        Raises:
+            ConfigError: a folder that is missing, incomplete or of an unsupported architecture, or a bad dtype.
+        """
+        self.name = name or f"hf:{folder}"
+        if device == "auto":
+            device = "cuda" if torch.cuda.is_available() else "cpu"
+        if dtype == "auto":
+            dtype = "float32" if device == "cpu" else "bfloat16"
+        if dtype not in DTYPES:
+            raise ConfigError(f"dtype {dtype!r} is not one of auto, {', '.join(DTYPES)}")
+        decoder = load_decoder(folder)
+        longest = decoder.config.max_position_embeddings
+        self.tokens = TokenText(folder)
+        self.max_context = min(max_context or longest, longest)
+        size = batch + -batch % ROW_STEP
+        ring = PromptRing(size, max(size, 2 * PROMPT_ROWS))
+        model = CachedDecoder(decoder, size + ring.rows, DTYPES[dtype], torch.device(device))
+        self._batch = Batch(model, ring, self.tokens, size)
+        self._threads = threads
+
+        self._users = 0
+        self._thread: threading.Thread | None = None
+        # Everything below is shared with the thread and touched under the condition only.
+        self._changed = threading.Condition()
+        self._open = False
+        self._failure: EngineError | None = None
+        self._waiting: deque[Job] = deque()
+        self._futures: dict[Job, asyncio.Future[Sequence[Completion]]] = {}
+        self._update: _Update | None = None
+
+    def context(self, text: str) -> Context:
+        """`text` as the start of a context."""
+        return Context(text, self.tokens.prompt(text))
+
+    def append(self, context: Context, text: str) -> Context:
+        """`context` followed by `text`, which is tokenised on its own, without BOS."""
+        return Context(context.text + text, context.ids + self.tokens.encode(text))
+
+    async def complete(self, request: Request) -> Sequence[Completion]:
+        """`request.n` completions, in order.
+
+        Raises:
+            EngineError: a context without ids or too long for the model, an engine that is not open, or a failure of
+                the model.
+        """
+        length = len(request.context.ids)
+        if not length:
+            raise EngineError(f"{self.name}: a context without token ids; make it with engine.context(text)")
+        if length >= self.max_context:
+            raise EngineError(f"{self.name}: prompt of {length} tokens does not fit max_context {self.max_context}")
+        if request.n < 1 or request.max_tokens < 1:
+            raise EngineError(f"{self.name}: n and max_tokens must be positive")
+        limit = min(request.max_tokens, self.max_context - length)
+        job = Job(request, limit)
+        future: asyncio.Future[Sequence[Completion]] = asyncio.get_running_loop().create_future()
+        with self._changed:
+            self._check_open()
+            self._waiting.append(job)
+            self._futures[job] = future
+            self._changed.notify()
+        try:
+            return await future
+        except asyncio.CancelledError:
+            job.cancelled = True
+            with self._changed:
+                self._futures.pop(job, None)
+            raise
+
+    async def load(self, decoder: Decoder) -> None:
+        """Take over the weights of `decoder` (same shape). Samples in progress first end with the old weights.
+
+        Raises:
+            EngineError: the engine is not open, or other weights are on their way.
+        """
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        with self._changed:
+            self._check_open()
+            if self._update is not None:
+                raise EngineError(f"{self.name}: other weights are on their way")
+            self._update = _Update(decoder, future)
+            self._changed.notify()
+        await future
+
+    async def __aenter__(self) -> Self:
+        self._users += 1
+        if self._users == 1:
+            self._open, self._failure = True, None
+            self._thread = threading.Thread(target=self._run, name=f"rstar {self.name}", daemon=True)
+            self._thread.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._users -= 1
+        if self._users == 0 and self._thread is not None:
+            with self._changed:
+                self._open = False
+                self._changed.notify()
+            self._thread.join()  # at most one step of the model away
+            self._end_all(EngineError(f"{self.name}: the engine was closed"))
+
+    def _check_open(self) -> None:
+        if self._failure is not None:
+            raise EngineError(str(self._failure)) from self._failure
+        if not self._open:
+            raise EngineError(f"{self.name}: the engine is not open; use it in `async with engine:`")
+
+    def _run(self) -> None:
+        """The thread: compute until the engine is closed."""
+        if self._threads is not None:
+            torch.set_num_threads(self._threads)
+        try:
+            with torch.inference_mode():
+                self._batch.clear()
+                while self._wait():
+                    self._batch.step()
+                    self._deliver()
+        except Exception as error:
+            failure = EngineError(f"{self.name}: {type(error).__name__}: {error}")
+            failure.__cause__ = error
+            with self._changed:
+                self._failure = failure
+            self._end_all(failure)
+
+    def _wait(self) -> bool:
+        """Sleep until there is work, and admit it; False when the engine is closed."""
+        batch = self._batch
+        with self._changed:
+            batch.drop_cancelled()
+            while self._open and not batch.busy and not self._waiting and self._update is None:
+                self._changed.wait()
+            if not self._open:
+                return False
+            if self._update is not None and not batch.busy:
+                batch.load(self._update.decoder)
+                future, self._update = self._update.future, None
+                _call(future.get_loop(), _finish, future)
+            admitted = batch.admit(self._waiting) if self._update is None else []
+        batch.start(admitted)
+        return True
+
+    def _deliver(self) -> None:
+        """Give the completions of ended jobs to who awaits them, one wake-up per event loop."""
+        ended, self._batch.ended = self._batch.ended, []
+        settled: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Sequence[Completion]], Job]]] = {}
+        with self._changed:
+            for job in ended:
+                if future := self._futures.pop(job, None):
+                    settled.setdefault(future.get_loop(), []).append((future, job))
+        for loop, pairs in settled.items():
+            _call(loop, _settle, pairs)
+
+    def _end_all(self, error: EngineError) -> None:
+        with self._changed:
+            futures: list[asyncio.Future[Any]] = list(self._futures.values())
+            if self._update is not None:
+                futures.append(self._update.future)
+            self._futures.clear()
+            self._waiting.clear()
+            self._update = None
+        for future in futures:
+            _call(future.get_loop(), _refuse, future, error)
+
+
+def _settle(pairs: list[tuple[asyncio.Future[Sequence[Completion]], Job]]) -> None:
+    for future, job in pairs:
+        if not future.done():
+            future.set_result(job.results())
+
+
+def _finish(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+def _refuse(future: asyncio.Future[Any], error: EngineError) -> None:
+    if not future.done():
+        future.set_exception(error)
+
+
+def _call(loop: asyncio.AbstractEventLoop, function: Callable[..., None], *args: object) -> None:
+    """Call `function` in `loop`; nobody waits any more when that is closed."""
+    with suppress(RuntimeError):
+        loop.call_soon_threadsafe(function, *args)

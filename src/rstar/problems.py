@@ -1,0 +1,21 @@
+"""A problem as inference-time code sees it: the question, and nothing that could give the answer away."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One problem to solve.
+
+    Attributes:
+        id: unique within its file or run; results are keyed by it.
+        question: the text shown to the model.
+        meta: labels for tables (family, level, source …); only scalars, never an answer: the reader of problem
+            files copies nothing but the fields named in `rstar.datasets.META_FIELDS`.
+    """
+
+    id: str
+    question: str
+    meta: dict[str, str | int | float] = field(default_factory=dict)

@@ -1,0 +1,82 @@
+"""Messages between parent, keeper and run: JSON objects over SOCK_SEQPACKET, with file descriptors beside them.
+
+A packet is one message, so a reader never waits for the rest of one, and a writer that dies leaves no half of one.
+Messages above `INLINE` bytes travel in a sealed memory file. Readers of packets that model-written code may have sent
+use `receive_untrusted`, which takes no descriptors and never more than one packet's bytes.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import socket
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+INLINE = 64_000
+"""Most bytes of a message that travel in the packet itself."""
+
+UNTRUSTED = 64_000
+"""Most bytes that a run may report."""
+
+_MOST_FDS = 8
+
+Message = dict[str, Any]
+
+
+def pair() -> tuple[socket.socket, socket.socket]:
+    """Two connected ends."""
+    return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+
+
+def pack(message: Message, fds: Iterable[int] = ()) -> tuple[bytes, list[int], int | None]:
+    """The packet for a message: its bytes, the descriptors to send, and one to close after sending, if any."""
+    body = json.dumps(message).encode()
+    if len(body) <= INLINE:
+        return body, list(fds), None
+    memory = os.memfd_create("message", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    with open(memory, "wb", closefd=False) as file:
+        file.write(body)
+    fcntl.fcntl(memory, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE)
+    return b"", [*fds, memory], memory
+
+
+def send(link: socket.socket, message: Message, fds: Iterable[int] = (), flags: int = 0) -> None:
+    """Send one message. With MSG_DONTWAIT in `flags`, raises `BlockingIOError` when the other side does not read."""
+    body, handles, spare = pack(message, fds)
+    try:
+        socket.send_fds(link, [body], handles, flags)
+    finally:
+        if spare is not None:
+            os.close(spare)
+
+
+def receive(link: socket.socket) -> tuple[Message, list[int]] | None:
+    """The next message and its descriptors; None when the other side has closed."""
+    body, handles, flags, _ = socket.recv_fds(link, INLINE + 1, _MOST_FDS)
+    if flags & socket.MSG_CTRUNC:
+        raise OSError("descriptors of a message were lost: too many open files")
+    if not body and not handles:
+        return None
+    if not body:
+        with open(handles.pop(), "rb") as file:
+            file.seek(0)
+            body = file.read()
+    return json.loads(body), handles
+
+
+def receive_untrusted(link: socket.socket) -> bytes | None:
+    """The next packet of a run, cut at `UNTRUSTED` bytes; None when there is none (b"" when it closed its end)."""
+    try:
+        return link.recv(UNTRUSTED, socket.MSG_DONTWAIT)
+    except BlockingIOError:
+        return None
+    except OSError:
+        return b""
+
+
+def close_all(fds: Sequence[int]) -> None:
+    """Close descriptors."""
+    for fd in fds:
+        os.close(fd)

@@ -1,0 +1,314 @@
+"""What keeps model-written code in: the jail that a zygote enters, and how one run is confined in it.
+
+Covered, at level ``full``:
+    * files: a mount namespace whose root holds the interpreter's own files, read-only, and nothing else (no /proc, no
+      /etc, no home); a private tmpfs of limited size as scratch folder; Landlock on top, which says the same again;
+    * network: an empty network namespace, and no call that makes a socket;
+    * other processes: a PID namespace for each run or tree of states, whose first process is never shared; no call
+      that sends a signal, traces, or touches another process's memory; no exec; no fork, except the one that the
+      keeper has asked for (a seccomp listener decides);
+    * the kernel: an allow-list of system calls, no capabilities, no new privileges, an unprivileged uid of a user
+      namespace of its own;
+    * resources: address space, processor time, file size, descriptors, threads (rlimits); wall time and output are the
+      parent's business (`pool`);
+    * secrets: the zygote starts with a fixed environment and inherits no descriptor.
+
+Level ``no-namespaces`` has Landlock, seccomp and rlimits: the code can learn whether a path exists (not what is in
+it), scratch space is capped per file by the kernel and in total only by a watch, and a tree is killed process by
+process. Level ``limits`` has rlimits only: it stops accidents, not intent.
+
+Not covered: flaws of the kernel itself; side channels (timing, caches, load); states of one tree are not protected
+from each other's files (each has its own folder, but they share a namespace); what the code prints. The memory of a
+tree is limited per process, not in total: `pool` keeps the total under its budget after the fact.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import resource
+import sys
+import sysconfig
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+
+from rstar.sandbox import kernel, seccomp
+
+NOBODY = 65534
+"""The uid and gid that runs have when the sandbox is started by root."""
+
+INNER = 1000
+"""The uid and gid that code sees in its user namespace."""
+
+SCRATCH = "/scratch"
+"""Where scratch folders are in a jail with a mount namespace."""
+
+_READ = 1 << 2 | 1 << 3
+_WRITE = _READ | 1 << 1 | 1 << 4 | 1 << 5 | 1 << 7 | 1 << 8 | 1 << 10 | 1 << 12 | 1 << 13 | 1 << 14
+_DEVICE = 1 << 1 | 1 << 2
+_FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15}  # how many each version of Landlock knows; 16 later on
+_DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom")
+_THREADS = 256
+
+
+class Refused(Exception):
+    """The kernel refused a mechanism: `mechanism` is namespaces, landlock, seccomp, identity or limits."""
+
+    def __init__(self, mechanism: str, reason: str) -> None:
+        super().__init__(f"{mechanism}: {reason}")
+        self.mechanism, self.reason = mechanism, reason
+
+
+@contextmanager
+def mechanism(name: str) -> Iterator[None]:
+    """Turn an `OSError` into `Refused` by the mechanism `name`."""
+    try:
+        yield
+    except (OSError, KeyError) as error:
+        raise Refused(name, f"{type(error).__name__}: {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class RunLimits:
+    """The limits of one process that the kernel enforces.
+
+    Attributes:
+        memory: address space beyond the warm interpreter's, in bytes.
+        cpu: processor time, in seconds.
+        scratch: size of the scratch folder and of any file, in bytes.
+    """
+
+    memory: int
+    cpu: int
+    scratch: int
+
+
+class Jail:
+    """The surroundings that a zygote enters once and all of its runs inherit.
+
+    Args:
+        level: full | no-namespaces | limits.
+        folder: where scratch folders are made at the weaker levels; owned by this process's uid.
+    """
+
+    def __init__(self, level: str, folder: str) -> None:
+        self.level = level
+        self.namespaces = level == "full"
+        self.filtered = level != "limits"
+        self.folder = SCRATCH if self.namespaces else folder
+        self._proc = os.open("/proc", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._capabilities: tuple[int, ...] = ()
+        self._ruleset = -1
+        self._rules: list[tuple[str, int]] = []
+        self._programs: dict[bool, kernel.Program] = {}
+        self._tid = kernel.tid_address()
+        self._tasks = 0
+        self._base = 0
+
+    def enter(self) -> None:
+        """Go in: namespaces and root, identity, Landlock rules, filters. Raises `Refused`."""
+        paths = interpreter_paths()
+        if self.filtered:
+            with mechanism("landlock"):
+                kernel.landlock_abi()
+            with mechanism("seccomp"):
+                if not kernel.NUMBERS:
+                    raise OSError("this processor is not supported: x86_64 and aarch64 are")
+                self._programs = {
+                    forks: seccomp.build(forks=forks, metadata=self.namespaces) for forks in (False, True)
+                }
+        if not self.namespaces:
+            kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
+        privileged = os.geteuid() == 0
+        if self.namespaces and privileged and kernel.has_capability(kernel.CAP_SYS_ADMIN):
+            with mechanism("namespaces"):
+                kernel.unshare(kernel.CLONE_NEWNS | kernel.CLONE_NEWNET | kernel.CLONE_NEWIPC | kernel.CLONE_NEWUTS)
+                build_root(paths)
+            self._drop_root(paths)
+        else:
+            if privileged:
+                self._drop_root(paths)
+            if self.namespaces:
+                self._enter_as_user(paths)
+        with mechanism("identity"):
+            kernel.set_capabilities(self._capabilities)
+            kernel.prctl(kernel.PR_SET_DUMPABLE, 1)  # or /proc/self/uid_map belongs to root
+        self._tasks = _tasks_of(os.getuid()) if not self.namespaces else 0
+        if self.filtered:
+            self._rules = [(path, _READ if os.path.isdir(path) else 1 << 2) for path in paths]
+            self._rules += [(path, _DEVICE) for path in _DEVICES]
+            if self.namespaces:
+                with mechanism("landlock"):
+                    self._ruleset = self._make_ruleset(SCRATCH)
+
+    def settle(self, proc_fd: int, ruleset_fd: int) -> None:
+        """Call when the interpreter is warm: memory limits count from here.
+
+        What `clone` and `confine` need of this process moves to the two descriptors given.
+        """
+        kernel.collapse_heap(self._read("self/maps").decode())
+        self._base = int(self._read("self/statm").split()[0]) * resource.getpagesize()
+        handles = [fcntl.fcntl(fd, fcntl.F_DUPFD, 64) for fd in (self._proc, max(self._ruleset, 0))]
+        for handle, target in zip(handles, (proc_fd, ruleset_fd), strict=True):
+            os.dup2(handle, target)
+            os.close(handle)
+        self._proc, self._ruleset = proc_fd, ruleset_fd
+
+    def _read(self, name: str) -> bytes:
+        with open(os.open(name, os.O_RDONLY, dir_fd=self._proc), "rb") as file:
+            return file.read()
+
+    def clone(self, *, new: bool, parent: bool = False) -> int:
+        """Fork. `new`: into namespaces of its own; `parent`: as a child of this process's parent. 0 in the child."""
+        flags = kernel.CLONE_PARENT if parent else 0
+        if not (new and self.namespaces):
+            return kernel.clone(flags, self._tid)
+        owner = os.getuid(), os.getgid()
+        spaces = kernel.CLONE_NEWUSER | kernel.CLONE_NEWPID | kernel.CLONE_NEWNS | kernel.CLONE_NEWIPC
+        process = kernel.clone(spaces | flags, self._tid)
+        if process == 0:
+            self._map_ids("self", *owner, INNER)
+        return process
+
+    def mount_scratch(self, folder: str, size: int, mode: str = "0700") -> None:
+        """Put an empty file system of `size` bytes at `folder`."""
+        options = f"size={size},nr_inodes={max(64, size >> 14)},mode={mode}"
+        kernel.mount("tmpfs", folder, "tmpfs", kernel.MS_NOSUID | kernel.MS_NODEV, options)
+
+    def confine(self, limits: RunLimits, scratch: str, *, forks: bool) -> int:
+        """Bind this process, for good, in front of the first line of model-written code.
+
+        Args:
+            limits: become hard limits.
+            scratch: its folder, which becomes the working directory.
+            forks: let the listener decide about forks; otherwise there are none.
+
+        Returns:
+            The descriptor of the listener, 0 without one.
+        """
+        os.chdir(scratch)
+        os.umask(0o077)
+        for kind, value in self._rlimits(limits, forks):
+            soft, hard = value if isinstance(value, tuple) else (value, value)
+            resource.setrlimit(kind, (soft, hard))
+        kernel.prctl(kernel.PR_SET_PDEATHSIG, 9)
+        kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
+        listener = 0
+        if self.filtered:
+            kernel.landlock_restrict(self._ruleset if self.namespaces else self._make_ruleset(scratch))
+        kernel.set_capabilities(self._capabilities)
+        kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
+        if self.filtered:
+            listener = kernel.seccomp(self._programs[forks], listen=forks)
+        return listener
+
+    def lower(self, process: int, limits: RunLimits) -> None:
+        """Set the soft limits of another process, at most as high as its hard ones."""
+        for kind, value in ((resource.RLIMIT_AS, self._base + limits.memory), (resource.RLIMIT_CPU, limits.cpu)):
+            _, hard = resource.prlimit(process, kind)
+            resource.prlimit(process, kind, (min(value, hard), hard))
+
+    def _rlimits(self, limits: RunLimits, forks: bool) -> list[tuple[int, int | tuple[int, int]]]:
+        tasks = _THREADS * (4 if forks else 1)
+        return [
+            (resource.RLIMIT_AS, self._base + limits.memory),
+            (resource.RLIMIT_CPU, (limits.cpu, limits.cpu + 1)),
+            (resource.RLIMIT_FSIZE, limits.scratch),
+            (resource.RLIMIT_NOFILE, 256),
+            (resource.RLIMIT_NPROC, tasks if self.namespaces else self._tasks + tasks),
+            (resource.RLIMIT_CORE, 0),
+            (resource.RLIMIT_MEMLOCK, 0),
+            (resource.RLIMIT_MSGQUEUE, 0),
+        ]
+
+    def _make_ruleset(self, scratch: str) -> int:
+        abi = kernel.landlock_abi()
+        files = (1 << _FILE_RIGHTS.get(abi, 16)) - 1
+        rules = [(path, rights & files) for path, rights in [*self._rules, (scratch, _WRITE)]]
+        return kernel.landlock_ruleset((files, 3 if abi >= 4 else 0, 3 if abi >= 6 else 0), rules)
+
+    def _drop_root(self, paths: list[str]) -> None:
+        """From root to nobody. The right to read every file is kept only where the interpreter would break without."""
+        with mechanism("identity"):
+            if not self.namespaces:
+                os.chown(self.folder, NOBODY, NOBODY)
+            kernel.prctl(kernel.PR_SET_KEEPCAPS, 1)
+            os.setgroups([])
+            os.setresgid(NOBODY, NOBODY, NOBODY)
+            os.setresuid(NOBODY, NOBODY, NOBODY)
+            if not all(os.access(path, os.R_OK) for path in paths):
+                self._capabilities = (kernel.CAP_DAC_READ_SEARCH,)
+
+    def _enter_as_user(self, paths: list[str]) -> None:
+        owner = os.getuid(), os.getgid()
+        with mechanism("namespaces"):
+            kernel.prctl(kernel.PR_SET_DUMPABLE, 1)
+            kernel.unshare(
+                kernel.CLONE_NEWUSER | kernel.CLONE_NEWNS | kernel.CLONE_NEWNET | kernel.CLONE_NEWIPC
+                | kernel.CLONE_NEWUTS
+            )  # fmt: skip
+            self._map_ids("self", *owner, INNER)
+            build_root(paths)
+
+    def _map_ids(self, process: str, uid: int, gid: int, inner: int) -> None:
+        for name, text in (
+            ("setgroups", "deny"), ("uid_map", f"{inner} {uid} 1"), ("gid_map", f"{inner} {gid} 1")
+        ):  # fmt: skip
+            handle = os.open(f"{process}/{name}", os.O_WRONLY, dir_fd=self._proc)
+            os.write(handle, text.encode())
+            os.close(handle)
+
+
+def interpreter_paths() -> list[str]:
+    """The files and folders that this interpreter needs, outermost only. Its programs are not among them."""
+    found = {"/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/share/zoneinfo", "/etc/ld.so.cache", "/etc/localtime"}
+    found |= {os.path.join(prefix, "lib") for prefix in (sys.prefix, sys.base_prefix)}
+    found |= {os.path.join(prefix, "lib64") for prefix in (sys.prefix, sys.base_prefix)}
+    found |= set(sysconfig.get_paths().values()) & set(sys.path)
+    found |= {path for path in sys.path if path.endswith(("-packages", ".zip"))}
+    found |= {os.path.realpath(path) for path in found}
+    existing = sorted(path for path in found if os.path.exists(path) and path != "/")
+    return [path for path in existing if not any(path.startswith(f"{other}/") for other in existing)]
+
+
+def build_root(paths: list[str]) -> None:
+    """Make a root of `paths`, devices and a mount point for scratch, all read-only, and move into it.
+
+    Needs a mount namespace of its own.
+    """
+    kernel.mount("none", "/", None, kernel.MS_REC | kernel.MS_PRIVATE)
+    sources = [(path, os.open(path, os.O_PATH | os.O_CLOEXEC)) for path in (*paths, *_DEVICES)]
+    place = next(path for path in ("/tmp", "/mnt", "/dev") if os.path.isdir(path))
+    kernel.mount("tmpfs", place, "tmpfs", kernel.MS_NOSUID | kernel.MS_NODEV, "size=1m,mode=0755")
+    os.mkdir(place + SCRATCH)
+    for path, handle in sources:
+        _graft(path, handle, place)
+        os.close(handle)
+    os.chmod(place, 0o755)
+    kernel.make_readonly(place)
+    kernel.pivot_root(place)
+
+
+def _graft(path: str, handle: int, root: str) -> None:
+    target = root + path
+    os.makedirs(os.path.dirname(target), exist_ok=True)
+    if os.path.islink(path):
+        os.symlink(os.readlink(path), target)
+        return
+    if os.path.isdir(f"/proc/self/fd/{handle}"):
+        os.makedirs(target, exist_ok=True)
+    else:
+        os.close(os.open(target, os.O_CREAT | os.O_WRONLY))
+    kernel.mount(f"/proc/self/fd/{handle}", target, None, kernel.MS_BIND | kernel.MS_REC)
+
+
+def _tasks_of(uid: int) -> int:
+    """How many threads the user runs by now; RLIMIT_NPROC counts them where there is no user namespace."""
+    count = 0
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            with suppress(OSError):
+                if os.stat(f"/proc/{name}").st_uid == uid:
+                    count += len(os.listdir(f"/proc/{name}/task"))
+    return count

@@ -1,0 +1,3 @@
+"""Levels."""
+from typing import Literal
+Level = Literal["full", "no-namespaces", "limits"]

@@ -1,0 +1,186 @@
+"""The sandbox of this machine: `LocalSandbox`.
+
+It starts one zygote for each tier that is asked for, again if it dies, and lets at most `workers` runs go on at a
+time. Runs have no effect outside their own process and folder, so one that was lost with its zygote is simply run
+again. States are `states`' business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from rstar.errors import SandboxError
+from rstar.sandbox.api import Limits, Result
+from rstar.sandbox.levels import Level
+from rstar.sandbox.pool import Absent, Execution, LostError, Tree, Zygote, kernel_limits, remove_folder
+from rstar.sandbox.states import ATTEMPTS, Node, Root, States
+from rstar.sandbox.tiers import Tier, tier_of
+
+
+class LocalState:
+    """See `State`. Made by `LocalSandbox.start` and by `run`."""
+
+    def __init__(self, sandbox: LocalSandbox, node: Node) -> None:
+        self._sandbox, self._node = sandbox, node
+
+    async def run(self, code: str, limits: Limits | None = None) -> tuple[LocalState | None, Result]:
+        """See `State.run`."""
+        node, result = await self._sandbox._step(self._node, code, limits)
+        return (None if node is None else LocalState(self._sandbox, node)), result
+
+    def release(self) -> None:
+        """See `State.release`."""
+        self._sandbox._release(self._node)
+
+
+class LocalSandbox:
+    """Model-written code in processes of this machine. Use as ``async with LocalSandbox() as sandbox:``.
+
+    Args:
+        level: the isolation that is required; see `levels`. Never weaker than asked.
+        workers: runs at the same time; None for the number of processors that this process may use.
+        limits: of runs that are given none of their own.
+        memory_budget_mb: memory for frozen states, in MiB; colder ones are ended, and rebuilt when they are used.
+        max_states: most processes of frozen states, whatever their size.
+        echo: show the value of a last-line expression, as a notebook does.
+        folder: where scratch folders are made at the weaker levels; None for the system's temporary folder.
+    """
+
+    def __init__(
+        self,
+        level: Level = "full",
+        workers: int | None = None,
+        limits: Limits | None = None,
+        memory_budget_mb: int = 2_000,
+        *,
+        max_states: int = 512,
+        echo: bool = True,
+        folder: Path | None = None,
+    ) -> None:
+        self.level: Level = level
+        self.limits = limits or Limits()
+        self.workers = workers or len(os.sched_getaffinity(0))
+        self._memory, self._max_states, self._echo = memory_budget_mb << 20, max_states, echo
+        self._parent_folder = folder
+        self._folder: Path | None = None
+        self._zygotes: dict[Tier, Zygote] = {}
+        self._absent = False
+
+    async def __aenter__(self) -> Self:
+        """Start. Raises `IsolationError` when this machine cannot give the level."""
+        if self._folder is not None:
+            raise SandboxError("the sandbox is open already")
+        self._folder = Path(tempfile.mkdtemp(prefix="rstar-sandbox-", dir=self._parent_folder))
+        self._null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        self._slots = asyncio.Semaphore(self.workers)
+        self._starting: dict[Tier, asyncio.Lock] = {"bare": asyncio.Lock(), "math": asyncio.Lock()}
+        self._states = States(self._plant, self._memory, self._max_states, self._null)
+        try:
+            await self._zygote("bare")
+        except BaseException:
+            await self.__aexit__(None, None, None)
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End every process and remove every file."""
+        if self._folder is None:
+            return
+        folder, self._folder = self._folder, None
+        self._states.close()
+        zygotes, self._zygotes = list(self._zygotes.values()), {}
+        await asyncio.gather(*(zygote.close() for zygote in zygotes))
+        os.close(self._null)
+        await asyncio.to_thread(remove_folder, folder)
+
+    def start(self) -> LocalState:
+        """See `Sandbox.start`."""
+        return LocalState(self, Node(Root(holders=1)))
+
+    async def run(self, code: str, stdin: str | None = None, limits: Limits | None = None) -> Result:
+        """See `Sandbox.run`. A `stdin` of None is an empty one."""
+        limits = limits or self.limits
+        self._check_open()
+        async with self._slots:
+            source = _memory_file(stdin) if stdin else os.dup(self._null)
+            try:
+                for _ in range(ATTEMPTS):
+                    zygote = await self._zygote(self._tier(code))
+                    try:
+                        return await self._program(zygote, code, limits, source)
+                    except LostError:
+                        os.lseek(source, 0, os.SEEK_SET)
+            finally:
+                os.close(source)
+        raise SandboxError(f"a zygote was lost {ATTEMPTS} times in a row")
+
+    async def cpu_seconds(self) -> float:
+        """Processor time of all processes of the sandbox so far, dead and alive."""
+        links = [part.link for part in (*self._zygotes.values(), *self._states.trees) if part.link.open]
+        return sum(await asyncio.gather(*(link.cpu_seconds() for link in links)))
+
+    async def _program(self, zygote: Zygote, code: str, limits: Limits, stdin: int) -> Result:
+        order = {
+            "do": "run",
+            "id": zygote.link.number(),
+            "source": None,
+            "code": code,
+            "name": "<program>",
+            "limits": kernel_limits(limits),
+        }
+        return (await Execution(zygote.link, limits).outcome(order, stdin)).result
+
+    async def _step(self, node: Node, code: str, limits: Limits | None) -> tuple[Node | None, Result]:
+        self._check_open()
+        if node.released:
+            raise SandboxError("the state has been released")
+        tier: Tier = "math" if node.tier == "math" else self._tier(code)
+        async with self._slots:
+            return await self._states.run(node, code, limits or self.limits, tier)
+
+    def _release(self, node: Node) -> None:
+        if self._folder is not None:
+            self._states.release(node)
+
+    def _tier(self, code: str) -> Tier:
+        return "bare" if self._absent else tier_of(code)
+
+    async def _plant(self, tier: Tier, root: Root) -> Tree:
+        return Tree(await self._zygote(tier), root)
+
+    async def _zygote(self, tier: Tier) -> Zygote:
+        """The running zygote of a tier, started if need be; of the bare tier where the other is not installed."""
+        async with self._starting[tier]:
+            self._check_open()
+            zygote = self._zygotes.get(tier)
+            if zygote is not None and zygote.link.open:
+                return zygote
+            assert self._folder is not None
+            try:
+                zygote = await Zygote.start(tier, self.level, self._folder, echo=self._echo)
+            except Absent:
+                self._absent = True
+            else:
+                self._zygotes[tier] = zygote
+                return zygote
+        return await self._zygote("bare")
+
+    def _check_open(self) -> None:
+        if self._folder is None:
+            raise SandboxError("the sandbox is not open: use `async with`")
+
+
+def _memory_file(text: str) -> int:
+    """A descriptor from which `text` can be read."""
+    memory = os.memfd_create("stdin", os.MFD_CLOEXEC)
+    with open(memory, "w", encoding="utf-8", errors="surrogateescape", closefd=False) as file:
+        file.write(text)
+    os.lseek(memory, 0, os.SEEK_SET)
+    return memory

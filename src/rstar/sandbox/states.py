@@ -1,0 +1,314 @@
+"""States of interpreters: which code leads to them, which frozen process holds them, which of those are kept.
+
+A state *is* its code, from the start; the process that ran it is a cache. Processes not used for longest are ended
+when they are too many or too large, and made again by running their code from the nearest state that has one. A fresh
+interpreter starts from fixed seeds (`random`, `numpy.random`, the order of sets of strings), so that the second run
+takes the course of the first; code that reads the clock or the system's entropy may not, and then a rebuilt state
+differs in just that. Where even the status of a step differs, there is an error and no state.
+
+Memory: a frozen process shares the pages of its keeper and of the states before it, and owns what it has written,
+which is what `Process.memory` estimates (page faults): 1 to 2 MiB after a small step, 3 to 6 after one with sympy,
+and the keeper of the tree about `KEEPER_MEMORY`. Scratch folders are not counted; each is limited by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from rstar.errors import SandboxError
+from rstar.sandbox.api import Limits, Result
+from rstar.sandbox.pool import Execution, GoneError, LostError, Outcome, Tree, cpu_seconds, kernel_limits
+from rstar.sandbox.tiers import Tier
+
+KEEPER_MEMORY = 3 << 20
+"""What the keeper of a tree owns, in bytes."""
+
+ATTEMPTS = 3
+"""How often a run is tried on other processes when the sandbox lost the one it was on."""
+
+_CHEAP_SECONDS = 0.2
+
+
+@dataclass(eq=False, slots=True)
+class Process:
+    """A frozen process. `limits` are its hard ones, `busy` counts the runs that are being forked from it."""
+
+    tree: Tree
+    number: int
+    limits: Limits
+    memory: int = 0
+    busy: int = 0
+
+
+@dataclass(eq=False, slots=True)
+class Root:
+    """What the states from one fresh start share: their trees, and how much goes on in them."""
+
+    trees: dict[Tier, Tree] = field(default_factory=dict)
+    running: int = 0
+    holders: int = 0
+
+
+@dataclass(eq=False, slots=True)
+class Node:
+    """A state: `code` run after the state before it (`parent`; None for a fresh interpreter)."""
+
+    root: Root
+    parent: Node | None = None
+    code: str = ""
+    limits: Limits = field(default_factory=Limits)
+    tier: Tier = "bare"
+    depth: int = 0
+    status: str = "ok"
+    seconds: float = 0.0
+    process: Process | None = None
+    released: bool = False
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @property
+    def name(self) -> str:
+        """What its code is called in tracebacks."""
+        return f"<step {self.depth}>"
+
+    def chain_seconds(self) -> float:
+        """How long the code took, from the start."""
+        return self.seconds + (self.parent.chain_seconds() if self.parent else 0.0)
+
+
+class States:
+    """Runs code from states and keeps the processes of the resulting states within a budget.
+
+    Args:
+        plant: makes a new tree of a tier (of another one where that is absent).
+        memory: budget in bytes.
+        count: most processes.
+        stdin: a descriptor of empty input.
+    """
+
+    def __init__(self, plant: Callable[[Tier, Root], Awaitable[Tree]], memory: int, count: int, stdin: int) -> None:
+        self._plant, self._memory, self._count, self._stdin = plant, memory, count, stdin
+        self._held: dict[Node, None] = {}
+        self.trees: set[Tree] = set()
+
+    @property
+    def processes(self) -> int:
+        """How many frozen processes there are."""
+        return sum(self._alive(node) is not None for node in self._held)
+
+    @property
+    def memory(self) -> int:
+        """Estimate of the memory of the frozen processes and their keepers, in bytes."""
+        return len(self.trees) * KEEPER_MEMORY + sum(node.process.memory for node in self._held if node.process)
+
+    async def run(self, node: Node, code: str, limits: Limits, tier: Tier) -> tuple[Node | None, Result]:
+        """Run `code` in a copy of the state `node`. Raises `SandboxError`."""
+        lost: LostError | None = None
+        node.root.running += 1
+        try:
+            for _ in range(ATTEMPTS):
+                try:
+                    return await self._branch(node, code, limits, tier)
+                except LostError as error:
+                    lost = error
+        finally:
+            node.root.running -= 1
+            self.tidy()
+        if isinstance(lost, GoneError):  # rebuilt, and still it would not fork: its own code has seen to that
+            return None, Result("killed")
+        raise SandboxError(f"a state was lost {ATTEMPTS} times in a row") from lost
+
+    def release(self, node: Node) -> None:
+        """Nobody will run from `node` any more."""
+        if not node.released:
+            node.released = True
+            node.root.holders -= 1
+            self.tidy()
+
+    def close(self) -> None:
+        """End all processes."""
+        for tree in list(self.trees):
+            tree.close()
+        self.trees.clear()
+        self._held.clear()
+
+    def tidy(self) -> None:
+        """End what nobody needs, then what was not used for longest, until the budget is kept."""
+        for node in list(self._held):
+            process = self._alive(node)
+            if process is None or (node.released and not process.busy):
+                self._drop(node)
+        self.trees = {tree for tree in self.trees if tree.link.open}
+        memory, count = self.memory, len(self._held) + len(self.trees)
+        for node in list(self._held):
+            if memory <= self._memory and count <= self._count:
+                break
+            if node.process is not None and not node.process.busy:
+                memory, count = memory - node.process.memory, count - 1
+                self._drop(node)
+        used = {node.process.tree for node in self._held if node.process}
+        over = memory > self._memory or count > self._count
+        for tree in self.trees - used:
+            root = tree.root
+            if not root.running and (over or not root.holders):
+                tree.close()
+
+    # ---- running
+
+    async def _branch(self, node: Node, code: str, limits: Limits, tier: Tier) -> tuple[Node | None, Result]:
+        tree, source = await self._source(node, tier, limits)
+        child = Node(node.root, node, code, limits, tier, node.depth + 1)
+        number = tree.link.number()
+        with _busy(source):
+            outcome = await self._execute(tree, _order(child, number, source, limits), limits, node)
+        child.status, child.seconds = outcome.result.status, outcome.result.seconds
+        if not outcome.alive:
+            return None, outcome.result
+        node.root.holders += 1
+        self._hold(child, Process(tree, number, source.limits if source else limits, outcome.memory))
+        return child, outcome.result
+
+    async def _execute(self, tree: Tree, order: dict[str, Any], limits: Limits, source: Node) -> Outcome:
+        try:
+            return await Execution(tree.link, limits).outcome(order, self._stdin)
+        except GoneError:
+            self._drop(source)
+            raise
+
+    async def _source(self, node: Node, tier: Tier, limits: Limits) -> tuple[Tree, Process | None]:
+        """The tree to run in and the process to fork: that of the node, rebuilt if need be; None for a fresh one."""
+        if node.parent is None:
+            return await self._tree(node.root, tier), None
+        async with node.lock:
+            process = self._fit(node, tier, limits)
+            if process is None:
+                self._drop(node)
+                process = await self._replay(node, tier, limits)
+            self._held[node] = self._held.pop(node)  # now the one used last
+        return process.tree, process
+
+    async def _tree(self, root: Root, tier: Tier) -> Tree:
+        tree = root.trees.get(tier)
+        if tree is None or not tree.link.open:
+            tree = await self._plant(tier, root)
+            other = root.trees.get(tier)
+            if other is not None and other.link.open:  # somebody was faster
+                tree.close()
+                return other
+            tree.link.on_gone = lambda number: self._gone(tree, number)
+            root.trees[tier] = tree
+            self.trees.add(tree)
+        return tree
+
+    def _fit(self, node: Node, tier: Tier, limits: Limits) -> Process | None:
+        """The node's process, if it is there, may have so much, and is of the tier.
+
+        A bare one will do for ``math`` when running its code again would cost more than the import.
+        """
+        process = self._alive(node)
+        if process is None:
+            return None
+        has = process.limits
+        enough = (
+            has.memory_mb >= limits.memory_mb
+            and has.scratch_mb >= limits.scratch_mb
+            and cpu_seconds(has) >= cpu_seconds(limits)
+        )
+        suits = process.tree.tier in (tier, "math") or node.chain_seconds() > _CHEAP_SECONDS
+        return process if enough and suits else None
+
+    async def _replay(self, node: Node, tier: Tier, limits: Limits) -> Process:
+        """Run the node's code again, in one process, from the nearest state that has one.
+
+        Raises:
+            SandboxError: a step ended differently this time.
+        """
+        steps: list[Node] = []
+        base, source = node, None
+        while base.parent is not None and source is None:
+            steps.insert(0, base)
+            base = base.parent
+            source = self._fit(base, tier, limits)
+        ceiling = _ceiling(limits, steps)
+        if source is not None and cpu_seconds(source.limits) < cpu_seconds(ceiling):
+            ceiling = source.limits
+        tree = source.tree if source else await self._tree(node.root, tier)
+        number = tree.link.number()
+        memory = 0
+        with _busy(source):
+            for step in steps:
+                order = _order(step, number, source, ceiling)
+                if step is not steps[0]:
+                    order["do"] = "more"
+                outcome = await self._execute(tree, order, step.limits, base)
+                memory = outcome.memory
+                if outcome.result.status != step.status:
+                    tree.link.send({"do": "kill", "id": number, "hard": True})
+                    raise SandboxError(
+                        f"a state could not be rebuilt: its step {step.depth} ended in '{step.status}', and now in"
+                        f" '{outcome.result.status}'"
+                    )
+        process = Process(tree, number, ceiling, memory)
+        self._hold(node, process)
+        return process
+
+    # ---- keeping
+
+    def _alive(self, node: Node) -> Process | None:
+        process = node.process
+        return process if process is not None and process.tree.link.open else None
+
+    def _hold(self, node: Node, process: Process) -> None:
+        node.process = process
+        self._held[node] = None
+
+    def _drop(self, node: Node) -> None:
+        """End the process of a node. The node can be rebuilt."""
+        process, node.process = node.process, None
+        self._held.pop(node, None)
+        if process is not None:
+            process.tree.link.send({"do": "kill", "id": process.number, "hard": True})
+
+    def _gone(self, tree: Tree, number: int) -> None:
+        """A frozen process has ended by itself."""
+        for node in self._held:
+            process = node.process
+            if process is not None and process.tree is tree and process.number == number:
+                node.process = None
+
+
+@contextmanager
+def _busy(process: Process | None) -> Iterator[None]:
+    """Keep a process from being ended while it is forked from."""
+    if process is None:
+        yield
+        return
+    process.busy += 1
+    try:
+        yield
+    finally:
+        process.busy -= 1
+
+
+def _order(node: Node, number: int, source: Process | None, limits: Limits) -> dict[str, Any]:
+    return {
+        "do": "run",
+        "id": number,
+        "source": source and source.number,
+        "code": node.code,
+        "name": node.name,
+        "limits": kernel_limits(limits),
+    }
+
+
+def _ceiling(limits: Limits, steps: list[Node]) -> Limits:
+    """Hard limits of a process that runs all `steps` and is then forked under `limits`."""
+    every = [limits, *(step.limits for step in steps)]
+    return Limits(
+        cpu_seconds=sum(cpu_seconds(one) for one in every),
+        memory_mb=max(one.memory_mb for one in every),
+        scratch_mb=max(one.scratch_mb for one in every),
+    )

@@ -1,0 +1,84 @@
+"""The start of a zygote: into the jail, warm up, then keep runs. Started by `pool` as a process of its own.
+
+A zygote imports of this package only what it needs and keeps its heap small: every run is a copy of it.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import socket
+import sys
+
+from rstar.sandbox import channel
+from rstar.sandbox.child import Interpreter
+from rstar.sandbox.isolation import Jail, Refused
+from rstar.sandbox.keeper import LINK_FD, PROC_FD, RULESET_FD, Keeper
+
+BARE, MATH = "bare", "math"
+"""The tiers: the standard library; numpy and sympy as well, both warm."""
+
+_COMMON = (
+    "bisect cmath collections copy dataclasses datetime decimal enum fractions functools heapq io itertools json math"
+    " operator random re statistics string textwrap threading time traceback typing"
+)
+
+_WARM_MATH = """
+import numpy, sympy
+from sympy import Eq, Matrix, Rational, diff, factor, factorint, integrate, simplify, solve, sqrt, symbols, sympify
+x, y = symbols("x y")
+solve(x**2 - 5*x + 6, x)
+solve([Eq(x + y, 10), Eq(x - y, 2)], [x, y])
+simplify(sqrt(8) + Rational(1, 3)), factor(x**2 - 1), integrate(x**2, x), diff(x**3, x), factorint(360)
+sympify("2*x + 1").evalf(subs={x: 2}), Matrix([[1, 2], [3, 4]]).inv(), str(x**2 / 3), repr(sqrt(x))
+numpy.linalg.solve(numpy.eye(2), numpy.ones(2)), repr(numpy.arange(3.0))
+numpy.random.seed(0)
+"""
+
+
+def main(fd: int) -> None:
+    """Serve the parent at the socket `fd`. The first message says how: level, folder, tier, path, echo."""
+    link = socket.socket(fileno=_high(fd))
+    os.close(fd)
+    received = channel.receive(link)
+    if received is None:
+        return
+    settings = received[0]
+    sys.path[:] = settings["path"]
+    sys.dont_write_bytecode = True
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        jail = Jail(settings["level"], settings["folder"])
+        jail.enter()
+        _warm(settings["tier"])
+    except Refused as refused:
+        channel.send(link, {"id": 0, "event": "refused", "mechanism": refused.mechanism, "reason": refused.reason})
+        return
+    except ImportError as error:
+        channel.send(link, {"id": 0, "event": "absent", "reason": str(error)})
+        return
+    interpreter = Interpreter(echo=settings["echo"])
+    gc.collect()
+    jail.settle(PROC_FD, RULESET_FD)
+    channel.send(link, {"id": 0, "event": "ready"})
+    for name in [name for name in sys.modules if name.partition(".")[0] == "rstar"]:
+        del sys.modules[name]
+    Keeper(link, jail, interpreter, tree=False).loop()
+    os._exit(0)
+
+
+def _high(fd: int) -> int:
+    """A copy of `fd` out of the way of the descriptors that runs inherit."""
+    import fcntl
+
+    return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, LINK_FD + 1)
+
+
+def _warm(tier: str) -> None:
+    """Import and use what runs are likely to need, so that they find it ready."""
+    for name in _COMMON.split():
+        __import__(name)
+    sys.modules["random"].seed(0)
+    if tier == MATH:
+        exec(_WARM_MATH, {"__name__": "warm"})

@@ -1,0 +1,230 @@
+"""How nodes come to be: ask the policy for steps, run their code, find the answers.
+
+The only place where search touches the model and the sandbox; greedy, sampling, beam and MCTS differ only in which
+node they expand next. Rules (arXiv 2501.04519, section 3.2, and its published code):
+
+* A step ends with ``<end_of_step>``, ``<end_of_code>`` or ``<end_of_answer>``; anything else is not a step.
+* Its code runs from the interpreter state of its parent. A step that fails counts towards `errors_threshold`; more
+  failures in a row than that end the branch.
+* After ``<end_of_code>`` the program's output is shown to the policy, which then writes the answer step. That step
+  copies the output, so it is sampled once, greedily, and belongs to the same node as the code before it.
+* Samples of one expansion with the same text are merged into one node with several votes, and so are those that
+  finish with the same answer text.
+
+Model errors (no step, failing code, no answer) are data: a closed node with its reason. Failures of the engine or the
+sandbox are exceptions and pass through.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from rstar.config import SearchConfig
+from rstar.grading.extract import boxed
+from rstar.models.engine import Completion, Engine, Request
+from rstar.prompts import steps as prompt
+from rstar.sandbox.api import Limits, Result, Sandbox, State
+from rstar.search.tree import Node, close, fail
+from rstar.seeds import derive
+from rstar.trajectories import Finish, Step
+
+ANSWER_TOKENS = 64
+
+
+@dataclass(slots=True)
+class Usage:
+    """What a problem has cost so far, in tokens of the policy and in runs of the sandbox."""
+
+    tokens_in: int = 0
+    tokens_out: int = 0
+    expansions: int = 0
+    runs: int = 0
+    run_seconds: float = 0.0
+
+
+class Expander:
+    """Grows the tree of one problem.
+
+    Args:
+        question: the problem's text.
+        policy: writes the steps.
+        sandbox: runs them.
+        config: search settings.
+        limits: of one step's run.
+        seed: the problem's own seed; expansion k draws from a stream of (seed, k).
+    """
+
+    def __init__(
+        self, question: str, policy: Engine, sandbox: Sandbox, config: SearchConfig, limits: Limits, seed: int
+    ) -> None:
+        self._policy = policy
+        self._config = config
+        self._limits = limits
+        self._seed = seed
+        self.usage = Usage()
+        start = policy.context(prompt.prompt(question, shots=config.shots))
+        start_state = sandbox.start()
+        self.root = Node(None, None, start, start_state)
+        self._states = [start_state]
+
+    def release(self) -> None:
+        """Give up all interpreter states, also those of children that a cancelled expansion left behind."""
+        for state in self._states:
+            state.release()
+
+    @property
+    def spent(self) -> bool:
+        """Whether the problem's token budget is used up."""
+        budget = self._config.max_tokens
+        return budget is not None and self.usage.tokens_out >= budget
+
+    async def expand(
+        self, node: Node, n: int, *, greedy: bool = False, merge: bool = True, whole: bool = False
+    ) -> list[Node]:
+        """Sample `n` continuations of `node` and attach them as its children.
+
+        Args:
+            node: an open node; it is marked as expanded and closed when no child is open.
+            n: number of samples.
+            greedy: take the most probable tokens (n should be 1).
+            merge: samples of equal text become one child; otherwise there are n children.
+            whole: let the policy write the whole program in one go instead of one step.
+
+        Returns:
+            All new children, failed ones included (they are closed, with their reason in `finish`).
+        """
+        completions = await self._ask(node, n, greedy=greedy, whole=whole)
+        grown = [self._grow(node, completion, votes) for completion, votes in _merged(completions, merge)]
+        children = list(await asyncio.gather(*grown)) if len(grown) > 1 else [await grown[0]]
+        if merge:
+            children = _one_per_answer(children)
+        node.expanded = True
+        node.children.extend(children)
+        if all(child.closed for child in children):
+            close(node)
+        return children
+
+    async def _ask(self, node: Node, n: int, *, greedy: bool, whole: bool) -> list[Completion]:
+        config = self._config
+        request = Request(
+            node.context,
+            max_tokens=config.max_step_tokens * (config.max_depth if whole else 1),
+            temperature=0.0 if greedy else config.temperature,
+            top_p=config.top_p,
+            n=n,
+            stop=prompt.STOPS[1:] if whole else prompt.STOPS,
+            seed=derive(self._seed, self.usage.expansions),
+        )
+        self.usage.expansions += 1
+        return await self._complete(request)
+
+    async def _complete(self, request: Request) -> list[Completion]:
+        completions = list(await self._policy.complete(request))
+        self.usage.tokens_in += len(request.context.ids)
+        self.usage.tokens_out += sum(completion.n_tokens for completion in completions)
+        return completions
+
+    async def _grow(self, parent: Node, completion: Completion, votes: int) -> Node:
+        """The child that `completion` makes of `parent`: its code has run and, at the end, its answer is written."""
+        count = completion.n_tokens
+        child = Node(
+            parent,
+            Step(completion.text, "", completion.ids, completion.logprobs),
+            parent.context.extend(completion),
+            state=None,
+            stdout=parent.stdout,
+            depth=parent.depth + 1,
+            votes=votes,
+            prior=sum(completion.logprobs) / count if count else 0.0,
+        )
+        if completion.finish != "stop":
+            return _failed(child, "length" if completion.finish == "length" else "no_step")
+        if completion.stop == prompt.END_ANSWER:
+            return _finished(child, completion.text)
+        code = prompt.code_of(completion.text)
+        if not code.strip():
+            return _failed(child, "no_step")
+        result = await self._run(parent, child, code)
+        if not result.ok:
+            child.errors = parent.errors + 1
+            if child.errors > self._config.errors_threshold or child.state is None:
+                return _failed(child, "code_error")
+        if completion.stop == prompt.END_CODE:
+            return await self._answer(child)
+        return _failed(child, "too_deep") if child.depth >= self._config.max_depth else child
+
+    async def _run(self, parent: Node, child: Node, code: str) -> Result:
+        assert parent.state is not None, "an open node has a state to run from"
+        child.state, result = await parent.state.run(code, self._limits)
+        if child.state is not None:
+            self._states.append(child.state)
+        self.usage.runs += 1
+        self.usage.run_seconds += result.seconds
+        child.stdout = parent.stdout + result.stdout
+        step = child.step
+        assert step is not None
+        child.step = Step(step.text, "", step.ids, step.logprobs, result.status, _explain(result))
+        return result
+
+    async def _answer(self, child: Node) -> Node:
+        """Show the output and let the policy write the answer step; both become part of the child."""
+        step = child.step
+        assert step is not None
+        shown = prompt.output(child.stdout.strip("\n"))
+        context = self._policy.append(child.context, shown)
+        request = Request(context, max_tokens=ANSWER_TOKENS, temperature=0.0, stop=(prompt.END_ANSWER,))
+        (completion,) = await self._complete(request)
+        child.context = context.extend(completion)
+        child.step = Step(step.text, shown + completion.text, step.ids, step.logprobs, step.status, step.error)
+        return _finished(child, completion.text)
+
+
+def _merged(completions: list[Completion], merge: bool) -> list[tuple[Completion, int]]:
+    if not merge:
+        return [(completion, 1) for completion in completions]
+    first: dict[str, Completion] = {}
+    votes: dict[str, int] = {}
+    for completion in completions:
+        first.setdefault(completion.text, completion)
+        votes[completion.text] = votes.get(completion.text, 0) + 1
+    return [(completion, votes[text]) for text, completion in first.items()]
+
+
+def _one_per_answer(children: list[Node]) -> list[Node]:
+    kept: dict[str, Node] = {}
+    for child in children:
+        if child.answer is not None and (twin := kept.setdefault(child.answer, child)) is not child:
+            twin.votes += child.votes
+    return [child for child in children if child.answer is None or kept[child.answer] is child]
+
+
+def _failed(child: Node, why: Finish) -> Node:
+    child.finish = why
+    fail(child)
+    return _without_state(child)
+
+
+def _finished(child: Node, text: str) -> Node:
+    child.answer = boxed(text)
+    if child.answer is None:
+        return _failed(child, "no_answer")
+    child.finish = "answer"
+    child.closed = True
+    return _without_state(child)
+
+
+def _without_state(child: Node) -> Node:
+    if child.state is not None:
+        child.state.release()
+        child.state = None
+    return child
+
+
+def _explain(result: Result) -> str | None:
+    if result.ok:
+        return None
+    if result.error is None:
+        return result.status
+    line = f" (line {result.error.line})" if result.error.line else ""
+    return f"{result.error.kind}: {result.error.message}{line}"

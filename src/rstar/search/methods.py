@@ -1,0 +1,150 @@
+"""The five ways to search one problem, each a short loop over the same expansion.
+
+``greedy`` one program, most probable tokens. ``sample`` independent programs, run as a whole. ``best-of-n`` independent
+programs whose steps run as they are written, so that a failing step ends its program and saves the rest. ``beam`` step
+beam search. ``mcts`` Monte Carlo tree search. All follow arXiv 2501.04519, section 3, except where
+docs/deviations.md says otherwise.
+
+A method returns nothing: what it found is in the tree. No method waits for another problem.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from rstar.config import Method, SearchConfig
+from rstar.problems import Problem
+from rstar.search.choose import Votes
+from rstar.search.expand import Expander
+from rstar.search.reward import Reward
+from rstar.search.select import select_child
+from rstar.search.tree import Node, back_up
+
+
+@dataclass(slots=True)
+class Search:
+    """One problem under way: what a method needs, and its count of rollouts."""
+
+    problem: Problem
+    config: SearchConfig
+    expander: Expander
+    reward: Reward
+    votes: Votes
+    rollouts: int = 0
+
+    @property
+    def done(self) -> bool:
+        """Whether to start nothing new: the budget is spent, or (with `early_stop`) the answer is settled."""
+        config = self.config
+        settled = config.early_stop and self.votes.settled(config.settled_share, config.settled_votes)
+        return settled or self.expander.spent
+
+    async def grow(self, node: Node, n: int, *, merge: bool = True, score: bool = True) -> list[Node]:
+        """Expand `node`, count the new answers, and let the reward judge the new children."""
+        children = await self.expander.expand(node, n, merge=merge)
+        await self.judge(children, score)
+        return children
+
+    async def judge(self, children: list[Node], score: bool = True) -> None:
+        """Count the answers of `children`; with `score`, set the reward's value of those that have not failed."""
+        for child in children:
+            if child.answer is not None:
+                await self.votes.add(child.answer, child.votes)
+        alive = [child for child in children if not child.closed or child.answer is not None]
+        if score and alive:
+            values = await self.reward.score(self.problem, [child.trajectory() for child in alive], self.votes)
+            for child, value in zip(alive, values, strict=True):
+                child.value = value
+
+
+async def greedy(search: Search) -> None:
+    """One program, the most probable tokens."""
+    children = await search.expander.expand(search.expander.root, 1, greedy=True, whole=True)
+    await search.judge(children)
+    search.rollouts = 1
+
+
+async def sample(search: Search) -> None:
+    """`samples` independent programs, each written in one go and then run."""
+    n = search.config.samples
+    children = await search.expander.expand(search.expander.root, n, merge=False, whole=True)
+    await search.judge(children, score=False)
+    search.rollouts = n
+
+
+async def best_of_n(search: Search) -> None:
+    """`samples` independent programs step by step; a program ends at its first failing step.
+
+    With `early_stop` they come in waves of `expansions`, and no wave starts once the answer is settled.
+    """
+    config, root = search.config, search.expander.root
+
+    async def go_on(node: Node) -> None:
+        while not node.closed and not search.expander.spent:
+            (node,) = await search.grow(node, 1, merge=False, score=False)
+
+    left = config.samples
+    while left and not search.done:
+        wave = min(left, config.expansions) if config.early_stop else left
+        children = await search.grow(root, wave, merge=False, score=False)
+        root.closed = False
+        await asyncio.gather(*map(go_on, children))
+        search.rollouts += wave
+        left -= wave
+
+
+async def beam(search: Search) -> None:
+    """Step beam search: of all continuations of the beam keep the `beam_width` best by the reward's value.
+
+    A reward without an opinion on partial solutions leaves the ranking to the policy's log-probability.
+    """
+    config = search.config
+    frontier = [search.expander.root]
+    while frontier and not search.done:
+        grown = await asyncio.gather(*(search.grow(node, config.expansions) for node in frontier))
+        open_nodes = [child for children in grown for child in children if not child.closed]
+        ranks = {id(node): (node.value if node.value is not None else 0.0, _logprob(node)) for node in open_nodes}
+        frontier = sorted(open_nodes, key=lambda node: ranks[id(node)], reverse=True)[: config.beam_width]
+    search.rollouts = config.beam_width
+
+
+async def mcts(search: Search) -> None:
+    """Monte Carlo tree search: `rollouts` descents, each from the root to a node that cannot be continued."""
+    while search.rollouts < search.config.rollouts and not search.expander.root.closed and not search.done:
+        await _rollout(search)
+        search.rollouts += 1
+
+
+async def _rollout(search: Search) -> None:
+    """Descend by UCT, expanding what is not expanded yet; every new answer's value is backed up at once.
+
+    A new child that the reward has an opinion of starts with it as its first visit: q(s)⁰.
+    """
+    config, node = search.config, search.expander.root
+    while True:
+        if not node.expanded:
+            n = config.expansions if node.depth else config.root_expansions or config.expansions
+            for child in await search.grow(node, n):
+                if child.answer is not None:
+                    back_up(child, child.value or 0.0)
+                elif not child.closed and child.value is not None:
+                    child.visits, child.total = 1, child.value
+        chosen = select_child(node, config.c)
+        if chosen is None or search.done:
+            return
+        node = chosen
+
+
+def _logprob(node: Node) -> float:
+    return sum(sum(step.logprobs) for step in (n.step for n in node.path()) if step is not None)
+
+
+METHODS: dict[Method, Callable[[Search], Awaitable[None]]] = {
+    "greedy": greedy,
+    "sample": sample,
+    "best-of-n": best_of_n,
+    "beam": beam,
+    "mcts": mcts,
+}

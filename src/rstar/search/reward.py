@@ -1,0 +1,64 @@
+"""What a (partial) solution is worth at inference time: the plug into which a process preference model goes later.
+
+A reward sees the problem, the solution and the answers that the search has found so far. It never sees a gold answer:
+`Problem` has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from rstar.errors import ConfigError
+from rstar.problems import Problem
+from rstar.search.choose import Votes
+from rstar.trajectories import Trajectory
+
+
+class Reward(Protocol):
+    """Scores solutions."""
+
+    name: str
+
+    async def score(self, problem: Problem, trajectories: Sequence[Trajectory], votes: Votes) -> Sequence[float | None]:
+        """One value in [-1, 1] for each trajectory (higher is better), None where it has no opinion.
+
+        Args:
+            problem: what is being solved.
+            trajectories: partial solutions, and finished ones whose `answer` is set.
+            votes: the answers found so far, those of `trajectories` included.
+        """
+        ...
+
+
+class Agreement:
+    """The share of the answers so far that agree with a solution's answer: self-consistency as a value in [0, 1].
+
+    It says nothing of partial solutions.
+    """
+
+    name = "agreement"
+
+    async def score(self, problem: Problem, trajectories: Sequence[Trajectory], votes: Votes) -> Sequence[float | None]:
+        """See `Reward.score`."""
+        return [None if t.answer is None else await votes.share(t.answer) for t in trajectories]
+
+
+class LogProb:
+    """The policy's own confidence: 1 / (1 − log p(solution)), which orders solutions as the sum of log-probabilities
+    does and lies in (0, 1].
+    """
+
+    name = "logprob"
+
+    async def score(self, problem: Problem, trajectories: Sequence[Trajectory], votes: Votes) -> Sequence[float | None]:
+        """See `Reward.score`."""
+        return [1 / (1 - t.logprob) for t in trajectories]
+
+
+def open_reward(spec: str) -> Reward:
+    """The reward that a ``--reward`` SPEC names. Raises `ConfigError` for an unknown one."""
+    rewards: dict[str, type[Agreement] | type[LogProb]] = {"agreement": Agreement, "logprob": LogProb}
+    if spec not in rewards:
+        raise ConfigError(f"reward {spec!r}: expected one of {', '.join(rewards)}")
+    return rewards[spec]()

@@ -1,0 +1,242 @@
+"""Solves many problems at once: one coroutine per problem on one engine and one sandbox.
+
+Results come as they finish; nobody waits for the slowest. The solver receives `Problem`s, which hold no gold answer;
+grading is the caller's, afterwards. A failure of the engine or the sandbox ends the whole call with its exception:
+it is never turned into a wrong answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import Any, Self
+
+from rstar.config import Choice, Config
+from rstar.errors import EngineError, SandboxError
+from rstar.grading import is_equivalent
+from rstar.models.engine import Engine
+from rstar.models.spec import open_engine
+from rstar.problems import Problem
+from rstar.sandbox import LocalSandbox
+from rstar.sandbox.api import Limits, Sandbox
+from rstar.search.choose import Equivalence, Votes, choose
+from rstar.search.expand import Expander
+from rstar.search.methods import METHODS, Search
+from rstar.search.reward import Reward, open_reward
+from rstar.search.tree import Node, record
+from rstar.seeds import derive
+from rstar.trajectories import Trajectory
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """What a search found for one problem.
+
+    Attributes:
+        problem: what was asked.
+        answer: the chosen answer, None when no trajectory reached one.
+        value: the reward's value of the chosen trajectory.
+        method: how it was searched.
+        rollouts: trajectories sampled, or descents of MCTS.
+        expansions: nodes expanded.
+        steps: steps whose code was run.
+        tokens_in: prompt tokens over all requests, as far as the engine knows them.
+        tokens_out: generated tokens over all samples.
+        seconds: wall time from the start of this problem.
+        trajectories: every distinct trajectory that reached an answer, scored.
+        failures: how often branches ended without an answer, by reason.
+        tree: the search tree (see `rstar.search.tree.record`).
+    """
+
+    problem: Problem
+    answer: str | None
+    value: float | None
+    method: str
+    rollouts: int
+    expansions: int
+    steps: int
+    tokens_in: int
+    tokens_out: int
+    seconds: float
+    trajectories: tuple[Trajectory, ...]
+    failures: dict[str, int]
+    tree: list[dict[str, Any]]
+
+
+class Solver:
+    """Solves problems with one model.
+
+    Every part can be replaced by an object with the same few methods; what is not given is opened from the
+    configuration on first use, and closed with the solver.
+
+    Args:
+        config: what to do; defaults to MCTS with the bundled model.
+        policy: writes steps, instead of `config.policy`.
+        reward: scores solutions, instead of `config.reward`.
+        sandbox: runs steps, instead of one from `config.sandbox`.
+        equivalent: whether two answers are the same; used to group answers, never against a gold answer.
+
+    Example:
+        >>> for solution in Solver().solve([Problem("1", "What is 2 + 3?")]):  # doctest: +SKIP
+        ...     print(solution.answer)
+    """
+
+    def __init__(
+        self,
+        config: Config | None = None,
+        *,
+        policy: Engine | None = None,
+        reward: Reward | None = None,
+        sandbox: Sandbox | None = None,
+        equivalent: Equivalence = is_equivalent,
+    ) -> None:
+        self.config = config or Config()
+        self.policy = policy
+        self.sandbox = sandbox
+        self.reward = reward or open_reward(self.config.reward)
+        self.equivalent = equivalent
+        self._opened: AsyncExitStack | None = None
+
+    async def __aenter__(self) -> Self:
+        """Open the parts that were not given. Raises `ConfigError`, `EngineError` or `IsolationError`."""
+        if self._opened is None:
+            async with AsyncExitStack() as stack:
+                if self.policy is None:
+                    engine = await asyncio.to_thread(open_engine, self.config.policy, self.config.engine)
+                    self.policy = await stack.enter_async_context(engine)
+                    stack.callback(setattr, self, "policy", None)
+                if self.sandbox is None:
+                    self.sandbox = await stack.enter_async_context(self._local_sandbox())
+                    stack.callback(setattr, self, "sandbox", None)
+                self._opened = stack.pop_all()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Close the parts that this solver opened."""
+        if self._opened is not None:
+            stack, self._opened = self._opened, None
+            await stack.aclose()
+
+    def _local_sandbox(self) -> LocalSandbox:
+        config = self.config.sandbox
+        return LocalSandbox(
+            level=config.level, workers=config.workers, limits=self._limits(), memory_budget_mb=config.budget_mb
+        )
+
+    def _limits(self) -> Limits:
+        config = self.config.sandbox
+        return Limits(seconds=config.seconds, memory_mb=config.memory_mb, output_bytes=config.output_bytes)
+
+    async def solve_one(self, problem: Problem) -> Solution:
+        """Search one problem. The solver must be open (``async with solver:``)."""
+        policy, sandbox, config = self.policy, self.sandbox, self.config.search
+        if policy is None or sandbox is None:
+            raise RuntimeError("the solver is not open: use `async with solver:`")
+        started = time.perf_counter()
+        seed = derive(self.config.seed, problem.id, config.method)
+        expander = Expander(problem.question, policy, sandbox, config, self._limits(), seed)
+        search = Search(problem, config, expander, self.reward, Votes(self.equivalent))
+        try:
+            await METHODS[config.method](search)
+            return await self._solution(search, started)
+        finally:
+            expander.release()
+
+    async def _solution(self, search: Search, started: float) -> Solution:
+        """The final choice: all answers are scored once more, now that all votes are in."""
+        config, usage = search.config, search.expander.usage
+        root = search.expander.root
+        nodes = [node for node in root.walk() if node.answer is not None]
+        values = await self.reward.score(search.problem, [node.trajectory() for node in nodes], search.votes)
+        for node, value in zip(nodes, values, strict=True):
+            node.value = value
+        trajectories = tuple(node.trajectory() for node in nodes)
+        how: Choice = config.choose or ("majority" if config.method == "sample" else "best")
+        chosen = await choose(trajectories, how, self.equivalent, config.top_k)
+        return Solution(
+            problem=search.problem,
+            answer=chosen.answer if chosen else None,
+            value=chosen.value if chosen else None,
+            method=config.method,
+            rollouts=search.rollouts,
+            expansions=usage.expansions,
+            steps=usage.runs,
+            tokens_in=usage.tokens_in,
+            tokens_out=usage.tokens_out,
+            seconds=time.perf_counter() - started,
+            trajectories=trajectories,
+            failures=_failures(root),
+            tree=record(root, config.record_tokens) if config.keep_trees else [],
+        )
+
+    async def asolve(self, problems: Iterable[Problem]) -> AsyncIterator[Solution]:
+        """Solutions as they finish, in no particular order; at most `search.concurrency` problems at a time.
+
+        Raises:
+            EngineError: the model or its server failed; names the problem.
+            SandboxError: the sandbox failed; names the problem.
+        """
+        async with self:
+            waiting = iter(problems)
+            running: dict[asyncio.Task[Solution], Problem] = {}
+            try:
+                while True:
+                    while len(running) < self.config.search.concurrency and (p := next(waiting, None)) is not None:
+                        running[asyncio.create_task(self.solve_one(p))] = p
+                    if not running:
+                        return
+                    done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+                    for task in done:
+                        problem = running.pop(task)
+                        yield _result(task, problem)
+            finally:
+                for task in running:
+                    task.cancel()
+                await asyncio.gather(*running, return_exceptions=True)
+
+    def solve(self, problems: Iterable[Problem]) -> Iterator[Solution]:
+        """Like `asolve` for code without an event loop (also inside one, such as a notebook's): runs in a thread."""
+        results: queue.Queue[Solution | BaseException | None] = queue.Queue()
+        loop = asyncio.new_event_loop()
+
+        async def pump() -> None:
+            async for solution in self.asolve(problems):
+                results.put(solution)
+
+        def run() -> None:
+            try:
+                loop.run_until_complete(task)
+                results.put(None)
+            except BaseException as error:
+                results.put(error)
+
+        task = loop.create_task(pump())
+        thread = threading.Thread(target=run, name="rstar-solver", daemon=True)
+        thread.start()
+        try:
+            while (item := results.get()) is not None:
+                if isinstance(item, BaseException):
+                    raise item
+                yield item
+        finally:
+            loop.call_soon_threadsafe(task.cancel)  # does nothing to a finished one
+            thread.join()
+            loop.close()
+
+
+def _result(task: asyncio.Task[Solution], problem: Problem) -> Solution:
+    try:
+        return task.result()
+    except (EngineError, SandboxError) as error:
+        raise type(error)(f"problem {problem.id!r}: {error}") from error
+
+
+def _failures(root: Node) -> dict[str, int]:
+    reasons = Counter(node.finish for node in root.walk() if node.finish is not None and node.answer is None)
+    return {str(reason): count for reason, count in sorted(reasons.items())}

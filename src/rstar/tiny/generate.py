@@ -1,0 +1,97 @@
+"""Drawing problem sets: which families, which levels, which split.
+
+Problem i of a set depends on (seed, split, i) alone, so that a longer set begins with the shorter one, and parts of a
+set can be drawn in several processes.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import rstar.tiny
+from rstar.errors import ConfigError
+from rstar.prompts import steps as prompt
+from rstar.seeds import derive
+from rstar.tiny.family import LEVELS, Family, Instance, Split
+
+
+@cache
+def families() -> dict[str, Family]:
+    """All families by name: the `FAMILIES` of every module of this package."""
+    found: dict[str, Family] = {}
+    for module in pkgutil.iter_modules(rstar.tiny.__path__):
+        if module.name.startswith(("families_", "search_")):
+            for family in importlib.import_module(f"rstar.tiny.{module.name}").FAMILIES:
+                found[family.name] = family
+    return dict(sorted(found.items(), key=lambda item: (item[1].kind, item[0])))
+
+
+def pick(names: Sequence[str]) -> list[Family]:
+    """The families of these names or kinds (all, when there are none). Raises `ConfigError` for an unknown one."""
+    known = families()
+    chosen: list[Family] = []
+    for name in names:
+        of_kind = [family for family in known.values() if family.kind == name]
+        if name not in known and not of_kind:
+            raise ConfigError(f"unknown family {name!r}; families: {', '.join(known)}")
+        chosen += [known[name]] if name in known else of_kind
+    return chosen or list(known.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A problem of a set: where it comes from, and the instance."""
+
+    id: str
+    family: Family
+    level: int
+    split: Split
+    instance: Instance
+
+    def row(self, solution: bool = False) -> dict[str, Any]:
+        """A line of a problem file; with `solution` also the pieces that a policy is trained on."""
+        instance = self.instance
+        row: dict[str, Any] = {
+            "id": self.id,
+            "question": instance.question,
+            "answer": instance.answer,
+            "family": self.family.name,
+            "kind": self.family.kind,
+            "level": self.level,
+        }
+        if instance.check is not None:
+            row["check"] = instance.check
+        if solution:
+            row["pieces"] = [prompt.prompt(instance.question), *prompt.solution(instance.steps, instance.answer)]
+        return row
+
+
+def draw(
+    n: int,
+    seed: int,
+    split: Split = "numbers",
+    levels: Sequence[int] = tuple(LEVELS),
+    chosen: Sequence[Family] | None = None,
+    first: int = 0,
+) -> Iterator[Drawn]:
+    """Problems `first` … `first` + n − 1 of the set, families and levels in even shares.
+
+    Args:
+        n: how many.
+        seed: of the set.
+        split: ``train``, ``numbers`` or ``templates`` (see `rstar.tiny.family`).
+        levels: levels from 1 to 5.
+        chosen: families, all by default.
+        first: number of the first problem.
+    """
+    pool = list(chosen or families().values())
+    for i in range(first, first + n):
+        family, level = pool[i % len(pool)], levels[i // len(pool) % len(levels)]
+        rng = random.Random(derive(seed, split, family.name, level, i))
+        yield Drawn(f"{split}-{seed}-{i}", family, level, split, family.draw(rng, level, split))

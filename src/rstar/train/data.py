@@ -1,0 +1,142 @@
+"""Training data: solutions as token ids with a mask of what the policy wrote, in batches of similar length.
+
+A line of a data file is ``{"id": …, "pieces": [prompt, written, shown, written, …]}``: odd pieces were written by the
+policy and are trained on, even ones were shown to it. Each piece is tokenised on its own, as it is at inference. The
+end-of-text token follows the last written piece.
+
+Steps are a pure function of (seed, epoch), so that a run that is interrupted goes on with the step it was at.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from tokenizers import Tokenizer
+from torch import Tensor
+
+from rstar.errors import DataError
+
+IntArray = npt.NDArray[np.int32]
+LENGTH_STEP = 16  # lengths are rounded up to this: few tensor shapes, so that memory does not grow with new ones
+
+
+@dataclass(frozen=True, slots=True)
+class TokenSet:
+    """Many sequences, one after the other.
+
+    Attributes:
+        ids: (N,) int32 token ids of all sequences.
+        written: (N,) bool, True where the policy wrote the token.
+        starts: (M + 1,) int64, sequence i is ``ids[starts[i]:starts[i + 1]]``.
+    """
+
+    ids: IntArray
+    written: npt.NDArray[np.bool_]
+    starts: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    @property
+    def lengths(self) -> npt.NDArray[np.int64]:
+        """(M,) tokens of each sequence."""
+        return np.diff(self.starts)
+
+    def save(self, file: Path) -> None:
+        """Write to an ``.npz`` file."""
+        np.savez(file, ids=self.ids, written=self.written, starts=self.starts)
+
+    @staticmethod
+    def load(file: Path) -> TokenSet:
+        """Read what `save` wrote."""
+        with np.load(file) as arrays:
+            return TokenSet(arrays["ids"], arrays["written"], arrays["starts"])
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Sequences padded at the right: ids (B, T) int64, written (B, T) bool."""
+
+    ids: Tensor
+    written: Tensor
+
+
+def read_pieces(file: Path) -> Iterator[list[str]]:
+    """The pieces of each line. Raises `DataError` that names file and line."""
+    with file.open(encoding="utf-8") as lines:
+        for number, line in enumerate(lines, 1):
+            try:
+                pieces = json.loads(line)["pieces"]
+            except (json.JSONDecodeError, KeyError, TypeError) as error:
+                raise DataError(f"{file}:{number}: expected an object with 'pieces': {error}") from error
+            if not isinstance(pieces, list) or len(pieces) < 2 or not all(isinstance(p, str) for p in pieces):
+                raise DataError(f"{file}:{number}: 'pieces' must be at least two strings: shown, written, …")
+            yield pieces
+
+
+def tokenize(file: Path, tokenizer: Tokenizer, eos: int, max_length: int) -> tuple[TokenSet, int]:
+    """All sequences of a data file that fit `max_length` tokens, and how many did not."""
+    ids: list[IntArray] = []
+    written: list[npt.NDArray[np.bool_]] = []
+    dropped = 0
+    for pieces in read_pieces(file):
+        parts = [tokenizer.encode(piece, add_special_tokens=False).ids for piece in pieces]
+        parts[-1].append(eos)
+        sequence = np.concatenate([np.asarray(part, np.int32) for part in parts])
+        if len(sequence) > max_length:
+            dropped += 1
+            continue
+        ids.append(sequence)
+        written.append(np.concatenate([np.full(len(part), i % 2 == 1) for i, part in enumerate(parts)]))
+    if not ids:
+        raise DataError(f"{file}: no sequence of at most {max_length} tokens")
+    starts = np.concatenate([[0], np.cumsum([len(sequence) for sequence in ids])]).astype(np.int64)
+    return TokenSet(np.concatenate(ids), np.concatenate(written), starts), dropped
+
+
+def plan(
+    lengths: npt.NDArray[np.int64], micro_tokens: int, per_step: int, seed: int, epoch: int
+) -> list[list[IntArray]]:
+    """The steps of one epoch: each a list of micro-batches, each an array of sequence numbers.
+
+    A micro-batch holds sequences of similar length; a step holds `per_step` micro-batches drawn at random (the last
+    step perhaps fewer), so that its gradient sees all lengths. Every sequence occurs exactly once. A micro-batch's rows
+    times its rounded longest length is at most `micro_tokens` (a sequence that alone exceeds it is alone).
+    """
+    rng = np.random.default_rng([seed, epoch])
+    noisy = lengths + rng.uniform(0, LENGTH_STEP, len(lengths))  # neighbours in length change from epoch to epoch
+    order = np.argsort(noisy, kind="stable").astype(np.int32)
+    micro: list[IntArray] = []
+    first = longest = 0
+    for i, sequence in enumerate(order):
+        length = rounded(int(lengths[sequence]))
+        if i > first and max(longest, length) * (i - first + 1) > micro_tokens:
+            micro.append(order[first:i])
+            first, longest = i, 0
+        longest = max(longest, length)
+    micro.append(order[first:])
+    mixed = [micro[i] for i in rng.permutation(len(micro))]
+    return [mixed[i : i + per_step] for i in range(0, len(mixed), per_step)]
+
+
+def rounded(length: int) -> int:
+    """`length` rounded up to a multiple of `LENGTH_STEP`."""
+    return -(-length // LENGTH_STEP) * LENGTH_STEP
+
+
+def collate(data: TokenSet, rows: IntArray) -> Batch:
+    """The sequences `rows`, padded at the right to a rounded common length."""
+    width = rounded(int(data.lengths[rows].max()))
+    ids = np.zeros((len(rows), width), np.int64)
+    written = np.zeros((len(rows), width), bool)
+    for row, sequence in enumerate(rows):
+        span = slice(data.starts[sequence], data.starts[sequence + 1])
+        ids[row, : span.stop - span.start] = data.ids[span]
+        written[row, : span.stop - span.start] = data.written[span]
+    return Batch(torch.from_numpy(ids), torch.from_numpy(written))

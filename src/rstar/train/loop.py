@@ -1,0 +1,163 @@
+"""The training loop: micro-batches, schedule, clipping, checkpoints, exact resume.
+
+A checkpoint holds weights, optimizers and the number of steps done; everything else (which batch comes next, the
+learning rate) is a function of that number, so an interrupted run ends with the weights of an uninterrupted one on the
+same machine. Interrupting at any moment costs at most the time since the last checkpoint.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rstar.models.decoder import Decoder
+from rstar.train.data import Batch, IntArray, TokenSet, collate, plan, rounded
+from rstar.train.losses import sft_loss
+from rstar.train.settings import TrainConfig
+
+CHECKPOINT = "checkpoint.pt"
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """One step: its number (from 1), how many there are, mean loss per written token (nats), tokens per second."""
+
+    step: int
+    steps: int
+    loss: float
+    tokens_per_second: float
+
+
+class Steps:
+    """The endless sequence of steps over a data set, addressable by number."""
+
+    def __init__(self, data: TokenSet, config: TrainConfig) -> None:
+        self._data, self._config, self._epoch, self._first = data, config, 0, 0
+        self._plan = self._of_epoch(0)
+
+    def _of_epoch(self, epoch: int) -> list[list[IntArray]]:
+        config = self._config
+        per_step = max(1, config.batch_tokens // config.micro_tokens)
+        return plan(self._data.lengths, config.micro_tokens, per_step, config.seed, epoch)
+
+    def micro_batches(self, step: int) -> list[Batch]:
+        """The micro-batches of `step` (from 0). Steps are asked for in rising order."""
+        while step >= self._first + len(self._plan):
+            self._first += len(self._plan)
+            self._epoch += 1
+            self._plan = self._of_epoch(self._epoch)
+        return [collate(self._data, rows) for rows in self._plan[step - self._first]]
+
+    def tokens_per_step(self) -> float:
+        """Mean number of tokens of a step, padding included."""
+        lengths = self._data.lengths
+        return float(np.mean([sum(rounded(int(lengths[m].max())) * len(m) for m in step) for step in self._plan]))
+
+
+def schedule(step: int, steps: int, warmup: float, decay: float) -> float:
+    """Factor of the learning rate at `step` (from 0) of `steps`: linear rise, plateau, linear fall to 0."""
+    done = (step + 0.5) / steps
+    rise = 1.0 if warmup == 0 else min(1.0, done / warmup)
+    fall = 1.0 if decay == 0 else min(1.0, (1 - done) / decay)
+    return min(rise, fall)
+
+
+def build_optimizers(model: Decoder, config: TrainConfig) -> list[torch.optim.Optimizer]:
+    """Muon for the matrices of the blocks, AdamW for embeddings, norms and biases."""
+    matrices = [p for p in model.model.layers.parameters() if p.ndim == 2]
+    known = {id(p) for p in matrices}
+    others = [p for p in model.parameters() if id(p) not in known]
+    return [
+        torch.optim.Muon(matrices, lr=config.matrix_lr, weight_decay=config.weight_decay, momentum=0.95),
+        torch.optim.AdamW(others, lr=config.other_lr, weight_decay=0.0, betas=(0.9, 0.95)),
+    ]
+
+
+class Trainer:
+    """Trains a model on a data set inside a folder, which it can be continued from.
+
+    Args:
+        model: changed in place.
+        data: what it is trained on.
+        config: how.
+        folder: gets ``metrics.jsonl`` and the checkpoint.
+    """
+
+    def __init__(self, model: Decoder, data: TokenSet, config: TrainConfig, folder: Path) -> None:
+        self.model, self.data, self.config, self.folder = model, data, config, folder
+        self.optimizers = build_optimizers(model, config)
+        self._base_lrs = [[group["lr"] for group in o.param_groups] for o in self.optimizers]
+        self._plan = Steps(data, config)
+        self.steps = max(1, round(config.tokens / self._plan.tokens_per_step()))
+        self.step = 0
+        self._load()
+
+    def run(self, report: Callable[[Progress], None]) -> None:
+        """Train to the end; calls `report` after every step."""
+        saved = time.monotonic()
+        with (self.folder / "metrics.jsonl").open("a", encoding="utf-8") as metrics:
+            while self.step < self.steps:
+                started = time.perf_counter()
+                loss, tokens = self._one_step()
+                rate = tokens / (time.perf_counter() - started)
+                progress = Progress(self.step, self.steps, loss, rate)
+                if self.step % 10 == 0 or self.step == self.steps:
+                    row = {"step": self.step, "loss": round(loss, 5), "tokens_per_second": round(rate)}
+                    metrics.write(json.dumps(row) + "\n")
+                    metrics.flush()
+                report(progress)
+                if time.monotonic() - saved > self.config.checkpoint_seconds:
+                    self.save()
+                    saved = time.monotonic()
+        self.save()
+
+    def _one_step(self) -> tuple[float, int]:
+        """One optimizer step; returns mean loss per written token and tokens processed."""
+        micro = self._plan.micro_batches(self.step)
+        count = sum(int(batch.written[:, 1:].sum()) for batch in micro)
+        total = sum(self._backward(batch, count) for batch in micro)
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip)
+        factor = schedule(self.step, self.steps, self.config.warmup, self.config.decay)
+        for optimizer, lrs in zip(self.optimizers, self._base_lrs, strict=True):
+            for group, lr in zip(optimizer.param_groups, lrs, strict=True):
+                group["lr"] = lr * factor
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+        self.step += 1
+        return total, sum(batch.ids.numel() for batch in micro)
+
+    def _backward(self, batch: Batch, count: int) -> float:
+        device = self.model.device
+        with torch.autocast(device.type, dtype=torch.bfloat16, enabled=self.config.bf16):
+            loss: Tensor = sft_loss(self.model, batch.ids.to(device), batch.written.to(device)) / max(count, 1)
+        loss.backward()  # type: ignore[no-untyped-call]
+        return float(loss.detach())
+
+    def save(self) -> None:
+        """Write the checkpoint, atomically."""
+        state: dict[str, Any] = {
+            "step": self.step,
+            "model": self.model.state_dict(),
+            "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
+        }
+        part = self.folder / (CHECKPOINT + ".part")
+        torch.save(state, part)
+        part.replace(self.folder / CHECKPOINT)
+
+    def _load(self) -> None:
+        file = self.folder / CHECKPOINT
+        if not file.exists():
+            return
+        state = torch.load(file, map_location=self.model.device, weights_only=True)
+        self.step = state["step"]
+        self.model.load_state_dict(state["model"])
+        for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
+            optimizer.load_state_dict(saved)

@@ -1,0 +1,68 @@
+"""What can be set about training. One file per run, `recipes/*.toml`; unknown keys are refused."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+from pydantic import Field, ValidationError
+
+from rstar.config import Section
+from rstar.errors import ConfigError
+
+
+class TokenizerConfig(Section):
+    """A byte-level BPE tokenizer trained from nothing."""
+
+    vocab_size: int = Field(1536, ge=300, description="entries, markers and phrases included")
+    sample: int = Field(40_000, ge=100, description="solutions that it is trained on")
+    phrase_share: float = Field(
+        0.002, gt=0, description="a block of code that this share of the solutions repeats literally is one token"
+    )
+
+
+class ShapeConfig(Section):
+    """Shape of a fresh Llama model."""
+
+    hidden_size: int = Field(192, ge=8)
+    layers: int = Field(6, ge=1)
+    heads: int = Field(6, ge=1)
+    kv_heads: int = Field(3, ge=1)
+    intermediate_size: int = Field(512, ge=8)
+    max_context: int = Field(1024, ge=64, description="longest sequence the model will be used with, tokens")
+
+
+class TrainConfig(Section):
+    """Supervised fine-tuning, or training from nothing when `base` is not given."""
+
+    base: Path | None = Field(None, description="transformers folder to start from; unset: a fresh model of `shape`")
+    tokenizer: TokenizerConfig = TokenizerConfig()
+    shape: ShapeConfig = ShapeConfig()
+    tokens: int = Field(1_000_000, ge=1, description="tokens to train on, prompts included; data repeats as needed")
+    batch_tokens: int = Field(8192, ge=64, description="tokens of one step, padding included")
+    micro_tokens: int = Field(
+        2048, ge=64, description="tokens of one forward pass, of sequences of similar length; less needs less memory"
+    )
+    matrix_lr: float = Field(0.02, gt=0, description="learning rate of Muon, for the matrices of the blocks")
+    other_lr: float = Field(3e-3, gt=0, description="learning rate of AdamW, for embeddings and norms")
+    weight_decay: float = Field(0.0, ge=0)
+    warmup: float = Field(0.01, ge=0, le=1, description="share of the steps with a rising rate")
+    decay: float = Field(0.5, ge=0, le=1, description="share of the steps at the end with a falling rate")
+    clip: float = Field(1.0, gt=0, description="largest gradient norm")
+    bf16: bool = Field(True, description="compute in bfloat16 (weights and optimizer stay in float32)")
+    seed: int = Field(0, ge=0)
+    threads: int | None = Field(None, ge=1, description="processor threads; unset: all")
+    checkpoint_seconds: float = Field(120.0, gt=0, description="time between checkpoints")
+
+
+def read_train_config(file: Path) -> TrainConfig:
+    """The training configuration in a TOML file. Raises `ConfigError` that names the file and every bad key."""
+    try:
+        return TrainConfig.model_validate(tomllib.loads(file.read_text(encoding="utf-8")))
+    except OSError as error:
+        raise ConfigError(f"cannot read {file}: {error.strerror}") from error
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{file}: not valid TOML: {error}") from error
+    except ValidationError as error:
+        problems = (f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+        raise ConfigError(f"{file}: " + "; ".join(problems)) from error

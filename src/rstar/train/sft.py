@@ -1,0 +1,104 @@
+"""Supervised fine-tuning as a resumable folder: data file in, transformers folder out.
+
+The folder holds ``config.json`` (resolved, with a digest), the tokenizer, ``tokens.npz`` (the tokenised data),
+``checkpoint.pt``, ``metrics.jsonl`` and at the end ``model/``. A folder that another configuration or other data wrote
+is refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from tokenizers import Tokenizer
+
+from rstar.config import flatten
+from rstar.errors import ConfigError, DataError, ResumeError
+from rstar.models.decoder import Decoder, DecoderConfig
+from rstar.models.decoder_files import copy_tokenizer, load_decoder, save_decoder
+from rstar.train.data import TokenSet, read_pieces, tokenize
+from rstar.train.loop import Progress, Trainer
+from rstar.train.settings import TrainConfig
+from rstar.train.tokenizer import EOS, save_tokenizer, train_tokenizer
+
+
+def train_sft(config: TrainConfig, data: Path, folder: Path, report: Callable[[Progress], None]) -> Path:
+    """Train on a data file (see `rstar.train.data`) and return the folder of the finished model.
+
+    Raises:
+        DataError: bad lines, or no data.
+        ResumeError: `folder` was written with another configuration or other data.
+    """
+    if config.threads:
+        torch.set_num_threads(config.threads)
+    folder.mkdir(parents=True, exist_ok=True)
+    _claim(config, data, folder)
+    tokenizer, model = _start(config, data, folder)
+    trainer = Trainer(model, _tokens(config, data, folder, tokenizer), config, folder)
+    trainer.run(report)
+    out = folder / "model"
+    save_decoder(model.cpu(), out, dtype=torch.bfloat16)
+    copy_tokenizer(folder if config.base is None else config.base, out)
+    return out
+
+
+def _claim(config: TrainConfig, data: Path, folder: Path) -> None:
+    """Write the run's identity into the folder, or refuse a folder of another run."""
+    if not data.is_file():
+        raise DataError(f"no data file {data}")
+    free = {"threads", "checkpoint_seconds"}
+    identity = {k: v for k, v in flatten(config.model_dump(mode="json")).items() if k not in free}
+    identity["data.sha256"] = hashlib.sha256(data.read_bytes()).hexdigest()
+    file = folder / "config.json"
+    if file.exists():
+        old = json.loads(file.read_text(encoding="utf-8"))
+        differ = sorted(k for k in identity.keys() | old.keys() if identity.get(k) != old.get(k))
+        if differ:
+            raise ResumeError(f"{folder} belongs to another run; these differ: {', '.join(differ)}")
+    file.write_text(json.dumps(identity, indent=2) + "\n", encoding="utf-8")
+
+
+def _start(config: TrainConfig, data: Path, folder: Path) -> tuple[Tokenizer, Decoder]:
+    """The tokenizer and the model before the first step: those of `base`, or fresh ones."""
+    if config.base is not None:
+        return Tokenizer.from_file(str(config.base / "tokenizer.json")), load_decoder(config.base, torch.float32)
+    shape = config.shape
+    if not (folder / "tokenizer.json").exists():
+        sample = itertools.islice(read_pieces(data), config.tokenizer.sample)
+        tokenizer = train_tokenizer(("".join(pieces) for pieces in sample), config.tokenizer)
+        save_tokenizer(tokenizer, folder, shape.max_context)
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    eos = _eos(tokenizer, folder)
+    model = DecoderConfig(
+        vocab_size=tokenizer.get_vocab_size(),
+        hidden_size=shape.hidden_size,
+        intermediate_size=shape.intermediate_size,
+        num_hidden_layers=shape.layers,
+        num_attention_heads=shape.heads,
+        num_key_value_heads=shape.kv_heads,
+        head_dim=shape.hidden_size // shape.heads,
+        max_position_embeddings=shape.max_context,
+        eos_token_ids=(eos,),
+        pad_token_id=eos,
+    )
+    return tokenizer, Decoder(model, seed=config.seed)
+
+
+def _tokens(config: TrainConfig, data: Path, folder: Path, tokenizer: Tokenizer) -> TokenSet:
+    file = folder / "tokens.npz"
+    if file.exists():
+        return TokenSet.load(file)
+    tokens, _ = tokenize(data, tokenizer, _eos(tokenizer, config.base or folder), config.shape.max_context)
+    tokens.save(file)
+    return tokens
+
+
+def _eos(tokenizer: Tokenizer, folder: Path) -> int:
+    eos: int | None = tokenizer.token_to_id(EOS)
+    if eos is None:
+        raise ConfigError(f"the tokenizer in {folder} has no {EOS} token")
+    return eos

@@ -1,0 +1,161 @@
+"""The command line as a user meets it, on the fake engine and the real sandbox."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+RSTAR = [sys.executable, "-c", "from rstar.cli.app import main; main()"]
+
+
+def rstar(*arguments: str, code: int = 0, stdin: str = "", cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run([*RSTAR, *arguments], capture_output=True, text=True, input=stdin, cwd=cwd, check=False)
+    assert done.returncode == code, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    return done
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["", "solve", "compare", "view", "demo", "info", "problems make", "sandbox run", "train sft", "bench search"],
+)
+def test_help_teaches(command: str) -> None:
+    text = rstar(*command.split(), "--help").stdout
+    assert len(text.splitlines()) > 8
+
+
+def test_question_as_json() -> None:
+    found = json.loads(rstar("solve", "What is 2 + 2?", "--policy", "fake:steps", "--json").stdout)
+    assert found["method"] == "mcts"
+    assert {"answer", "rollouts", "tokens_out", "trajectories"} <= set(found)
+
+
+def test_question_for_people() -> None:
+    text = rstar("solve", "What is 2 + 2?", "--policy", "fake:steps", "--method", "mcts").stdout
+    assert "What is 2 + 2?" in text
+    assert "rollouts" in text
+
+
+def test_problem_file_then_view(tmp_path: Path) -> None:
+    rstar(
+        "problems",
+        "make",
+        "--n",
+        "6",
+        "--seed",
+        "3",
+        "--family",
+        "game24",
+        "--family",
+        "word",
+        "--out",
+        "p.jsonl",
+        cwd=tmp_path,
+    )
+    rows = [json.loads(line) for line in (tmp_path / "p.jsonl").read_text().splitlines()]
+    assert len({row["id"] for row in rows}) == 6
+    done = rstar(
+        "solve", "--problems", "p.jsonl", "--policy", "fake:steps", "--method", "beam", "--limit", "3", "--out", "run",
+        "--set", "search.expansions=4", cwd=tmp_path,
+    )  # fmt: skip
+    assert "accuracy" in done.stdout
+    assert "run folder run" in done.stdout
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert summary["n"] == 3
+    assert rows[0]["question"][:30] in rstar("view", "run", cwd=tmp_path).stdout
+    assert rows[0]["question"][:30] in rstar("view", "run", rows[0]["id"], cwd=tmp_path).stdout
+    rstar("view", "run", "nothing", code=2, cwd=tmp_path)
+
+
+def test_default_run_folder_is_named(tmp_path: Path) -> None:
+    (tmp_path / "p.json").write_text(json.dumps([{"question": "q"}]))
+    done = rstar("solve", "--problems", "p.json", "--policy", "fake:steps", "--method", "greedy", cwd=tmp_path)
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert folder.name in done.stdout.replace("\n", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["solve"], "give either a question or --problems"),
+        (["solve", "q", "--set", "search.rolouts=3"], "did you mean 'search.rollouts'"),
+        (["solve", "q", "--policy", "gpt"], "policy"),
+        (["solve", "q", "--reward", "gold"], "agreement"),
+        (["solve", "q", "--policy", "hf:/nowhere"], "/nowhere"),
+        (["solve", "--problems", "bad.jsonl", "--policy", "fake:steps"], "bad.jsonl:2: 'question' must be"),
+        (["solve", "--problems", "none.jsonl"], "none.jsonl"),
+        (["problems", "make", "--n", "1", "--levels", "0-9", "--out", "x"], "--levels '0-9'"),
+        (["problems", "make", "--n", "1", "--family", "chess", "--out", "x"], "unknown family 'chess'"),
+        (["view", "."], "is not a run folder"),
+        (["sandbox", "run", "none.py"], "none.py"),
+    ],
+)
+def test_bad_input_is_named_before_any_work(tmp_path: Path, arguments: list[str], reason: str) -> None:
+    (tmp_path / "bad.jsonl").write_text('{"question": "q"}\n{"q": 1}\n')
+    done = rstar(*arguments, code=2, cwd=tmp_path)
+    assert reason in done.stderr
+    assert not (tmp_path / "runs").exists()
+
+
+def test_skip_bad_goes_on_and_counts(tmp_path: Path) -> None:
+    (tmp_path / "bad.jsonl").write_text('{"question": "q"}\n{"q": 1}\n')
+    done = rstar(
+        "solve",
+        "--problems",
+        "bad.jsonl",
+        "--skip-bad",
+        "--policy",
+        "fake:steps",
+        "--json",
+        "--out",
+        "run",
+        cwd=tmp_path,
+    )
+    assert json.loads(done.stdout)["skipped"] == 1
+
+
+def test_a_lost_model_is_not_a_wrong_answer(tmp_path: Path) -> None:
+    done = rstar("solve", "q", "--policy", "fake:fail?rate=1", code=1, cwd=tmp_path)
+    assert "EngineError" in done.stderr
+
+
+def test_sandbox_run() -> None:
+    good = rstar("sandbox", "run", "-", "--json", stdin="x = 20\nx + 3\n")
+    found = json.loads(good.stdout)
+    assert (found["status"], found["stdout"], found["error"]) == ("ok", "23\n", None)
+    bad = json.loads(rstar("sandbox", "run", "-", "--json", stdin="a = 1\n1 / 0\n", code=1).stdout)
+    assert (bad["status"], bad["error"]["kind"], bad["error"]["line"]) == ("error", "ZeroDivisionError", 2)
+    slow = rstar("sandbox", "run", "-", "--set", "sandbox.seconds=0.3", stdin="while True: pass", code=1)
+    assert "timeout" in slow.stderr
+
+
+def test_info() -> None:
+    facts = json.loads(rstar("info", "--json").stdout)
+    assert facts["versions"]["rstar"]
+    assert facts["isolation"]["level"] in ("full", "no-namespaces", "limits")
+    assert facts["isolation"]["mechanisms"]
+    assert "isolation" in rstar("info").stdout
+
+
+def test_compare(tmp_path: Path) -> None:
+    rstar("problems", "make", "--n", "4", "--out", "p.jsonl", cwd=tmp_path)
+    (tmp_path / "r.toml").write_text(
+        '[[entry]]\nname = "greedy"\nsearch.method = "greedy"\n'
+        '[[entry]]\nname = "sample"\nsearch = { method = "sample", samples = 4 }\n'
+    )
+    arguments = ["compare", "r.toml", "--problems", "p.jsonl", "--policy", "fake:steps", "--out", "c"]
+    rows = json.loads(rstar(*arguments, "--json", cwd=tmp_path).stdout)
+    assert [row["name"] for row in rows] == ["greedy", "sample"]
+    assert rows[0]["p"] is None
+    assert (tmp_path / "c" / "sample" / "summary.json").exists()
+    assert "search families" in rstar(*arguments, cwd=tmp_path).stdout
+
+
+@pytest.mark.parametrize("text", ["", "[[entry]]\n", '[[entry]]\nname = "a"\nsearch.methd = "x"', "x = "])
+def test_bad_comparisons_are_named(tmp_path: Path, text: str) -> None:
+    (tmp_path / "r.toml").write_text(text)
+    (tmp_path / "p.json").write_text('[{"question": "q", "answer": "1"}]')
+    done = rstar("compare", "r.toml", "--problems", "p.json", "--out", "c", code=2, cwd=tmp_path)
+    assert "r.toml" in done.stderr

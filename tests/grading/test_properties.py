@@ -1,0 +1,94 @@
+"""What holds for every answer."""
+
+from fractions import Fraction
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rstar.grading import grade, is_equivalent
+
+numbers = st.fractions(min_value=-1000, max_value=1000, max_denominator=60)
+
+
+def _plain(value: Fraction) -> str:
+    return str(value)
+
+
+def _latex(value: Fraction) -> str:
+    sign = "-" if value < 0 else ""
+    return sign + rf"\frac{{{abs(value.numerator)}}}{{{value.denominator}}}"
+
+
+typography = st.sampled_from(
+    [
+        lambda text: f"${text}$",
+        lambda text: f"  {text} ",
+        lambda text: rf"\({text}\).",
+        lambda text: text.replace(r"\frac", r"\dfrac"),
+        lambda text: text.replace("(", r"\left(").replace(")", r"\right)"),
+        lambda text: text.replace(",", r",\ "),
+    ]
+)
+sentences = st.sampled_from(
+    [
+        lambda text: text,
+        lambda text: rf"\boxed{{{text}}}",
+        lambda text: f"<answer>{text}</answer>",
+        lambda text: f"The answer is {text}.",
+        lambda text: f"**Answer:** {text}",
+    ]
+)
+answers = st.one_of(
+    numbers.map(_plain),
+    numbers.map(_latex),
+    st.tuples(numbers, numbers).map(lambda pair: f"({_latex(pair[0])}, {_plain(pair[1])})"),
+    st.lists(st.integers(-50, 50), min_size=2, max_size=5).map(str),
+    st.tuples(numbers, st.integers(2, 9)).map(lambda pair: rf"({_latex(pair[0])})x^{{{pair[1]}}}"),
+)
+
+
+@given(st.text(max_size=60))
+def test_nothing_raises_and_every_text_has_a_verdict(text):
+    assert grade("5", text).outcome in ("correct", "wrong", "unparseable")
+    assert grade(text, "5").outcome in ("correct", "wrong", "unparseable")
+
+
+@given(st.text(alphabet=r"0123456789+-*/^_!(){}[]|,.=<>\$% xei", max_size=24))
+@settings(deadline=None)
+def test_grading_is_symmetric_on_noise(text):
+    for other in ("5", "(1, 2)", "2x"):
+        assert is_equivalent(text, other) == is_equivalent(other, text)
+
+
+@given(answers)
+@settings(deadline=None)
+def test_every_answer_equals_itself(answer):
+    assert is_equivalent(answer, answer)
+
+
+@given(answers, typography, sentences)
+@settings(deadline=None)
+def test_dress_does_not_matter(answer, typed, said):
+    assert is_equivalent(answer, said(typed(answer)))
+    assert is_equivalent(said(answer), typed(answer))
+
+
+@given(numbers, numbers)
+@settings(deadline=None)
+def test_numbers_are_equal_exactly_when_their_values_are(first, second):
+    assert is_equivalent(_plain(first), _latex(second)) == (first == second)
+    assert is_equivalent(_latex(first), _latex(first + Fraction(1, 10**9))) is False
+
+
+@given(st.lists(st.integers(-9, 9), min_size=2, max_size=5), st.data())
+def test_a_changed_element_is_noticed(values, data):
+    place = data.draw(st.integers(0, len(values) - 1))
+    changed = [*values[:place], values[place] + data.draw(st.integers(1, 5)), *values[place + 1 :]]
+    assert not is_equivalent(str(values), str(changed))
+    assert not is_equivalent(str(tuple(values)), str(tuple(changed)))
+
+
+@given(numbers, numbers.filter(bool))
+@settings(deadline=None, max_examples=25)
+def test_a_changed_coefficient_is_noticed(value, change):
+    assert not is_equivalent(rf"({_latex(value)})x+\sqrt2", rf"\sqrt{{2}}+({_latex(value + change)})x")

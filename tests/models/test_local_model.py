@@ -1,0 +1,105 @@
+"""The cached form of the decoder: equal to the plain one, and to itself bit for bit however its work is divided."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from rstar.models.decoder import Decoder, DecoderConfig, RopeScaling
+from rstar.models.local_model import CachedDecoder
+
+SHAPES = {
+    "mha": {"num_attention_heads": 3, "num_key_value_heads": 3, "head_dim": 32},
+    "gqa2": {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 32},
+    "gqa3": {"num_attention_heads": 6, "num_key_value_heads": 2, "head_dim": 16},
+    "gqa4": {"num_attention_heads": 4, "num_key_value_heads": 1, "head_dim": 64},
+    "qwen2": {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 32, "architecture": "qwen2", "qkv_bias": True},
+    "qwen3": {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 24, "architecture": "qwen3"},
+    "llama3": {"num_attention_heads": 2, "num_key_value_heads": 2, "head_dim": 32, "rope_scaling": RopeScaling(4, 1, 4, 64)},
+}  # fmt: skip
+
+
+def build(shape: str, rows: int = 24) -> tuple[Decoder, CachedDecoder]:
+    config = DecoderConfig(
+        vocab_size=200, hidden_size=72, intermediate_size=144, num_hidden_layers=3, max_position_embeddings=512,
+        initializer_range=0.3, **SHAPES[shape],
+    )  # type: ignore[arg-type]  # fmt: skip
+    decoder = Decoder(config)
+    return decoder, CachedDecoder(decoder, rows, torch.float32, torch.device("cpu"))
+
+
+def tokens(rows: int, length: int) -> torch.Tensor:
+    return torch.randint(0, 200, (rows, length), generator=torch.Generator().manual_seed(rows + length))
+
+
+def decode(model: CachedDecoder, ids: torch.Tensor, start: int, first: int = 0) -> torch.Tensor:
+    """Feed `ids` (R, T) one token at a time behind `start` positions."""
+    logits = torch.empty(0)
+    for i in range(ids.shape[1]):
+        logits = model.forward(first, ids[:, i : i + 1], torch.full((len(ids),), start + i))
+    return logits
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@torch.no_grad()
+def test_logits_equal_the_decoder(shape: str) -> None:
+    decoder, model = build(shape)
+    ids = tokens(8, 50)
+    model.forward(0, ids[:, :32], torch.zeros(8, dtype=torch.int64), torch.full((8,), 31))
+    torch.testing.assert_close(decode(model, ids[:, 32:], 32), decoder(ids)[:, -1], atol=2e-4, rtol=2e-4)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@torch.no_grad()
+def test_the_division_of_work_does_not_show(shape: str) -> None:
+    _, model = build(shape)
+    ids, zeros = tokens(8, 80), torch.zeros(8, dtype=torch.int64)
+    at_once = model.forward(0, ids, zeros, torch.full((8,), 79))
+    one_row = model.forward(0, ids[3:4], zeros[:1], torch.tensor([79]))
+    assert torch.equal(one_row[0], at_once[3])
+    padded = torch.cat((ids, tokens(8, 48)), dim=1)
+    assert torch.equal(model.forward(8, padded, zeros, torch.full((8,), 79)), at_once)
+    model.forward(0, ids[:, :48], zeros, torch.full((8,), 47))
+    assert torch.equal(model.forward(0, ids[:, 48:], zeros + 48, torch.full((8,), 31)), at_once)
+    model.forward(0, ids[:, :64], zeros, torch.full((8,), 63))
+    assert torch.equal(decode(model, ids[:, 64:], 64), at_once)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@torch.no_grad()
+def test_company_of_other_lengths_does_not_show(shape: str) -> None:
+    _, model = build(shape)
+    ids = tokens(16, 40)
+    model.forward(0, ids[:, :32], torch.zeros(16, dtype=torch.int64), torch.full((16,), 31))
+    alone = model.forward(0, ids[:8, 32:33], torch.full((8,), 32))
+    starts = torch.cat((torch.full((8,), 32), torch.arange(8)))
+    assert torch.equal(model.forward(0, ids[:, 32:33], starts)[:8], alone)
+    far = torch.cat((torch.full((8,), 32), torch.full((8,), 300)))
+    assert torch.equal(model.forward(0, ids[:, 32:33], far)[:8], alone)
+
+
+@torch.no_grad()
+def test_copied_rows_and_growing_caches_go_on_alike() -> None:
+    _, model = build("gqa2")
+    ids, zeros = tokens(8, 32), torch.zeros(8, dtype=torch.int64)
+    model.forward(0, ids, zeros, torch.full((8,), 31))
+    expected = decode(model, ids[:, :1], 32)
+    for row in range(8):
+        model.copy(7 - row, 8 + row, 32)
+    capacity = model.capacity
+    model.reserve(2 * capacity)
+    assert model.capacity > capacity
+    assert torch.equal(decode(model, ids[:, :1].flip(0), 32, first=8), expected.flip(0))
+
+
+@torch.no_grad()
+def test_new_weights_replace_the_old_ones() -> None:
+    decoder, model = build("gqa2")
+    ids = tokens(8, 16)
+    before = model.forward(0, ids, torch.zeros(8, dtype=torch.int64), torch.full((8,), 15))
+    for parameter in decoder.parameters():
+        parameter.mul_(1.1)
+    model.load(decoder)
+    after = model.forward(0, ids, torch.zeros(8, dtype=torch.int64), torch.full((8,), 15))
+    torch.testing.assert_close(after, decoder(ids)[:, -1], atol=2e-4, rtol=2e-4)
+    assert not torch.allclose(before, after, atol=1e-2)

@@ -1,0 +1,91 @@
+import asyncio
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rstar.errors import ConfigError
+from rstar.problems import Problem
+from rstar.search.choose import Votes, choose
+from rstar.search.reward import Agreement, LogProb, open_reward
+from rstar.trajectories import Step, Trajectory
+
+
+def same(a: str, b: str) -> bool:
+    return Fraction(a) == Fraction(b)
+
+
+def trajectory(answer: str | None, value: float | None = None, votes: int = 1, logprob: float = 0.0) -> Trajectory:
+    step = Step("x", logprobs=(logprob,))
+    return Trajectory((step,), "answer" if answer is not None else "code_error", answer, value, votes)
+
+
+def chosen(trajectories: list[Trajectory], how: str, top_k: int | None = None) -> str | None:
+    found = asyncio.run(choose(trajectories, how, same, top_k))  # type: ignore[arg-type]
+    return found.answer if found else None
+
+
+def test_ways_to_choose() -> None:
+    found = [
+        trajectory("3", 0.9),
+        trajectory("1/2", 0.4),
+        trajectory("0.5", 0.5),
+        trajectory(None, 1.0),
+        trajectory("7", -0.9, votes=3),
+    ]
+    assert chosen(found, "best") == "3"
+    assert chosen(found, "majority") == "7"
+    assert chosen(found, "weighted") == "0.5", "1/2 and 0.5 are one answer; the better valued form stands for it"
+    assert chosen(found, "majority", top_k=3) == "0.5"
+    assert chosen([trajectory(None)], "best") is None
+    assert chosen([], "majority") is None
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(1, 3)), min_size=1, max_size=20), st.randoms())
+def test_majority_has_the_most_votes_whatever_the_order(drawn: list[tuple[int, int]], random: object) -> None:
+    found = [trajectory(str(answer), votes=votes) for answer, votes in drawn]
+    random.shuffle(found)  # type: ignore[attr-defined]
+    winner = chosen(found, "majority")
+    count = {a: sum(v for b, v in drawn if b == a) for a, _ in drawn}
+    assert winner is not None
+    assert count[int(winner)] == max(count.values())
+
+
+def test_votes() -> None:
+    async def run() -> None:
+        votes = Votes(same)
+        assert votes.leader() is None
+        assert not votes.settled(0.5, 1)
+        for answer in ("1/2", "3", "0.5", "0.50"):
+            await votes.add(answer)
+        leader = votes.leader()
+        assert leader is not None
+        assert (leader.answer, leader.votes, votes.total) == ("1/2", 3, 4)
+        assert await votes.share("0.500") == 0.75
+        assert votes.settled(0.75, 3)
+        assert not votes.settled(0.75, 4)
+        assert not votes.settled(0.76, 3)
+
+    asyncio.run(run())
+
+
+def test_rewards() -> None:
+    async def run() -> None:
+        votes = Votes(same)
+        for answer in ("1", "1", "2"):
+            await votes.add(answer)
+        problem = Problem("p", "q")
+        found = [trajectory("2"), trajectory(None), trajectory("1")]
+        assert await Agreement().score(problem, found, votes) == [pytest.approx(1 / 3), None, pytest.approx(2 / 3)]
+        likely, unlikely = trajectory("1", logprob=-0.5), trajectory("1", logprob=-50.0)
+        first, second = await LogProb().score(problem, [likely, unlikely], votes)
+        assert 1 >= (first or 0) > (second or 0) > 0
+
+    asyncio.run(run())
+
+
+def test_reward_specs() -> None:
+    assert open_reward("agreement").name == "agreement"
+    with pytest.raises(ConfigError, match=r"agreement, logprob"):
+        open_reward("gold")

@@ -1,0 +1,83 @@
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rstar.models.engine import Context
+from rstar.search.select import select_child, uct
+from rstar.search.tree import Node, back_up, close, fail, record
+
+
+def node(parent: Node | None = None, visits: int = 0, total: float = 0.0, **extra: object) -> Node:
+    child = Node(parent, None, Context(""), None, visits=visits, total=total, **extra)  # type: ignore[arg-type]
+    if parent is not None:
+        parent.children.append(child)
+    return child
+
+
+def test_uct_by_hand() -> None:
+    assert uct(3.0, 4, 10, 2.0) == pytest.approx(0.75 + 2 * math.sqrt(math.log(10) / 4))
+    assert uct(0.0, 0, 10, 2.0) == math.inf
+    assert uct(-2.0, 2, 1, 2.0) == -1.0
+
+
+@given(st.integers(1, 50), st.integers(1, 50), st.floats(-1, 1), st.floats(0, 4))
+def test_exploration_falls_with_visits_and_rises_with_the_parents(n: int, parent: int, q: float, c: float) -> None:
+    assert uct(q * (n + 1), n + 1, parent, c) <= uct(q * n, n, parent, c) + 1e-9
+    assert uct(q * n, n, parent + 1, c) >= uct(q * n, n, parent, c)
+
+
+def test_selection() -> None:
+    root = node(visits=10)
+    worse, better = node(root, 5, 1.0), node(root, 5, 3.0)
+    assert select_child(root, 2.0) is better
+    rare = node(root, 1, 0.1)
+    assert select_child(root, 2.0) is rare, "exploration"
+    assert select_child(root, 0.0) is better, "no exploration"
+    fresh, likelier, agreed = node(root, prior=-2.0), node(root, prior=-1.0), node(root, prior=-3.0, votes=2)
+    assert select_child(root, 2.0) is agreed
+    agreed.closed = True
+    assert select_child(root, 2.0) is likelier
+    for child in (fresh, likelier, better, worse, rare):
+        child.closed = True
+    assert select_child(root, 2.0) is None
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.floats(-1, 1)), min_size=1, max_size=30))
+def test_back_up_keeps_sums(values: list[tuple[int, float]]) -> None:
+    """A parent's visits and total are the sums of its children's; failures are counted at the leaf alone."""
+    root = node()
+    chains = [node(node(node(root))) for _ in range(6)]
+    for which, value in values:
+        back_up(chains[which], value)
+    assert root.visits == len(values)
+    for inner in root.walk():
+        if inner.children:
+            assert inner.visits == sum(child.visits for child in inner.children)
+            assert inner.total == pytest.approx(sum(child.total for child in inner.children))
+    leaf = node(chains[0])
+    before = root.visits
+    fail(leaf)
+    assert (leaf.visits, leaf.total, leaf.closed, root.visits) == (1, -1.0, True, before)
+
+
+def test_closing_goes_up_only_when_all_children_are_closed() -> None:
+    root = node(expanded=True)
+    left, right = node(root, expanded=True), node(root, expanded=True)
+    leaf = node(left)
+    leaf.closed = True
+    close(left)
+    assert left.closed
+    assert not root.closed
+    close(right)
+    assert root.closed
+
+
+def test_record_is_a_tree() -> None:
+    root = node()
+    a, b = node(root), node(root)
+    node(a)
+    node(b)
+    rows = record(root)
+    assert [row["parent"] for row in rows] == [-1, 0, 1, 0, 3]

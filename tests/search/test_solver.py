@@ -1,0 +1,304 @@
+"""The whole search on a scripted model: what each method asks for, runs, keeps and chooses."""
+
+import asyncio
+import dataclasses
+import inspect
+import typing
+from collections.abc import Callable, Sequence
+
+import pytest
+
+import rstar
+from rstar.answers import AnswerKey
+from rstar.config import Config, Method, SearchConfig
+from rstar.errors import EngineError, SandboxError
+from rstar.models.engine import Request
+from rstar.models.fake import FakeEngine
+from rstar.problems import Problem
+from rstar.search import methods, reward, solver
+from rstar.search.solver import Solution, Solver
+from tests.search.plain import PlainSandbox
+
+METHODS: list[Method] = ["greedy", "sample", "best-of-n", "beam", "mcts"]
+STEP, CODE, ANSWER = "<end_of_step>", "<end_of_code>", "<end_of_answer>"
+
+
+def solve(
+    script: Callable[[Request, int], str] | str,
+    method: Method = "mcts",
+    box: PlainSandbox | None = None,
+    **search: object,
+) -> Solution:
+    config = Config(search=SearchConfig(method=method, **{"expansions": 4, "rollouts": 8, **search}))  # type: ignore[arg-type]
+    policy = FakeEngine(script) if isinstance(script, str) else FakeEngine("fake:script", script=script)
+    (solution,) = Solver(config, policy=policy, sandbox=box or PlainSandbox()).solve([Problem("p", "How much?")])
+    return solution
+
+
+def written(request: Request) -> str:
+    """What follows the prompt so far."""
+    return request.context.text.partition("<code>\n")[2]
+
+
+def answering(request: Request) -> str | None:
+    """The answer step that copies the output shown, when the context asks for one."""
+    text = request.context.text
+    if not text.endswith("<answer>"):
+        return None
+    return f"\\boxed{{{text.rpartition('<output>')[2].partition('<')[0]}}}{ANSWER}"
+
+
+def sums(request: Request, sample: int) -> str:
+    """Two steps: the first sets a (samples differ), the second prints; a = 3 makes the second step fail."""
+    if (answer := answering(request)) is not None:
+        return answer
+    if not written(request):
+        return f"a = {[2, 2, 3, 5][sample % 4]}\n{STEP}"
+    return f"\nassert a != 3\nprint(a + 10)\n{CODE}"
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_finds_an_answer_that_was_computed(method: Method) -> None:
+    box = PlainSandbox()
+
+    def script(request: Request, sample: int) -> str:
+        answer = answering(request)
+        return answer if answer is not None else f"print({7 + sample % 2})\n{CODE}"
+
+    solution = solve(script, method, box)
+    assert solution.answer in ("7", "8")
+    assert solution.method == method
+    assert box.runs
+    assert box.live == 0, "all interpreter states are released"
+
+
+def test_duplicates_are_merged_and_failures_kept_with_their_reason() -> None:
+    solution = solve(sums)
+    rows = solution.tree
+    first = [row for row in rows if row["parent"] == 0]
+    assert sorted(row["votes"] for row in first) == [1, 1, 2], "two samples wrote the same step"
+    assert solution.failures == {"code_error": 1}
+    failed = next(row for row in rows if row["finish"] == "code_error")
+    assert failed["error"] == "AssertionError:  (line 1)"
+    assert (failed["q"], failed["visits"]) == (-1.0, 1)
+    assert {t.answer for t in solution.trajectories} == {"12", "15"}
+
+
+def test_tree_statistics_are_those_of_the_answers() -> None:
+    solution = solve(sums)
+    rows = solution.tree
+    answers = [row for row in rows if row["answer"] is not None]
+    assert rows[0]["visits"] == len(answers) == 2
+    assert solution.rollouts <= 3, "an exhausted tree is not searched again"
+
+
+def test_a_step_runs_from_its_parents_state_once() -> None:
+    box = PlainSandbox()
+    solve(sums, box=box)
+    assert sorted(box.runs) == sorted(["a = 2\n", "a = 3\n", "a = 5\n", *["\nassert a != 3\nprint(a + 10)\n"] * 3]), (
+        "no prefix is replayed"
+    )
+
+
+def test_errors_threshold_lets_a_branch_survive() -> None:
+    def script(request: Request, sample: int) -> str:
+        if (answer := answering(request)) is not None:
+            return answer
+        return f"1 / 0\n{STEP}" if not written(request) else f"\nprint(4)\n{CODE}"
+
+    assert solve(script).answer is None
+    assert solve(script, errors_threshold=1).answer == "4"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("no marker at all", "no_step"),
+        (f"\n{STEP}", "no_step"),
+        ("x = 1\n" * 200 + STEP, "length"),
+        (f"x = 1\n{STEP}", "too_deep"),
+    ],
+)
+def test_reasons(text: str, reason: str) -> None:
+    solution = solve(lambda request, sample: text, max_depth=3, max_step_tokens=200)
+    assert solution.answer is None
+    assert set(solution.failures) == {reason}
+
+
+def test_an_answer_step_without_a_box_is_no_answer() -> None:
+    def script(request: Request, sample: int) -> str:
+        return f"seven{ANSWER}" if answering(request) is not None else f"print(7)\n{CODE}"
+
+    assert solve(script).failures == {"no_answer": 1}
+
+
+def test_output_of_all_steps_is_shown() -> None:
+    seen: list[str] = []
+
+    def script(request: Request, sample: int) -> str:
+        if answering(request) is not None:
+            seen.append(request.context.text)
+            return f"\\boxed{{1}}{ANSWER}"
+        return f"print('one')\n{STEP}" if not written(request) else f"\nprint('two')\n{CODE}"
+
+    solve(script, "greedy")
+    solve(script, "best-of-n", samples=1)
+    assert seen[-1].endswith("<output>one\ntwo<end_of_output>\n<answer>")
+
+
+def test_beam_keeps_the_best_by_reward() -> None:
+    class Last:
+        """Likes solutions whose first step sets the highest number."""
+
+        name = "last"
+
+        async def score(self, problem: Problem, trajectories: Sequence[object], votes: object) -> list[float]:
+            return [int(t.steps[0].text.split()[2]) / 10 for t in trajectories]  # type: ignore[attr-defined]
+
+    def script(request: Request, sample: int) -> str:
+        if (answer := answering(request)) is not None:
+            return answer
+        return f"a = {sample}\n{STEP}" if not written(request) else f"\nprint(a)\n{CODE}"
+
+    config = Config(search=SearchConfig(method="beam", beam_width=2, expansions=8))
+    made = Solver(config, policy=FakeEngine("fake:script", script=script), reward=Last(), sandbox=PlainSandbox())
+    (solution,) = made.solve([Problem("p", "q")])
+    assert {t.answer for t in solution.trajectories} == {"6", "7"}
+    assert solution.answer == "7"
+
+
+def test_ppm_values_start_as_first_visits_and_guide() -> None:
+    """A reward with opinions on partial solutions decides where MCTS goes."""
+
+    class Likes5:
+        name = "likes 5"
+
+        async def score(self, problem: Problem, trajectories: Sequence[object], votes: object) -> list[float]:
+            return [1.0 if "a = 5" in t.steps[0].text else -1.0 for t in trajectories]  # type: ignore[attr-defined]
+
+    config = Config(search=SearchConfig(expansions=4, rollouts=1, c=0.0))
+    made = Solver(config, policy=FakeEngine("fake:script", script=sums), reward=Likes5(), sandbox=PlainSandbox())
+    (solution,) = made.solve([Problem("p", "q")])
+    assert solution.answer == "15"
+    assert {row["visits"] for row in solution.tree if row["parent"] == 0} == {1, 2}
+
+
+def test_budget_of_tokens_stops_new_work() -> None:
+    free = solve("fake:steps", rollouts=64, c=2.0)
+    held = solve("fake:steps", rollouts=64, c=2.0, max_tokens=300)
+    assert held.tokens_out < free.tokens_out
+    assert held.expansions >= 1
+
+
+def test_early_stop_when_settled() -> None:
+    def script(request: Request, sample: int) -> str:
+        answer = answering(request)
+        return answer if answer is not None else f"print(7)  # {sample} {len(written(request))}\n{CODE}"
+
+    assert solve(script, "best-of-n", samples=32).rollouts == 32
+    assert solve(script, "best-of-n", samples=32, early_stop=True).rollouts == 4
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_equal_seeds_give_equal_results(method: Method) -> None:
+    def run(seed: int) -> list[object]:
+        config = Config(seed=seed, policy="fake:steps", search=SearchConfig(method=method, rollouts=4, samples=4))
+        made = Solver(config, policy=FakeEngine("fake:steps"), sandbox=PlainSandbox())
+        found = made.solve([Problem(str(i), f"{i}?") for i in range(5)])
+        return sorted(
+            (s.problem.id, s.answer, s.tokens_out, [t.text for t in s.trajectories], str(s.tree)) for s in found
+        )
+
+    assert run(1) == run(1)
+    if method != "greedy":
+        assert run(1) != run(2)
+
+
+def test_nobody_waits_for_the_slowest() -> None:
+    """With one slow problem, all others finish first."""
+
+    class Slow(PlainSandbox):
+        pass
+
+    gate = asyncio.Event
+
+    async def run() -> list[str]:
+        opened = gate()
+        engine = FakeEngine("fake:script", script=lambda r, i: answering(r) or f"print(1)\n{CODE}")
+        complete = engine.complete
+
+        async def waiting(request: Request) -> object:
+            if "slow" in request.context.text:
+                await opened.wait()
+            return await complete(request)
+
+        engine.complete = waiting  # type: ignore[method-assign, assignment]
+        config = Config(search=SearchConfig(method="greedy", concurrency=2))
+        order = []
+        problems = [Problem("slow", "slow?"), *(Problem(str(i), "quick?") for i in range(5))]
+        async for solution in Solver(config, policy=engine, sandbox=Slow()).asolve(problems):
+            order.append(solution.problem.id)
+            if len(order) == 5:
+                opened.set()
+        return order
+
+    assert asyncio.run(run()) == ["0", "1", "2", "3", "4", "slow"]
+
+
+def test_engine_failure_is_an_error_and_names_the_problem() -> None:
+    config = Config(search=SearchConfig(rollouts=2))
+    with pytest.raises(EngineError, match=r"problem 'x7'"):
+        list(Solver(config, policy=FakeEngine("fake:fail?rate=1"), sandbox=PlainSandbox()).solve([Problem("x7", "q")]))
+
+
+def test_sandbox_failure_is_an_error_and_names_the_problem() -> None:
+    class Broken(PlainSandbox):
+        def start(self) -> object:  # type: ignore[override]
+            state = super().start()
+
+            async def run(*_: object) -> object:
+                raise SandboxError("zygote lost")
+
+            state.run = run  # type: ignore[method-assign, assignment]
+            return state
+
+    with pytest.raises(SandboxError, match=r"problem 'x7': zygote lost"):
+        list(Solver(Config(), policy=FakeEngine("fake:steps"), sandbox=Broken()).solve([Problem("x7", "q")]))  # type: ignore[arg-type]
+
+
+def test_stopping_early_cancels_the_rest() -> None:
+    box = PlainSandbox()
+    made = Solver(Config(search=SearchConfig(rollouts=2)), policy=FakeEngine("fake:steps"), sandbox=box)
+    for _ in made.solve(Problem(str(i), "q") for i in range(10_000)):
+        break
+    assert box.live == 0
+
+
+def test_works_inside_a_running_event_loop() -> None:
+    async def notebook() -> int:
+        made = Solver(
+            Config(search=SearchConfig(method="greedy")), policy=FakeEngine("fake:steps"), sandbox=PlainSandbox()
+        )
+        return len(list(made.solve([Problem("1", "q")])))
+
+    assert asyncio.run(notebook()) == 1
+
+
+def test_gold_answers_cannot_enter_the_search() -> None:
+    """By construction: nothing that a solver, a method or a reward accepts has room for an answer key.
+
+    The import contract holds the same from the other side: no module of the search may import `AnswerKey`.
+    """
+    accepted: set[object] = set()
+    for function in (
+        Solver.__init__, Solver.solve, Solver.asolve, Solver.solve_one, reward.Reward.score, *methods.METHODS.values(),
+    ):  # fmt: skip
+        accepted |= set(typing.get_type_hints(function).values())
+    text = " ".join(map(str, accepted))
+    assert "AnswerKey" not in text
+    assert {f.name for f in dataclasses.fields(Problem)} == {"id", "question", "meta"}
+    for name, value in inspect.getmembers(solver):
+        assert value is not AnswerKey, name
+    with pytest.raises(TypeError):
+        Problem("1", "q", answer="2")  # type: ignore[call-arg]
+    assert rstar.Problem is Problem

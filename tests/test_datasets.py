@@ -1,0 +1,112 @@
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rstar.datasets import read_problems
+from rstar.errors import DataError
+
+
+def write(tmp_path: Path, *lines: object) -> Path:
+    file = tmp_path / "problems.jsonl"
+    file.write_text("\n".join(x if isinstance(x, str) else json.dumps(x) for x in lines) + "\n")
+    return file
+
+
+def test_jsonl(tmp_path: Path) -> None:
+    file = write(
+        tmp_path,
+        {"id": "a", "question": "1 + 1?", "answer": "2", "family": "sums", "level": 3},
+        "",
+        {"id": 7, "question": "no gold"},
+        {
+            "id": "g",
+            "question": "24",
+            "answer": "8 * 3",
+            "check": {"kind": "expression", "numbers": [8, 3], "target": 24},
+        },
+    )
+    found = read_problems(file)
+    assert [p.id for p in found.problems] == ["a", "7", "g"]
+    assert found.problems[0].meta == {"family": "sums", "level": 3}
+    assert found.keys["a"].answer == "2"
+    assert found.keys["g"].check == {"kind": "expression", "numbers": [8, 3], "target": 24}
+    assert "7" not in found.keys
+    assert len(found.head(2)) == 2
+    assert "g" not in found.head(2).keys
+
+
+def test_json_list_as_benchmarks_come(tmp_path: Path) -> None:
+    file = tmp_path / "list.json"
+    file.write_text(json.dumps([{"question": "q0", "answer": 3}, {"question": "q1", "answer": "\\frac12"}], indent=1))
+    found = read_problems(file)
+    assert [p.id for p in found.problems] == ["0", "1"]
+    assert found.keys["0"].answer == "3"
+
+
+BAD: list[tuple[object, str]] = [
+    ("{", "not valid JSON"),
+    ({"answer": "1"}, "'question' must be a non-empty string"),
+    ({"problem": "q"}, "there is 'problem': rename it"),
+    ({"question": "  "}, "'question' must be a non-empty string"),
+    ({"question": "q", "answer": ["1"]}, "'answer' must be a string or a number, got list"),
+    ({"question": "q", "answer": ""}, "'answer' is empty"),
+    ({"question": "q", "id": None}, "'id' must be a string or an integer"),
+    ({"question": "q", "id": "good"}, "id 'good' was used before"),
+    ({"question": "q", "check": {"x": 1}}, "'check' must be an object with a 'kind'"),
+    ("[1]", "expected an object with 'question', got list"),
+]
+
+
+@pytest.mark.parametrize(("line", "reason"), BAD)
+def test_a_bad_line_is_named_and_stops(tmp_path: Path, line: object, reason: str) -> None:
+    file = write(tmp_path, {"id": "good", "question": "q"}, line)
+    with pytest.raises(DataError) as caught:
+        read_problems(file)
+    assert str(caught.value).startswith(f"{file}:2: ")
+    assert reason in str(caught.value)
+
+
+def test_skip_bad_counts(tmp_path: Path) -> None:
+    file = write(tmp_path, {"id": "good", "question": "q"}, *(line for line, _ in BAD))
+    found = read_problems(file, skip_bad=True)
+    assert [p.id for p in found.problems] == ["good"]
+    assert len(found.skipped) == len(BAD)
+
+
+@pytest.mark.parametrize("content", ["", "[]", "[1"])
+def test_nothing_to_do_is_an_error(tmp_path: Path, content: str) -> None:
+    file = tmp_path / "p.json"
+    file.write_text(content)
+    with pytest.raises(DataError, match=r"p\.json"):
+        read_problems(file)
+
+
+def test_missing_and_binary_files(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="cannot read"):
+        read_problems(tmp_path / "none.jsonl")
+    (tmp_path / "b").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(DataError, match="not UTF-8"):
+        read_problems(tmp_path / "b")
+
+
+@given(st.dictionaries(st.text(), st.one_of(st.text(), st.integers(), st.none(), st.lists(st.integers()))))
+def test_no_field_but_labels_reaches_the_solver(
+    tmp_path_factory: pytest.TempPathFactory, extra: dict[str, object]
+) -> None:
+    """Whatever else an entry holds, the problem carries only the known labels: no gold answer can ride along."""
+    file = tmp_path_factory.mktemp("d") / "p.jsonl"
+    file.write_text(json.dumps(extra | {"question": "q", "id": "x", "answer": "GOLD", "solution": "GOLD"}))
+    try:
+        (problem,) = read_problems(file).problems
+    except DataError:
+        return
+    assert set(problem.meta) <= {"family", "kind", "level", "subject", "source"}
+    assert "GOLD" not in repr(problem)
+
+
+def test_a_key_does_not_print_its_answer(tmp_path: Path) -> None:
+    found = read_problems(write(tmp_path, {"question": "q", "answer": "SECRET"}))
+    assert "SECRET" not in repr(found) + str(found.keys["0"])

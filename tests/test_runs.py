@@ -1,0 +1,97 @@
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rstar.errors import DataError, ResumeError
+from rstar.runs import RESULTS, TREES, Run, read_lines
+
+IDENTITY = {"seed": 1, "search.c": 2.0}
+
+
+def open_run(folder: Path) -> Run:
+    return Run.open(folder, IDENTITY, {"versions": {}})
+
+
+def test_results_survive_reopening(tmp_path: Path) -> None:
+    with open_run(tmp_path / "run") as run:
+        run.add({"id": "a", "x": 1}, {"id": "a", "nodes": []})
+    with open_run(tmp_path / "run") as run:
+        assert run.finished == {"a"}
+        run.add({"id": "b", "x": 2})
+        assert [row["id"] for row in run.results()] == ["a", "b"]
+
+
+@given(cut=st.integers(0, 60), tree=st.booleans())
+def test_a_crash_costs_at_most_the_line_being_written(
+    tmp_path_factory: pytest.TempPathFactory, cut: int, tree: bool
+) -> None:
+    """Cut the file anywhere in its last line: what was before stays, and the rest can be written again."""
+    folder = tmp_path_factory.mktemp("r") / "run"
+    with open_run(folder) as run:
+        for name in "ab":
+            run.add({"id": name, "text": "ä" * 20}, {"id": name, "nodes": [1]})
+    file = folder / (TREES if tree else RESULTS)
+    content = file.read_bytes()
+    first = content.index(b"\n") + 1
+    file.write_bytes(content[: max(first, len(content) - cut)])
+    with open_run(folder) as run:
+        assert "a" in run.finished
+        if "b" not in run.finished:
+            run.add({"id": "b", "text": "again"}, {"id": "b", "nodes": [1]})
+        run.seal(["a", "b"], {"n": 2})
+    assert [row["id"] for row in read_lines(folder / RESULTS)] == ["a", "b"]
+
+
+def test_sealed_files_do_not_depend_on_the_order_of_finishing(tmp_path: Path) -> None:
+    for folder, order in (("one", "abc"), ("two", "cab")):
+        with open_run(tmp_path / folder) as run:
+            for name in order:
+                run.add({"id": name}, {"id": name, "nodes": []})
+            run.seal("abc", {"n": 3})
+    for name in (RESULTS, TREES, "summary.json", "config.json"):
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+
+
+def test_another_configuration_is_refused_and_named(tmp_path: Path) -> None:
+    with open_run(tmp_path / "run"):
+        pass
+    with pytest.raises(ResumeError) as caught:
+        Run.open(tmp_path / "run", {"seed": 2, "search.c": 2.0, "new": 0}, {})
+    assert "seed: 1 there, 2 now" in str(caught.value)
+    assert "new" in str(caught.value)
+    assert "search.c" not in str(caught.value)
+
+
+def test_foreign_folders_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "letter.txt").write_text("dear")
+    with pytest.raises(ResumeError, match=r"not a run folder.*letter\.txt"):
+        open_run(tmp_path)
+    (tmp_path / "config.json").write_text("[]")
+    with pytest.raises((ResumeError, TypeError)):
+        open_run(tmp_path)
+
+
+def test_one_process_at_a_time(tmp_path: Path) -> None:
+    with open_run(tmp_path / "run"), pytest.raises(ResumeError, match="in use"):
+        open_run(tmp_path / "run")
+    with open_run(tmp_path / "run"):
+        pass
+
+
+def test_damage_in_the_middle_is_an_error(tmp_path: Path) -> None:
+    with open_run(tmp_path / "run") as run:
+        run.add({"id": "a"})
+    file = tmp_path / "run" / RESULTS
+    file.write_bytes(b"garbage\n" + file.read_bytes())
+    with pytest.raises(DataError, match="damaged at byte 0"):
+        open_run(tmp_path / "run")
+
+
+def test_lines_are_json_objects(tmp_path: Path) -> None:
+    with open_run(tmp_path / "run") as run:
+        run.add({"id": "a", "text": "two\nlines"})
+    (line,) = (tmp_path / "run" / RESULTS).read_text().splitlines()
+    assert json.loads(line)["text"] == "two\nlines"

@@ -1,0 +1,55 @@
+import json
+
+import pytest
+
+from rstar.errors import ConfigError
+from rstar.tiny.family import LEVELS
+from rstar.tiny.generate import draw, families, pick
+
+
+def test_there_are_enough_families() -> None:
+    known = families()
+    assert len(known) >= 25
+    assert sum(family.kind == "search" for family in known.values()) >= 6
+    assert "game24" in known
+    for family in known.values():
+        assert family.about
+        assert family.templates
+        assert family.held_templates
+        assert not set(family.templates) & set(family.held_templates)
+
+
+def test_a_longer_set_begins_with_the_shorter_and_parts_fit() -> None:
+    whole = [d.row() for d in draw(90, 3)]
+    assert [d.row() for d in draw(40, 3)] == whole[:40]
+    assert [d.row() for d in draw(50, 3, first=40)] == whole[40:]
+    assert [d.row() for d in draw(90, 4)] != whole
+
+
+def test_families_and_levels_come_in_even_shares() -> None:
+    rows = list(draw(2 * 5 * len(families()), 1))
+    for name in families():
+        assert sorted(d.level for d in rows if d.family.name == name) == sorted([*LEVELS, *LEVELS])
+
+
+def test_rows() -> None:
+    (drawn,) = draw(1, 1, "train", levels=[2], chosen=pick(["game24"]))
+    row = drawn.row(solution=True)
+    assert row["family"] == "game24"
+    assert row["level"] == 2
+    assert row["check"]["target"] == 24
+    prompt, code, output, answer = row["pieces"]
+    assert row["question"] in prompt
+    assert code.endswith("<end_of_code>")
+    assert f"<output>{row['answer']}<end_of_output>" in output
+    assert answer == f"\\boxed{{{row['answer']}}}<end_of_answer>"
+    assert json.loads(json.dumps(row)) == row
+    assert "pieces" not in drawn.row()
+
+
+def test_pick() -> None:
+    assert [family.name for family in pick(["queens", "latin"])] == ["queens", "latin"]
+    assert {family.kind for family in pick(["search"])} == {"search"}
+    assert len(pick([])) == len(families())
+    with pytest.raises(ConfigError, match="unknown family 'chess'"):
+        pick(["chess"])

@@ -1,0 +1,114 @@
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import Tokenizer
+
+from rstar.errors import DataError
+from rstar.prompts import steps as prompt
+from rstar.tiny.generate import draw
+from rstar.train.data import LENGTH_STEP, collate, plan, rounded, tokenize
+from rstar.train.settings import TokenizerConfig
+from rstar.train.tokenizer import EOS, find_phrases, train_tokenizer
+
+
+@pytest.fixture(scope="module")
+def rows() -> list[list[str]]:
+    return [drawn.row(solution=True)["pieces"] for drawn in draw(400, 5, "train")]
+
+
+@pytest.fixture(scope="module")
+def tokenizer(rows: list[list[str]]) -> Tokenizer:
+    return train_tokenizer(("".join(pieces) for pieces in rows), TokenizerConfig(vocab_size=900))
+
+
+def test_text_survives(tokenizer: Tokenizer, rows: list[list[str]]) -> None:
+    for pieces in rows:
+        for text in pieces:
+            assert tokenizer.decode(tokenizer.encode(text).ids, skip_special_tokens=False) == text
+
+
+@settings(deadline=None)
+@given(st.text())
+def test_any_text_survives(tokenizer: Tokenizer, text: str) -> None:
+    assert tokenizer.decode(tokenizer.encode(text).ids, skip_special_tokens=False) == text
+
+
+@pytest.mark.parametrize("frame", ["{}", " {} ", "x = {}", "[{}, 5]", "({})", "costs ${} more", "={}", "{}%", "\n{}"])
+def test_a_number_is_the_same_tokens_everywhere(tokenizer: Tokenizer, frame: str) -> None:
+    for number in ("7", "42", "1905"):
+        tokens = tokenizer.encode(frame.format(number)).tokens
+        assert "".join(token for token in tokens if token.isdigit()).startswith(number)
+        assert all(token.isdigit() is False or len(token) == 1 for token in tokens)
+
+
+def test_markers_and_phrases_are_single_tokens(tokenizer: Tokenizer, rows: list[list[str]]) -> None:
+    for marker in prompt.MARKERS:
+        assert len(tokenizer.encode(marker).ids) == 1
+    phrases = find_phrases(["".join(pieces) for pieces in rows], 0.002)
+    assert any("def " in phrase for phrase in phrases)
+    for phrase in phrases:
+        assert len(tokenizer.encode(phrase).ids) == 1
+
+
+def test_find_phrases_wants_repetition_to_the_letter() -> None:
+    block = "def f(x):\n    assert x > 1\n    return x"
+    texts = [f"a = {i}\n{block}\nf({i})\n" for i in range(10)]
+    assert find_phrases(texts, 0.5) == [block]
+    assert find_phrases([*texts, *["other"] * 20], 0.5) == []
+
+
+def test_only_what_the_policy_wrote_is_trained(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    file = tmp_path / "d.jsonl"
+    file.write_text(json.dumps({"pieces": ["question 1", "code 2", "output 3", "answer 4"]}) + "\n")
+    eos = tokenizer.token_to_id(EOS)
+    data, dropped = tokenize(file, tokenizer, eos, 100)
+    assert (len(data), dropped) == (1, 0)
+    trained = tokenizer.decode([int(i) for i in data.ids[data.written]], skip_special_tokens=False)
+    assert trained == f"code 2answer 4{EOS}"
+    assert data.ids[-1] == eos
+
+
+def test_too_long_is_dropped_and_counted(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    file = tmp_path / "d.jsonl"
+    file.write_text("".join(json.dumps({"pieces": ["q", "1 " * n]}) + "\n" for n in (2, 500)))
+    data, dropped = tokenize(file, tokenizer, 0, 50)
+    assert (len(data), dropped) == (1, 1)
+
+
+@pytest.mark.parametrize("line", ["{", "[]", '{"pieces": ["one"]}', '{"pieces": [1, 2]}', '{"x": 1}'])
+def test_bad_lines_are_named(tmp_path: Path, tokenizer: Tokenizer, line: str) -> None:
+    file = tmp_path / "d.jsonl"
+    file.write_text(json.dumps({"pieces": ["q", "a"]}) + "\n" + line + "\n")
+    with pytest.raises(DataError, match=r"d\.jsonl:2: "):
+        tokenize(file, tokenizer, 0, 50)
+
+
+@given(
+    st.lists(st.integers(1, 300), min_size=1, max_size=200), st.integers(64, 2048), st.integers(1, 5), st.integers(0, 3)
+)
+def test_an_epoch_holds_every_sequence_once_within_the_limit(
+    lengths: list[int], micro_tokens: int, per_step: int, epoch: int
+) -> None:
+    array = np.asarray(lengths, np.int64)
+    steps = plan(array, micro_tokens, per_step, seed=1, epoch=epoch)
+    micro = [rows for step in steps for rows in step]
+    assert sorted(int(i) for rows in micro for i in rows) == list(range(len(lengths)))
+    assert all(len(step) <= per_step for step in steps)
+    for rows in micro:
+        assert len(rows) == 1 or rounded(int(array[rows].max())) * len(rows) <= micro_tokens
+    again = plan(array, micro_tokens, per_step, seed=1, epoch=epoch)
+    assert [[list(r) for r in s] for s in steps] == [[list(r) for r in s] for s in again]
+
+
+def test_collate(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    file = tmp_path / "d.jsonl"
+    file.write_text("".join(json.dumps({"pieces": ["q", "1" * n]}) + "\n" for n in (2, 30)))
+    data, _ = tokenize(file, tokenizer, 0, 50)
+    batch = collate(data, np.asarray([0, 1], np.int32))
+    assert batch.ids.shape == batch.written.shape == (2, 2 * LENGTH_STEP)
+    assert batch.written.sum() == data.written.sum()
+    assert not batch.written[0, data.lengths[0] :].any()

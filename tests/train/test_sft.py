@@ -1,0 +1,132 @@
+"""Training end to end on a very small model: it learns, it resumes exactly, it refuses another run's folder."""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+import torch
+
+from rstar.errors import ConfigError, DataError, ResumeError
+from rstar.models.decoder import Decoder, DecoderConfig
+from rstar.models.decoder_files import load_decoder
+from rstar.tiny.generate import draw, pick
+from rstar.train.loop import Progress, schedule
+from rstar.train.losses import sft_loss
+from rstar.train.settings import ShapeConfig, TokenizerConfig, TrainConfig, read_train_config
+from rstar.train.sft import train_sft
+
+CONFIG = TrainConfig(
+    tokens=24_000,
+    batch_tokens=2048,
+    micro_tokens=1024,
+    seed=3,
+    checkpoint_seconds=1e-9,
+    tokenizer=TokenizerConfig(vocab_size=500),
+    shape=ShapeConfig(hidden_size=32, layers=2, heads=2, kv_heads=1, intermediate_size=64, max_context=256),
+)
+
+
+class StopError(Exception):
+    pass
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("data") / "train.jsonl"
+    rows = (drawn.row(solution=True) for drawn in draw(120, 2, "train", chosen=pick(["word"]), levels=[1]))
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return file
+
+
+def weights(folder: Path) -> dict[str, torch.Tensor]:
+    return load_decoder(folder, torch.float32).state_dict()
+
+
+def test_it_learns_and_an_interrupted_run_ends_with_the_same_weights(tmp_path: Path, data: Path) -> None:
+    losses: list[float] = []
+    whole = train_sft(CONFIG, data, tmp_path / "whole", lambda p: losses.append(p.loss))
+    assert losses[-1] < losses[0] - 1
+
+    for stop_after in (2, 5):
+
+        def stop(progress: Progress, limit: int = stop_after) -> None:
+            if progress.step == limit + 1:  # the checkpoint of step `limit` is on the disk, that of this step is not
+                raise StopError
+
+        with pytest.raises(StopError):
+            train_sft(CONFIG, data, tmp_path / "parts", stop)
+    steps: list[int] = []
+    parts = train_sft(CONFIG, data, tmp_path / "parts", lambda p: steps.append(p.step))
+    assert steps[0] == 6
+    first, second = weights(whole), weights(parts)
+    assert all(torch.equal(first[name], second[name]) for name in first)
+
+
+def test_loss_is_the_mean_over_written_tokens() -> None:
+    shape = DecoderConfig(20, 16, 32, 1, 2, 1, 8, 64)
+    model = Decoder(shape, seed=1)
+    ids = torch.randint(0, 20, (3, 9))
+    written = torch.rand(3, 9) > 0.5
+    logp = torch.log_softmax(model(ids), -1)  # (3, 9, 20)
+    by_hand = -sum(logp[b, t - 1, ids[b, t]] for b in range(3) for t in range(1, 9) if written[b, t])
+    assert torch.isclose(sft_loss(model, ids, written), torch.as_tensor(by_hand), atol=1e-4)
+
+
+def test_micro_batches_do_not_change_the_gradient(tmp_path: Path, data: Path) -> None:
+    """Two settings of the same steps differ only in how a step is cut; in float32 the first losses agree."""
+    losses: dict[int, list[float]] = {}
+    for micro in (512, 2048):
+        config = CONFIG.model_copy(update={"micro_tokens": micro, "bf16": False, "tokens": 2048})
+        found: list[float] = []
+        train_sft(config, data, tmp_path / str(micro), lambda p, found=found: found.append(p.loss))  # type: ignore[misc]
+        losses[micro] = found
+    assert math.isclose(losses[512][0], losses[2048][0], rel_tol=0.05)
+
+
+def test_another_run_is_refused(tmp_path: Path, data: Path) -> None:
+    config = CONFIG.model_copy(update={"tokens": 2048})
+    train_sft(config, data, tmp_path / "run", lambda p: None)
+    with pytest.raises(ResumeError, match="seed"):
+        train_sft(config.model_copy(update={"seed": 4}), data, tmp_path / "run", lambda p: None)
+    other = tmp_path / "other.jsonl"
+    other.write_text(data.read_text() + data.read_text())
+    with pytest.raises(ResumeError, match=r"data\.sha256"):
+        train_sft(config, other, tmp_path / "run", lambda p: None)
+    with pytest.raises(DataError, match="no data file"):
+        train_sft(config, tmp_path / "none", tmp_path / "run2", lambda p: None)
+
+
+def test_fine_tuning_starts_from_a_model(tmp_path: Path, data: Path) -> None:
+    learning: list[float] = []
+    base = train_sft(CONFIG, data, tmp_path / "base", lambda p: learning.append(p.loss))
+    config = CONFIG.model_copy(update={"base": base, "tokens": 2048, "matrix_lr": 1e-6, "other_lr": 1e-7})
+    losses: list[float] = []
+    tuned = train_sft(config, data, tmp_path / "tuned", lambda p: losses.append(p.loss))
+    before, after = weights(base), weights(tuned)
+    assert losses[0] < learning[0] - 0.5
+    assert max((before[name] - after[name]).abs().max() for name in before) < 0.01
+
+
+@pytest.mark.parametrize("step", range(0, 100, 7))
+def test_schedule(step: int) -> None:
+    factor = schedule(step, 100, warmup=0.1, decay=0.5)
+    if 10 <= step < 50:
+        assert factor == 1
+    else:
+        assert 0 < factor < 1
+    assert schedule(step, 100, 0, 0) == 1
+
+
+def test_recipes_of_the_project_are_valid() -> None:
+    for recipe in (Path(__file__).parents[2] / "recipes").rglob("sft*.toml"):
+        assert read_train_config(recipe).tokens > 0
+
+
+def test_bad_recipes_are_named(tmp_path: Path) -> None:
+    file = tmp_path / "r.toml"
+    file.write_text("tokens = 0\n[shape]\nlayer = 3\n")
+    with pytest.raises(ConfigError) as caught:
+        read_train_config(file)
+    assert "tokens" in str(caught.value)
+    assert "shape.layer" in str(caught.value)

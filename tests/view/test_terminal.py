@@ -1,0 +1,55 @@
+from typing import Any
+
+from rich.console import Console, RenderableType
+
+from rstar.view.terminal import results_table, search_tree
+
+
+def drawn(what: RenderableType) -> str:
+    screen = Console(width=160, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    screen.print(what)
+    return screen.export_text()
+
+
+def node(parent: int, text: str = "", **extra: Any) -> dict[str, Any]:
+    plain = {"visits": 1, "q": 0.5, "value": None, "votes": 1, "finish": None, "answer": None, "error": None}
+    return {"parent": parent, "text": text, **plain, **extra}
+
+
+def test_tree_shows_answers_and_why_branches_failed() -> None:
+    nodes = [
+        node(-1),
+        node(0, "# 8 - 4 = 4\nuse(8)\n<end_of_step>", visits=3, q=0.75),
+        node(1, "print(left)<end_of_code>", finish="answer", answer="(8 - 4) * 6"),
+        node(0, "use(9)<end_of_step>", finish="code_error", error="AssertionError: no [9]"),
+        node(0, "…", finish="no_step"),
+    ]
+    text = drawn(search_tree(nodes, "Make [24]"))
+    for part in (
+        "Make [24]",
+        "N 3 Q +0.75  # 8 - 4 = 4 use(8)",
+        "⇒ (8 - 4) * 6",
+        "✗ AssertionError: no [9]",
+        "no step",
+    ):
+        assert part in text
+
+
+def test_large_trees_are_cut_to_the_most_visited_and_the_rest_is_counted() -> None:
+    nodes = [node(-1), *(node(0, f"step {i}", visits=100 - i) for i in range(50)), node(50, "deep", answer="7")]
+    text = drawn(search_tree(nodes, "q", most=5))
+    assert "⇒ 7" in text
+    assert "step 49" in text, "the way to an answer is shown even when it was seldom visited"
+    assert "step 0" in text
+    assert "step 20" not in text
+    assert "… 46 more" in text
+
+
+def test_table() -> None:
+    row = {
+        "question": "How [much]\nis it?", "answer": "[1, 2]", "rollouts": 12, "tokens_out": 12345, "seconds": 1.26,
+        "meta": {"family": "queens"},
+    }  # fmt: skip
+    text = drawn(results_table([row | {"correct": True}, row | {"correct": False, "answer": None}, row], "Title"))
+    for part in ("Title", "queens How [much] is it?", "[1, 2]", "none", "right", "wrong", "12,345", "1.3"):
+        assert part in text
