@@ -81,7 +81,7 @@ def test_default_run_folder_is_named(tmp_path: Path) -> None:
     [
         (["solve"], "give either a question or --problems"),
         (["solve", "q", "--set", "search.rolouts=3"], "did you mean 'search.rollouts'"),
-        (["solve", "q", "--policy", "gpt"], "policy"),
+        (["solve", "q", "--policy", "gpt"], "model 'gpt' is not one of tiny"),
         (["solve", "q", "--reward", "gold"], "agreement"),
         (["solve", "q", "--policy", "hf:/nowhere"], "/nowhere"),
         (["solve", "--problems", "bad.jsonl", "--policy", "fake:steps"], "bad.jsonl:2: 'question' must be"),

@@ -13,9 +13,13 @@ SHAPES = {
     "gqa2": {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 32},
     "gqa3": {"num_attention_heads": 6, "num_key_value_heads": 2, "head_dim": 16},
     "gqa4": {"num_attention_heads": 4, "num_key_value_heads": 1, "head_dim": 64},
-    "qwen2": {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 32, "architecture": "qwen2", "qkv_bias": True},
+    "qwen2": {
+        "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 32, "architecture": "qwen2", "qkv_bias": True,
+    },
     "qwen3": {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 24, "architecture": "qwen3"},
-    "llama3": {"num_attention_heads": 2, "num_key_value_heads": 2, "head_dim": 32, "rope_scaling": RopeScaling(4, 1, 4, 64)},
+    "llama3": {
+        "num_attention_heads": 2, "num_key_value_heads": 2, "head_dim": 32, "rope_scaling": RopeScaling(4, 1, 4, 64),
+    },
 }  # fmt: skip
 
 

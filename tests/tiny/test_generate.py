@@ -1,4 +1,5 @@
 import json
+from importlib.resources import files
 
 import pytest
 
@@ -53,3 +54,11 @@ def test_pick() -> None:
     assert len(pick([])) == len(families())
     with pytest.raises(ConfigError, match="unknown family 'chess'"):
         pick(["chess"])
+
+
+def test_the_bundled_problems_are_drawn_from_the_held_out_split() -> None:
+    """The file is what the command in its own name makes: nothing was picked by hand."""
+    file = files("rstar.tiny") / "demo.jsonl"
+    rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    chosen = pick([row["family"] for row in rows])
+    assert [d.row() for d in draw(20, 2026, "numbers", [3], chosen)] == rows

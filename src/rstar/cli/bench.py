@@ -59,15 +59,15 @@ def sandbox(as_json: AsJson = False) -> None:
 @app.command("engine")
 def engine(as_json: AsJson = False) -> None:
     """Tokens per second of the local engine against `transformers.generate`, same weights, same run."""
-    from rstar.models.bench import bench_engine
+    from rstar.models.bench import SHAPES, bench_engine
 
-    figures = bench_engine()
+    rows = {shape: bench_engine(shape) for shape in SHAPES}
     if as_json:
-        print_json([asdict(row) for row in figures])
+        print_json({shape: asdict(row) | {"ratio": row.ratio} for shape, row in rows.items()})
         return
-    for row in figures:
+    for shape, row in rows.items():
         console().print(
-            f"{row.name}: {row.engine_tokens_per_second:,.0f} tokens/s, transformers.generate "
-            f"{row.transformers_tokens_per_second:,.0f}: {row.ratio:.1f} times as fast",
+            f"{shape} parameters: {row.local:,.0f} tokens/s, transformers.generate {row.transformers:,.0f}: "
+            f"{row.ratio:.1f} times as fast, equal greedy text for {100 * row.equal:.0f}%",
             highlight=False,
         )

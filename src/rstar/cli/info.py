@@ -11,7 +11,7 @@ from rich.table import Table
 
 from rstar.cli.common import AsJson, console, print_json
 from rstar.evals.solve import versions
-from rstar.sandbox import probe
+from rstar.sandbox.levels import probe
 from rstar.tiny.generate import families
 
 
@@ -23,7 +23,8 @@ def info(as_json: AsJson = False) -> None:
         "versions": versions(),
         "machine": f"{platform.system()} {platform.release()}, {os.cpu_count()} processors",
         "isolation": {
-            "level": isolation.level,
+            "level": isolation.strongest,
+            "levels": isolation.levels,
             "mechanisms": {m.name: "works" if m.works else m.reason for m in isolation.mechanisms},
         },
         "models": {"tiny": "bundled" if weights.is_file() else "missing: run `make weights`"},
@@ -38,7 +39,7 @@ def info(as_json: AsJson = False) -> None:
     for name, version in facts["versions"].items():
         table.add_row(name, version)
     table.add_row("machine", facts["machine"])
-    table.add_row("isolation", f"{isolation.level}")
+    table.add_row("isolation", f"{isolation.strongest or 'none possible'} (rstar runs no weaker than sandbox.level)")
     for name, state in facts["isolation"]["mechanisms"].items():
         table.add_row("", f"{name}: {state}")
     table.add_row("policy tiny", facts["models"]["tiny"])

@@ -46,7 +46,9 @@ def make(
     part = out.with_name(out.name + ".part")
     written = 0
     with progress(n, "problems") as advance, part.open("w", encoding="utf-8") as file:
-        for drawn in draw(n, seed, split, span, chosen) if split == "train" else _distinct(n, seed, split, span, chosen):
+        for drawn in (
+            draw(n, seed, split, span, chosen) if split == "train" else _distinct(n, seed, split, span, chosen)
+        ):
             file.write(json.dumps(drawn.row(solutions), ensure_ascii=False) + "\n")
             written += 1
             advance()

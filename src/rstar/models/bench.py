@@ -1,94 +1,98 @@
 """How fast the local engine is beside ``transformers.generate``: same random weights, same prompts, same run.
 
-Rounds of the two alternate and the best round of each counts, so that other work on the machine disturbs both alike.
+Two kinds of work. *Uniform*: as many prompts as the batch holds, all of the same length, each continued by the same
+number of tokens. *Ragged*: four times as many requests, each ending after a number of tokens of its own, as steps of
+solutions do; ``generate`` works through them batch by batch, each as long as its longest request.
+
+Rounds of the two engines alternate and the best round of each counts, so that other work on the machine disturbs both
+alike. Greedy, on the CPU; only tokens that were asked for are counted, the time of the prompts is included.
 """
 
 from __future__ import annotations
 
 import asyncio
+import random
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from rstar.models.decoder import Decoder, DecoderConfig
-from rstar.models.decoder_files import save_decoder
-from rstar.models.engine import Completion, Context, Request
+from rstar.models.decoder_files import DTYPES, save_decoder
+from rstar.models.engine import Context, Request
 from rstar.models.local import LocalEngine
 
+Texts = list[list[int]]
+
 SHAPES = {
-    "0.9M": DecoderConfig(1024, 128, 344, 4, 4, 2, 32, 1024),
     "2M": DecoderConfig(1024, 192, 512, 5, 6, 2, 32, 1024),
     "6M": DecoderConfig(4096, 256, 688, 7, 8, 4, 32, 1024),
 }
 """Llamas by their number of parameters."""
 
+BATCH, PROMPT_TOKENS, NEW_TOKENS = 64, 32, 128
+
 
 @dataclass(frozen=True, slots=True)
 class EngineFigures:
-    """What `bench_engine` measured.
+    """One line of the comparison.
 
     Attributes:
-        parameters: weights of the model.
-        tokens: generated tokens per round.
-        local: generated tokens per second of `LocalEngine`, prompts included in the time.
-        transformers: the same of ``transformers.generate``.
-        equal: share of prompts for which both wrote the same greedy text.
+        name: size of the model, dtype, and kind of work.
+        engine_tokens_per_second: of `LocalEngine`.
+        transformers_tokens_per_second: of ``transformers.generate``.
+        equal: share of the requests for which both wrote the same tokens.
     """
 
-    parameters: int
-    tokens: int
-    local: float
-    transformers: float
+    name: str
+    engine_tokens_per_second: float
+    transformers_tokens_per_second: float
     equal: float
 
     @property
     def ratio(self) -> float:
         """How many times faster the local engine is."""
-        return self.local / self.transformers
+        return self.engine_tokens_per_second / self.transformers_tokens_per_second
 
 
-def bench_engine(
-    shape: str = "6M",
-    *,
-    prompts: int = 64,
-    prompt_tokens: int = 64,
-    new_tokens: int = 128,
-    threads: int = 1,
-    rounds: int = 3,
-    dtype: str = "float32",
-) -> EngineFigures:
-    """Greedy generation in float32 on the CPU, for random prompts and a random model of `SHAPES`."""
-    config = SHAPES[shape]
-    generator = torch.Generator().manual_seed(0)
-    ids = torch.randint(0, 256, (prompts, prompt_tokens), generator=generator)
+def bench_engine(threads: int = 1, rounds: int = 2) -> list[EngineFigures]:
+    """The comparison for every size of `SHAPES` (about 40 seconds on one processor)."""
     before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        cases = [("2M", "float32", False), ("2M", "bfloat16", False), ("2M", "float32", True), ("6M", "float32", False)]
+        return [compare(*case, threads=threads, rounds=rounds) for case in cases]
+    finally:
+        torch.set_num_threads(before)
+
+
+def compare(
+    shape: str, dtype: str, ragged: bool, *, threads: int = 1, rounds: int = 2, new_tokens: int = NEW_TOKENS
+) -> EngineFigures:
+    """One line: the model `shape` of `SHAPES` in `dtype`, on uniform or ragged work."""
+    rng = random.Random(0)
+    count = 4 * BATCH if ragged else BATCH
+    prompts = [[rng.randrange(256) for _ in range(PROMPT_TOKENS)] for _ in range(count)]
+    limits = [rng.randint(1, new_tokens) if ragged else new_tokens for _ in prompts]
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        parameters = sum(p.numel() for p in Decoder(config).parameters())
-        write_random_model(folder, config)
-        engine = LocalEngine(folder, batch=prompts, dtype=dtype, device="cpu", threads=threads)
-        torch.set_num_threads(threads)
-        try:
-            generate = _transformers(folder, ids, dtype)
-            generate(2)
-            local, theirs = [], []
-            for _ in range(rounds):
-                start = time.perf_counter()
-                expected = generate(new_tokens)
-                middle = time.perf_counter()
-                completions = asyncio.run(_complete(engine, ids, new_tokens))
-                theirs.append(middle - start)
-                local.append(time.perf_counter() - middle)
-        finally:
-            torch.set_num_threads(before)
-    tokens = prompts * new_tokens
-    equal = sum(list(c.ids) == row for c, row in zip(completions, expected, strict=True)) / prompts
-    return EngineFigures(parameters, tokens, tokens / min(local), tokens / min(theirs), equal)
+        write_random_model(Path(name), SHAPES[shape])
+        engine = LocalEngine(Path(name), batch=BATCH, dtype=dtype, device="cpu", threads=threads)
+        generate = _transformers(Path(name), dtype)
+        ours, theirs = [], []
+        for _ in range(rounds):
+            start = time.perf_counter()
+            expected = generate(prompts, limits)
+            middle = time.perf_counter()
+            found = asyncio.run(_complete(engine, prompts, limits))
+            theirs.append(middle - start)
+            ours.append(time.perf_counter() - middle)
+    equal = sum(a == b for a, b in zip(found, expected, strict=True)) / count
+    label = f"Llama {shape}, {dtype}, {'ragged' if ragged else 'uniform'}"
+    return EngineFigures(label, sum(limits) / min(ours), sum(limits) / min(theirs), equal)
 
 
 def write_random_model(folder: Path, config: DecoderConfig, seed: int = 0) -> None:
@@ -101,23 +105,31 @@ def write_random_model(folder: Path, config: DecoderConfig, seed: int = 0) -> No
     tokenizer.save(str(folder / "tokenizer.json"))
 
 
-async def _complete(engine: LocalEngine, ids: torch.Tensor, new_tokens: int) -> list[Completion]:
-    async def one(row: list[int]) -> Completion:
-        request = Request(Context("", tuple(row)), max_tokens=new_tokens, temperature=0.0)
-        return (await engine.complete(request))[0]
+async def _complete(engine: LocalEngine, prompts: Texts, limits: list[int]) -> Texts:
+    async def one(prompt: list[int], limit: int) -> list[int]:
+        request = Request(Context("", tuple(prompt)), max_tokens=limit, temperature=0.0)
+        return list((await engine.complete(request))[0].ids)
 
     async with engine:
-        return await asyncio.gather(*(one(row) for row in ids.tolist()))
+        return await asyncio.gather(*(one(*pair) for pair in zip(prompts, limits, strict=True)))
 
 
-def _transformers(folder: Path, ids: torch.Tensor, dtype: str) -> Any:
-    from transformers import AutoModelForCausalLM  # slow to import, and not needed to run models
+def _transformers(folder: Path, dtype: str) -> Callable[[Texts, list[int]], Texts]:
+    from transformers import AutoModelForCausalLM, logging  # slow to import, and not needed to run models
 
-    model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype)
+    logging.disable_progress_bar()
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=DTYPES[dtype])
 
-    def generate(tokens: int) -> list[list[int]]:
-        options = {"max_new_tokens": tokens, "min_new_tokens": tokens, "do_sample": False, "pad_token_id": 0}
-        output = model.generate(ids, attention_mask=torch.ones_like(ids), **options)
-        return [row[ids.shape[1] :] for row in output.tolist()]
+    def generate(prompts: Texts, limits: list[int]) -> Texts:
+        texts: Texts = []
+        for start in range(0, len(prompts), BATCH):
+            ids = torch.tensor(prompts[start : start + BATCH])
+            longest = max(limits[start : start + BATCH])
+            output = model.generate(
+                ids, attention_mask=torch.ones_like(ids), do_sample=False, pad_token_id=0, max_new_tokens=longest
+            )
+            texts += output[:, ids.shape[1] :].tolist()
+        return [text[:limit] for text, limit in zip(texts, limits, strict=True)]
 
+    generate([[1, 2, 3]], [2])
     return generate

@@ -25,12 +25,13 @@ import tempfile
 import threading
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from types import CodeType, ModuleType, TracebackType
-from typing import Any
+from typing import Any, TextIO, cast
 
 from rstar.sandbox import channel
 
-__builtins__ = dict(vars(builtins))
+__builtins__ = dict(vars(builtins))  # type: ignore[assignment]
 """The functions below look built-ins up here, whatever a snippet makes of the real ones."""
 
 MESSAGE = 2_000
@@ -38,6 +39,8 @@ MESSAGE = 2_000
 
 _TRACEBACK = 20_000
 _ALL_SIGNALS = signal.valid_signals()
+
+Order = tuple[channel.Message, list[int]]
 
 Report = dict[str, Any]
 
@@ -59,7 +62,7 @@ class Interpreter:
         sys.modules["__main__"] = self._main
         sys.argv = [""]
         sys.path.insert(0, "")
-        sys.stdin = sys.stdout = sys.stderr = None  # type: ignore[assignment]
+        sys.stdin = sys.stdout = sys.stderr = None
         self.run("1 / 0", "<warm>")
         self.run("1", "<warm>")
         linecache.clearcache()
@@ -134,51 +137,54 @@ class Interpreter:
 
 def finish() -> None:
     """What an interpreter does at its end: wait for threads, call what `atexit` was given."""
-    try:
+    with suppress(BaseException):
         threading._shutdown()  # type: ignore[attr-defined]
+    with suppress(BaseException):
         atexit._run_exitfuncs()
-    except BaseException:
-        pass
     _flush()
 
 
-def serve(link: socket.socket, fork: Callable[[], int], interpreter: Interpreter, *, once: bool) -> None:
+def serve(
+    link: socket.socket,
+    order: tuple[channel.Message, list[int]] | None,
+    fork: Callable[[], int],
+    interpreter: Interpreter,
+) -> None:
     """Do what the keeper says, until it closes the link: run code, or fork. Never returns.
 
     Args:
         link: to the keeper.
+        order: the first thing to do.
         fork: makes a child process, 0 in the child.
         interpreter: runs the code.
-        once: one program, with the ending of an interpreter.
     """
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())
     collecting = gc.isenabled()
-    while True:
-        order = channel.receive(link)
-        if order is None:
-            os._exit(0)
+    while order is not None:
         message, fds = order
         if message["do"] == "fork":
             link = _fork(link, fork, fds[0])
-            continue
-        for target, fd in enumerate(fds):
-            os.dup2(fd, target)
-        channel.close_all(fds)
-        os.chdir(message["folder"])
-        tempfile.tempdir = None
-        if collecting:
-            gc.enable()
-        try:
-            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-            report = interpreter.run(message["code"], message["name"])
-            if once:
-                finish()
-        except BaseException as error:  # a signal handler of the snippet, in our own lines
-            report = _failed(error, message["name"])
-        mask = _quiet()
-        collecting = gc.isenabled()
-        gc.disable()
-        link.send(json.dumps(report).encode()[: channel.UNTRUSTED])
+        else:
+            for target, fd in enumerate(fds):
+                os.dup2(fd, target)
+            channel.close_all(fds)
+            os.chdir(message["folder"])
+            tempfile.tempdir = None
+            if collecting:
+                gc.enable()
+            try:
+                signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+                report = interpreter.run(message["code"], message["name"])
+                if message["last"]:
+                    finish()
+            except BaseException as error:  # a signal handler of the snippet, in our own lines
+                report = _failed(error, message["name"])
+            mask = _quiet()
+            collecting = gc.isenabled()
+            gc.disable()
+            link.send(json.dumps(report).encode())
+        order = channel.receive(link)
+    os._exit(0)
 
 
 def _fork(link: socket.socket, fork: Callable[[], int], fd: int) -> socket.socket:
@@ -242,10 +248,8 @@ def _line(error: BaseException, name: str) -> int | None:
 
 def _flush() -> None:
     for stream in {sys.stdout, sys.__stdout__, sys.stderr, sys.__stderr__}:
-        try:
-            stream.flush()
-        except BaseException:  # whatever the snippet has put there
-            pass
+        with suppress(BaseException):  # whatever the snippet has put there
+            cast(TextIO, stream).flush()
 
 
 _FUTURES = 0

@@ -29,11 +29,12 @@ import os
 import resource
 import sys
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
-from rstar.sandbox import kernel, seccomp
+from rstar.sandbox import filters, kernel
+from rstar.sandbox.syscalls import NUMBERS
 
 NOBODY = 65534
 """The uid and gid that runs have when the sandbox is started by root."""
@@ -52,7 +53,7 @@ _DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom")
 _THREADS = 256
 
 
-class Refused(Exception):
+class RefusedError(Exception):
     """The kernel refused a mechanism: `mechanism` is namespaces, landlock, seccomp, identity or limits."""
 
     def __init__(self, mechanism: str, reason: str) -> None:
@@ -62,11 +63,11 @@ class Refused(Exception):
 
 @contextmanager
 def mechanism(name: str) -> Iterator[None]:
-    """Turn an `OSError` into `Refused` by the mechanism `name`."""
+    """Turn an `OSError` into `RefusedError` by the mechanism `name`."""
     try:
         yield
     except (OSError, KeyError) as error:
-        raise Refused(name, f"{type(error).__name__}: {error}") from error
+        raise RefusedError(name, f"{type(error).__name__}: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,14 +89,14 @@ class Jail:
     """The surroundings that a zygote enters once and all of its runs inherit.
 
     Args:
-        level: full | no-namespaces | limits.
-        folder: where scratch folders are made at the weaker levels; owned by this process's uid.
+        mechanisms: which to use, of namespaces, landlock and seccomp.
+        folder: where scratch folders are made without a mount namespace; owned by this process's uid.
     """
 
-    def __init__(self, level: str, folder: str) -> None:
-        self.level = level
-        self.namespaces = level == "full"
-        self.filtered = level != "limits"
+    def __init__(self, mechanisms: Iterable[str], folder: str) -> None:
+        self.namespaces, self.landlock, self.seccomp = (
+            name in mechanisms for name in ("namespaces", "landlock", "seccomp")
+        )
         self.folder = SCRATCH if self.namespaces else folder
         self._proc = os.open("/proc", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         self._capabilities: tuple[int, ...] = ()
@@ -107,16 +108,17 @@ class Jail:
         self._base = 0
 
     def enter(self) -> None:
-        """Go in: namespaces and root, identity, Landlock rules, filters. Raises `Refused`."""
+        """Go in: namespaces and root, identity, Landlock rules, filters. Raises `RefusedError`."""
         paths = interpreter_paths()
-        if self.filtered:
+        if self.landlock:
             with mechanism("landlock"):
                 kernel.landlock_abi()
+        if self.seccomp:
             with mechanism("seccomp"):
-                if not kernel.NUMBERS:
+                if not NUMBERS:
                     raise OSError("this processor is not supported: x86_64 and aarch64 are")
                 self._programs = {
-                    forks: seccomp.build(forks=forks, metadata=self.namespaces) for forks in (False, True)
+                    forks: filters.build(forks=forks, metadata=self.namespaces) for forks in (False, True)
                 }
         if not self.namespaces:
             kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
@@ -135,7 +137,7 @@ class Jail:
             kernel.set_capabilities(self._capabilities)
             kernel.prctl(kernel.PR_SET_DUMPABLE, 1)  # or /proc/self/uid_map belongs to root
         self._tasks = _tasks_of(os.getuid()) if not self.namespaces else 0
-        if self.filtered:
+        if self.landlock:
             self._rules = [(path, _READ if os.path.isdir(path) else 1 << 2) for path in paths]
             self._rules += [(path, _DEVICE) for path in _DEVICES]
             if self.namespaces:
@@ -171,10 +173,13 @@ class Jail:
             self._map_ids("self", *owner, INNER)
         return process
 
-    def mount_scratch(self, folder: str, size: int, mode: str = "0700") -> None:
+    def mount_scratch(self, folder: str, size: int) -> None:
         """Put an empty file system of `size` bytes at `folder`."""
-        options = f"size={size},nr_inodes={max(64, size >> 14)},mode={mode}"
-        kernel.mount("tmpfs", folder, "tmpfs", kernel.MS_NOSUID | kernel.MS_NODEV, options)
+        _mount_memory(folder, f"size={size},nr_inodes={max(64, size >> 14)},mode=0700")
+
+    def mount_folders(self) -> None:
+        """Make room for the scratch folders of a tree, in which only its keeper can make folders."""
+        _mount_memory(self.folder, "size=1m,nr_inodes=65536,mode=0555")
 
     def confine(self, limits: RunLimits, scratch: str, *, forks: bool) -> int:
         """Bind this process, for good, in front of the first line of model-written code.
@@ -194,14 +199,11 @@ class Jail:
             resource.setrlimit(kind, (soft, hard))
         kernel.prctl(kernel.PR_SET_PDEATHSIG, 9)
         kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
-        listener = 0
-        if self.filtered:
+        if self.landlock:
             kernel.landlock_restrict(self._ruleset if self.namespaces else self._make_ruleset(scratch))
         kernel.set_capabilities(self._capabilities)
         kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
-        if self.filtered:
-            listener = kernel.seccomp(self._programs[forks], listen=forks)
-        return listener
+        return kernel.seccomp(self._programs[forks], listen=forks) if self.seccomp else 0
 
     def lower(self, process: int, limits: RunLimits) -> None:
         """Set the soft limits of another process, at most as high as its hard ones."""
@@ -258,6 +260,10 @@ class Jail:
             handle = os.open(f"{process}/{name}", os.O_WRONLY, dir_fd=self._proc)
             os.write(handle, text.encode())
             os.close(handle)
+
+
+def _mount_memory(folder: str, options: str) -> None:
+    kernel.mount("tmpfs", folder, "tmpfs", kernel.MS_NOSUID | kernel.MS_NODEV, options)
 
 
 def interpreter_paths() -> list[str]:

@@ -1,11 +1,14 @@
-"""The trusted process above the runs: it forks them, freezes them, ends them, and passes their reports to the parent.
+"""The trusted process above the runs: it has them forked, freezes them, ends them, and passes their reports on.
 
-A zygote is a keeper whose runs are programs, each in namespaces of its own, and which forks further keepers; such a
+A zygote is a keeper whose runs are programs, each in namespaces of its own, and which makes further keepers; such a
 keeper holds one tree of states and is the first process of their PID namespace, so that its end is their end.
 
+Programs and trees are forked not from the zygote's keeper but from its *template*, a second warm process that does
+nothing else: what a process writes while its children live must be copied, page by page, and a keeper writes.
+
 Invariants:
-    * every process of a tree is a child of its keeper, whichever process forked it, so its number stays valid until
-      the keeper has waited for it, and nobody else's process can be hit;
+    * every process below is a child of its keeper, whichever process forked it, so its number stays valid until the
+      keeper has waited for it, and nobody else's process can be hit;
     * a process of a tree forks only while its keeper has asked it to, once per request;
     * a state at rest is stopped by the keeper: it uses no processor time, whatever threads the code left behind;
     * what a run sends is passed on unread. Before its "hello" a run executes none of the code, so a failure before it
@@ -21,16 +24,14 @@ import select
 import shutil
 import signal
 import socket
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import Any, NoReturn
 
 from rstar.sandbox import channel, kernel
-from rstar.sandbox.child import Interpreter, serve
 from rstar.sandbox.isolation import Jail, RunLimits
-
-RULESET_FD, PROC_FD, LINK_FD = 3, 4, 5
-"""Where a zygote keeps what its children need from it; everything above is closed in them."""
 
 _REAP_MS = 20
 _CREDENTIALS = socket.CMSG_SPACE(12)
@@ -38,21 +39,31 @@ _CREDENTIALS = socket.CMSG_SPACE(12)
 
 @dataclass(slots=True, eq=False)
 class Run:
-    """One process below the keeper. `process` is 0 until a fork has been confirmed."""
+    """One process below the keeper. `process` is 0 until it has said hello."""
 
     id: int
     link: socket.socket
     folder: str
-    limits: RunLimits
+    limits: RunLimits | None
     process: int = 0
     source: Run | None = None
     order: tuple[channel.Message, list[int]] | None = None
-    greeted: bool = False
     working: bool = True
-    may_fork: bool = False
+    may_fork: int = 0
     unwanted: bool = False
     waiting: list[Run] = field(default_factory=list)
-    cpu: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A warm process that only forks."""
+
+    link: socket.socket
+    process: int
+
+    def fork(self, link: socket.socket) -> None:
+        """Have it fork a process, in namespaces of its own, which takes its orders from the other end of `link`."""
+        socket.send_fds(self.link, [b"fork"], [link.fileno()])
 
 
 class Keeper:
@@ -61,20 +72,26 @@ class Keeper:
     Args:
         link: to the parent; when the parent closes it, everything ends.
         jail: that this process is in.
-        interpreter: warm; every run works on a copy of it.
-        tree: hold a tree of states, instead of programs and trees.
+        folder: where scratch folders are.
+        origin: where fresh processes come from: the template, or, in the keeper of a tree, this process, which
+            forks and calls `origin` in the child with the descriptor of its link.
     """
 
-    def __init__(self, link: socket.socket, jail: Jail, interpreter: Interpreter, *, tree: bool) -> None:
-        self._link, self._jail, self._interpreter, self._tree = link, jail, interpreter, tree
+    def __init__(
+        self, link: socket.socket, jail: Jail, folder: str, origin: Template | Callable[[int], NoReturn]
+    ) -> None:
+        self._link, self._jail, self._folder = link, jail, folder
+        self._template = origin if isinstance(origin, Template) else None
+        self._born = None if isinstance(origin, Template) else origin
         self._runs: dict[int, Run] = {}
         self._keepers: dict[int, int] = {}
         self._dying: set[int] = set()
         self._cpu = 0.0
-        self._folder = jail.folder
-        self._handlers: dict[int, Callable[[], None]] = {link.fileno(): self._obey}
+        self._handlers: dict[int, Callable[[], None]] = {}
         self._poll = select.poll()
-        self._poll.register(link, select.POLLIN)
+        self._listen(link.fileno(), self._obey)
+        if self._template is not None:
+            self._listen(self._template.link.fileno(), self._template_died)
 
     def loop(self) -> None:
         """Serve until the parent closes the link; then end everything."""
@@ -93,6 +110,12 @@ class Keeper:
         if received is None:
             raise EOFError
         message, fds = received
+        try:
+            self._do(message, fds)
+        except (OSError, shutil.Error) as error:  # this machine's trouble, not the code's
+            self._tell(message["id"], "failed", reason=f"{type(error).__name__}: {error}")
+
+    def _do(self, message: channel.Message, fds: list[int]) -> None:
         match message["do"]:
             case "run" if message["source"] is None:
                 self._start(message, fds)
@@ -101,7 +124,7 @@ class Keeper:
             case "more":
                 self._continue(message, fds)
             case "tree":
-                self._start_tree(message["id"], fds[0])
+                self._start_tree(message, fds)
             case "kill":
                 self._kill(message["id"], hard=message["hard"])
             case "stats":
@@ -115,38 +138,28 @@ class Keeper:
     def _start(self, message: channel.Message, fds: list[int]) -> None:
         """A run in a fresh interpreter."""
         limits = RunLimits(**message["limits"])
-        ours, theirs = channel.pair()
-        run = Run(message["id"], ours, f"{self._folder}/{message['id']}", limits)
-        alone = self._jail.namespaces and not self._tree
-        if alone:
-            run.folder = self._folder
+        if self._template is not None and self._jail.namespaces:
+            folder = self._folder  # it mounts its own there, which nobody else sees
         else:
-            self._make_folder(run, None)
-        run.process = self._jail.clone(new=not self._tree)
-        if run.process == 0:
-            self._become(theirs, run, mount=alone)
-        theirs.close()
-        self._add(run)
-        self._order(run, message, fds)
+            folder = self._make_folder(message["id"], limits)
+        self._order(self._bear(message["id"], folder, limits), message, fds)
 
-    def _become(self, link: socket.socket, run: Run, *, mount: bool) -> None:
-        """In the new process: bind it and serve. Never returns."""
-        try:
-            os.dup2(link.fileno(), LINK_FD)
-            kernel.close_from(LINK_FD + 1)
-            own = socket.socket(fileno=LINK_FD)
-            if mount:
-                self._jail.mount_scratch(run.folder, run.limits.scratch)
-            listener = self._jail.confine(run.limits, run.folder, forks=self._tree)
-            socket.send_fds(own, [b"hello"], [listener] if listener else [])
-            if listener:
-                os.close(listener)
-            os.close(RULESET_FD)
-            os.close(PROC_FD)
-        except BaseException as error:
-            os.write(LINK_FD, f"{type(error).__name__}: {error}".encode())
-            os._exit(1)
-        serve(own, lambda: self._jail.clone(new=False, parent=True), self._interpreter, once=not self._tree)
+    def _start_tree(self, message: channel.Message, fds: list[int]) -> None:
+        """A further keeper, which talks to the parent itself."""
+        folder = self._folder if self._jail.namespaces else f"{self._folder}/tree{message['id']}"
+        self._order(self._bear(message["id"], folder, None), message, fds)
+
+    def _bear(self, number: int, folder: str, limits: RunLimits | None) -> Run:
+        """A fresh process, which will say hello."""
+        ours, theirs = channel.pair()
+        ours.setsockopt(socket.SOL_SOCKET, kernel.SO_PASSCRED, 1)
+        if self._template is not None:
+            self._template.fork(theirs)
+        elif self._jail.clone(new=False) == 0:
+            assert self._born is not None
+            self._born(theirs.fileno())
+        theirs.close()
+        return self._add(Run(number, ours, folder, limits))
 
     def _branch(self, message: channel.Message, fds: list[int]) -> None:
         """A run in a copy of another one's process."""
@@ -155,23 +168,25 @@ class Keeper:
             channel.close_all(fds)
             self._tell(message["id"], "gone")
             return
+        limits = RunLimits(**message["limits"])
+        folder = self._make_folder(message["id"], limits)
         ours, theirs = channel.pair()
-        run = Run(message["id"], ours, f"{self._folder}/{message['id']}", RunLimits(**message["limits"]))
-        run.source, run.order = source, (message, fds)
         ours.setsockopt(socket.SOL_SOCKET, kernel.SO_PASSCRED, 1)
-        try:
-            self._make_folder(run, source)
-            os.kill(source.process, signal.SIGCONT)
-            channel.send(source.link, {"do": "fork"}, [theirs.fileno()], socket.MSG_DONTWAIT)
-        except (OSError, shutil.Error, RecursionError):
-            self._add(run)
-            self._finish(run, "gone")
-        else:
-            self._add(run)
-            source.waiting.append(run)
-            source.may_fork = True
-        finally:
-            theirs.close()
+        with theirs:
+            try:
+                if os.listdir(source.folder):
+                    shutil.copytree(source.folder, folder, symlinks=True, dirs_exist_ok=True, copy_function=_copy_file)
+                os.kill(source.process, signal.SIGCONT)
+                channel.send(source.link, {"do": "fork"}, [theirs.fileno()], socket.MSG_DONTWAIT)
+            except (OSError, shutil.Error, RecursionError):  # files that cannot be copied, or orders it does not read
+                ours.close()
+                channel.close_all(fds)
+                self._remove_folder(folder)
+                self._tell(message["id"], "gone")
+                return
+        run = self._add(Run(message["id"], ours, folder, limits, source=source, order=(message, fds)))
+        source.waiting.append(run)
+        source.may_fork += 1
 
     def _continue(self, message: channel.Message, fds: list[int]) -> None:
         """More code in the same process, for replaying."""
@@ -185,7 +200,7 @@ class Keeper:
         self._order(run, message, fds)
 
     def _order(self, run: Run, message: channel.Message, fds: list[int]) -> None:
-        order = {"do": "run", "code": message["code"], "name": message["name"], "folder": run.folder}
+        order = message | {"folder": run.folder, "last": self._template is not None}
         try:
             channel.send(run.link, order, fds, socket.MSG_DONTWAIT)
         except OSError:
@@ -193,45 +208,28 @@ class Keeper:
         finally:
             channel.close_all(fds)
 
-    def _start_tree(self, tree: int, fd: int) -> None:
-        process = self._jail.clone(new=True)
-        if process:
-            os.close(fd)
-            self._keepers[tree] = process
-            return
-        os.dup2(fd, LINK_FD)
-        kernel.close_from(LINK_FD + 1)
-        link = socket.socket(fileno=LINK_FD)
+    def _make_folder(self, number: int, limits: RunLimits) -> str:
+        """An empty scratch folder for a run."""
+        folder = f"{self._folder}/{number}"
+        os.mkdir(folder, 0o700)
         if self._jail.namespaces:
-            kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
-            self._jail.mount_scratch(self._folder, 1 << 20, "0555")
-        else:
-            kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
-        keeper = Keeper(link, self._jail, self._interpreter, tree=True)
-        if not self._jail.namespaces:
-            keeper._folder = f"{self._folder}/tree{tree}"
-            os.mkdir(keeper._folder)
-        keeper.loop()
-        os._exit(0)
-
-    def _make_folder(self, run: Run, source: Run | None) -> None:
-        """The scratch folder of a run, with a copy of what its source has."""
-        os.mkdir(run.folder, 0o700)
-        if self._jail.namespaces:
-            self._jail.mount_scratch(run.folder, run.limits.scratch)
-        if source is not None and os.listdir(source.folder):
-            shutil.copytree(source.folder, run.folder, symlinks=True, dirs_exist_ok=True, copy_function=_copy_file)
+            self._jail.mount_scratch(folder, limits.scratch)
+        return folder
 
     # ---- what runs say
 
-    def _add(self, run: Run) -> None:
+    def _add(self, run: Run) -> Run:
         self._runs[run.id] = run
-        self._handlers[run.link.fileno()] = lambda: self._hear(run)
-        self._poll.register(run.link, select.POLLIN)
+        self._listen(run.link.fileno(), lambda: self._hear(run))
+        return run
+
+    def _listen(self, fd: int, handler: Callable[[], None]) -> None:
+        self._handlers[fd] = handler
+        self._poll.register(fd, select.POLLIN)
 
     def _hear(self, run: Run) -> None:
         """A run has sent something, or has ended."""
-        if not run.greeted:
+        if not run.process:
             self._greet(run)
             return
         packet = channel.receive_untrusted(run.link)
@@ -242,43 +240,54 @@ class Keeper:
             return
         run.working = False
         report = packet.decode(errors="replace")
-        if self._tree:
-            cpu, memory = self._freeze(run)
-            self._tell(run.id, "report", report=report, cpu=cpu, memory=memory)
+        if self._template is not None:
+            self._finish(run, "report", report=report)
+        else:
+            memory = self._freeze(run)
+            self._tell(run.id, "report", report=report, memory=memory)
             if not run.process:
                 self._finish(run, "gone")
-        else:
-            self._tell(run.id, "report", report=report)
-            self._remove(run)
 
     def _greet(self, run: Run) -> None:
-        """The first packet of a run: it is confined (its listener comes along), or it has been forked."""
-        packet, extra, flags, _ = run.link.recvmsg(4096, _CREDENTIALS + socket.CMSG_SPACE(4), socket.MSG_DONTWAIT)
+        """The first packet of a run tells its process number; a listener comes with the first run of a tree."""
+        packet, extra, _, _ = run.link.recvmsg(4096, _CREDENTIALS + socket.CMSG_SPACE(4), socket.MSG_DONTWAIT)
         handles = [int.from_bytes(data[:4], "little") for _, kind, data in extra if kind == socket.SCM_RIGHTS]
+        sender = [int.from_bytes(data[:4], "little") for _, kind, data in extra if kind == kernel.SCM_CREDENTIALS]
+        process = sender[0] if packet == b"hello" and sender else 0
         if run.source is not None:
             channel.close_all(handles)
-            self._greet_fork(run, [data for _, kind, data in extra if kind == kernel.SCM_CREDENTIALS])
-        elif packet == b"hello":
-            run.greeted = True
-            if handles:
-                self._handlers[handles[0]] = lambda: self._decide(handles[0])
-                self._poll.register(handles[0], select.POLLIN)
-        else:
+            self._greet_fork(run, process)
+        elif not process:
             self._finish(run, "failed", reason=packet.decode(errors="replace") or "the process ended")
+        elif run.limits is None:
+            self._greet_keeper(run, process)
+        else:
+            run.process = process
+            for listener in handles:
+                self._listen(listener, partial(self._decide, listener))
+            if run.unwanted:
+                self._remove(run)
 
-    def _greet_fork(self, run: Run, credentials: list[bytes]) -> None:
-        source, process = run.source, int.from_bytes(credentials[0][:4], "little") if credentials else 0
+    def _greet_keeper(self, run: Run, process: int) -> None:
+        self._remove(run)
+        if run.unwanted:
+            self._end_process(process)
+        else:
+            self._keepers[run.id] = process
+
+    def _greet_fork(self, run: Run, process: int) -> None:
+        """A fork that its source has made, as it says."""
+        source, order = run.source, run.order
         assert source is not None
+        assert order is not None
+        assert run.limits is not None
         if not process or any(process == other.process for other in self._runs.values()) or not _is_child(process):
             self._lost(source)
             return
-        run.greeted, run.process = True, process
+        run.process, run.source, run.order = process, None, None
         source.waiting.remove(run)
-        source.may_fork = bool(source.waiting)
         if not source.waiting:
             os.kill(source.process, signal.SIGSTOP)
-        order, run.order, run.source = run.order, None, None
-        assert order is not None
         if run.unwanted:
             channel.close_all(order[1])
             self._remove(run)
@@ -300,33 +309,36 @@ class Keeper:
         if asked is None:
             kernel.answer(listener, cookie, errno.EPERM)
         elif kernel.answer(listener, cookie, None):
-            asked.may_fork = False
+            asked.may_fork -= 1
 
-    def _freeze(self, run: Run) -> tuple[float, int]:
-        """Stop a process. Returns its processor time in seconds and an estimate of its own memory in bytes."""
+    def _freeze(self, run: Run) -> int:
+        """Stop a process. Returns an estimate of its own memory in bytes: what it has written since its fork."""
         os.kill(run.process, signal.SIGSTOP)
         _, status, usage = os.wait4(run.process, os.WUNTRACED)
         if not os.WIFSTOPPED(status):
+            self._cpu += usage.ru_utime + usage.ru_stime
             run.process = 0
-        run.cpu = usage.ru_utime + usage.ru_stime
-        return run.cpu, usage.ru_minflt * resource.getpagesize()
+        return usage.ru_minflt * resource.getpagesize()
+
+    def _template_died(self) -> None:
+        raise EOFError
 
     # ---- ending
 
     def _kill(self, number: int, *, hard: bool) -> None:
         """End a run or a tree. `hard`: end a source that has not managed to fork, too."""
+        run = self._runs.get(number)
         if number in self._keepers:
             self._end_process(self._keepers.pop(number))
+        elif run is None:
             return
-        run = self._runs.get(number)
-        if run is None:
-            return
-        if run.source is None:
+        elif run.process:
             self._finish(run, "ended", signal=None, cpu=0.0)
-        elif hard:
+        elif run.source is not None and hard:
             self._lost(run.source)
         else:
             run.unwanted = True
+            self._tell(run.id, "ended", signal=None, cpu=0.0)
 
     def _lost(self, run: Run) -> None:
         """A run closed its link or sent what it should not: end it and tell how it died."""
@@ -342,7 +354,8 @@ class Keeper:
         self._finish(run, "ended", signal=-code if code < 0 else None, cpu=cpu)
 
     def _finish(self, run: Run, event: str, **details: Any) -> None:
-        self._tell(run.id, event, **details)
+        if not run.unwanted:
+            self._tell(run.id, event, **details)
         self._remove(run)
 
     def _remove(self, run: Run) -> None:
@@ -355,14 +368,18 @@ class Keeper:
             channel.close_all(run.order[1])
         if run.process:
             self._end_process(run.process)
-        if self._tree and self._jail.namespaces:
-            kernel.unmount(run.folder)
-            os.rmdir(run.folder)
-        elif not self._jail.namespaces:
-            shutil.rmtree(run.folder, ignore_errors=True)
+        if run.limits is not None:
+            self._remove_folder(run.folder)
         for other in run.waiting:
             other.source = None
             self._finish(other, "gone")
+
+    def _remove_folder(self, folder: str) -> None:
+        if not self._jail.namespaces:
+            shutil.rmtree(folder, ignore_errors=True)
+        elif self._template is None:
+            kernel.unmount(folder)
+            os.rmdir(folder)
 
     def _end_process(self, process: int) -> None:
         os.kill(process, signal.SIGKILL)  # not waited for yet, so the number is still its own
@@ -382,19 +399,33 @@ class Keeper:
         with open("/proc/thread-self/children") as file:
             children = {int(number) for number in file.read().split()}
         known = {*self._keepers.values(), *self._dying, *(run.process for run in self._runs.values())}
+        if self._template is not None:
+            known.add(self._template.process)
+        if any(not run.process for run in self._runs.values()):
+            return  # one that has not said hello yet cannot be told from a stray one
         for process in children - known:
             self._end_process(process)
 
     def _cpu_so_far(self) -> float:
         own = resource.getrusage(resource.RUSAGE_SELF)
-        return self._cpu + own.ru_utime + own.ru_stime + sum(run.cpu for run in self._runs.values())
+        alive = [run.process for run in self._runs.values() if run.process]
+        if self._template is not None:
+            alive.append(self._template.process)
+        return self._cpu + own.ru_utime + own.ru_stime + sum(_cpu_of(process) for process in alive)
 
     def _end_everything(self) -> None:
         for process in (*self._keepers.values(), *(run.process for run in self._runs.values() if run.process)):
             self._end_process(process)
+        if self._template is not None:
+            self._end_process(self._template.process)
         self._reap(0)
-        if self._tree and not self._jail.namespaces:
+        if self._template is None and not self._jail.namespaces:
             shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _cpu_of(process: int) -> float:
+    """Processor time of another process, in seconds: the kernel has a clock for each."""
+    return time.clock_gettime(~process << 3 | 2)
 
 
 def _is_child(process: int) -> bool:

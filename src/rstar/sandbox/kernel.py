@@ -37,6 +37,9 @@ CAP_DAC_READ_SEARCH, CAP_SYS_ADMIN = 2, 21
 SCM_CREDENTIALS, SO_PASSCRED = 2, 16
 """Of `socket`; not every build of Python has the names."""
 
+RULESET_FD, PROC_FD, LINK_FD = 3, 4, 5
+"""Where a zygote keeps what its children need from it; everything above is closed in them."""
+
 _MADV_COLLAPSE = 25
 _HUGE = 1 << 21
 _SECCOMP_SET_MODE_FILTER, _FLAG_SPEC_ALLOW, _FLAG_NEW_LISTENER = 1, 4, 8

@@ -1,3 +1,67 @@
-"""Levels."""
-from typing import Literal
+"""Isolation levels: what each one consists of, and which of them this machine can give.
+
+`probe` finds out by trying each mechanism in a process of its own, so its answer holds for this user in this
+container. `LocalSandbox` does not rely on it: it sets up what its level asks for, and refuses to run if that fails.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal, get_args
+
 Level = Literal["full", "no-namespaces", "limits"]
+"""Strongest first. What each covers stands in `isolation`."""
+
+MechanismName = Literal["namespaces", "landlock", "seccomp", "rlimits"]
+
+LEVELS: dict[Level, tuple[MechanismName, ...]] = {
+    "full": ("namespaces", "landlock", "seccomp", "rlimits"),
+    "no-namespaces": ("landlock", "seccomp", "rlimits"),
+    "limits": ("rlimits",),
+}
+"""The mechanisms that a level consists of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mechanism:
+    """Whether one mechanism works here; if not, `reason` says what refused."""
+
+    name: MechanismName
+    works: bool
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What this machine can do, as found by trying."""
+
+    mechanisms: tuple[Mechanism, ...]
+
+    def missing(self, level: Level) -> tuple[Mechanism, ...]:
+        """The mechanisms that `level` lacks here."""
+        return tuple(
+            mechanism for mechanism in self.mechanisms if mechanism.name in LEVELS[level] and not mechanism.works
+        )
+
+    @property
+    def levels(self) -> tuple[Level, ...]:
+        """The levels that can be had here, strongest first."""
+        return tuple(level for level in get_args(Level) if not self.missing(level))
+
+    @property
+    def strongest(self) -> Level | None:
+        """The strongest level that can be had here."""
+        return next(iter(self.levels), None)
+
+
+@cache
+def probe() -> Report:
+    """Try every mechanism (about 0.2 s; the answer is remembered).
+
+    Raises:
+        SandboxError: the process that tries did not answer.
+    """
+    from rstar.sandbox.pool import try_mechanisms  # it imports this module
+
+    return Report(tuple(Mechanism(name, reason is None, reason or "") for name, reason in try_mechanisms().items()))

@@ -17,7 +17,7 @@ from typing import Self
 from rstar.errors import SandboxError
 from rstar.sandbox.api import Limits, Result
 from rstar.sandbox.levels import Level
-from rstar.sandbox.pool import Absent, Execution, LostError, Tree, Zygote, kernel_limits, remove_folder
+from rstar.sandbox.pool import AbsentError, Execution, LostError, Tree, Zygote, kernel_limits, remove_folder
 from rstar.sandbox.states import ATTEMPTS, Node, Root, States
 from rstar.sandbox.tiers import Tier, tier_of
 
@@ -123,8 +123,8 @@ class LocalSandbox:
 
     async def cpu_seconds(self) -> float:
         """Processor time of all processes of the sandbox so far, dead and alive."""
-        links = [part.link for part in (*self._zygotes.values(), *self._states.trees) if part.link.open]
-        return sum(await asyncio.gather(*(link.cpu_seconds() for link in links)))
+        links = [zygote.link for zygote in self._zygotes.values()] + [tree.link for tree in self._states.trees]
+        return sum(await asyncio.gather(*(link.cpu_seconds() for link in links if link.open)))
 
     async def _program(self, zygote: Zygote, code: str, limits: Limits, stdin: int) -> Result:
         order = {
@@ -152,8 +152,8 @@ class LocalSandbox:
     def _tier(self, code: str) -> Tier:
         return "bare" if self._absent else tier_of(code)
 
-    async def _plant(self, tier: Tier, root: Root) -> Tree:
-        return Tree(await self._zygote(tier), root)
+    async def _plant(self, tier: Tier) -> Tree:
+        return Tree(await self._zygote(tier))
 
     async def _zygote(self, tier: Tier) -> Zygote:
         """The running zygote of a tier, started if need be; of the bare tier where the other is not installed."""
@@ -165,7 +165,7 @@ class LocalSandbox:
             assert self._folder is not None
             try:
                 zygote = await Zygote.start(tier, self.level, self._folder, echo=self._echo)
-            except Absent:
+            except AbsentError:
                 self._absent = True
             else:
                 self._zygotes[tier] = zygote

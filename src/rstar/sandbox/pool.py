@@ -22,12 +22,13 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 
 from rstar.errors import IsolationError, SandboxError
 from rstar.sandbox import channel
 from rstar.sandbox.api import CodeError, Limits, Result, Status
 from rstar.sandbox.isolation import interpreter_paths
+from rstar.sandbox.levels import LEVELS, Level, MechanismName
 from rstar.sandbox.tiers import Tier
 
 ENVIRONMENT = {
@@ -44,12 +45,13 @@ _GRACE = 3.0
 _FIRST_LOOK, _NEXT_LOOK = 0.03, 0.02
 _BOOT = """
 import sys, types
-for name, path in zip(("rstar", "rstar.sandbox"), sys.argv[2:]):
+for name, path in zip(("rstar", "rstar.sandbox"), sys.argv[3:]):
     module = sys.modules[name] = types.ModuleType(name)
     module.__path__ = [path]
-from rstar.sandbox.zygote import main
-main(int(sys.argv[1]))
+from importlib import import_module
+import_module(sys.argv[1]).main(int(sys.argv[2]))
 """
+"""Imports a module of this package without what its `__init__` imports."""
 
 
 class LostError(SandboxError):
@@ -60,7 +62,7 @@ class GoneError(LostError):
     """Only the state to be forked has gone, or cannot be forked."""
 
 
-class Absent(Exception):
+class AbsentError(Exception):
     """A tier cannot be had: its packages are not installed."""
 
 
@@ -176,26 +178,21 @@ class Zygote:
         self.link = Link(end, self.kill)
 
     @classmethod
-    async def start(cls, tier: Tier, level: str, folder: Path, *, echo: bool) -> Zygote:
+    async def start(cls, tier: Tier, level: Level, folder: Path, *, echo: bool) -> Zygote:
         """Start one and wait until it is warm.
 
         Raises:
             IsolationError: the machine refuses a mechanism of the level.
-            Absent: the packages of the tier are not installed.
+            AbsentError: the packages of the tier are not installed.
             SandboxError: it did not start; the message has what it said.
         """
         ours, theirs = channel.pair()
-        package = Path(__file__).parent
-        command = [sys.executable, "-s", "-P", "-B", "-c", _BOOT, str(theirs.fileno()), str(package.parent), str(package)]
-        with tempfile.TemporaryFile() as said, theirs:
-            process = subprocess.Popen(
-                command, env=ENVIRONMENT, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=said,
-                pass_fds=[theirs.fileno()], start_new_session=True, cwd="/",
-            )  # fmt: skip
-            theirs.close()
+        with tempfile.TemporaryFile() as said:
+            process = _spawn("rstar.sandbox.zygote", theirs, said)
             zygote = cls(process, ours)
             try:
-                settings = {"level": level, "folder": str(folder), "tier": tier, "path": search_path(), "echo": echo}
+                settings = {"folder": str(folder), "tier": tier, "path": search_path(), "echo": echo}
+                settings["mechanisms"] = LEVELS[level]
                 ready = zygote.link.expect(0)
                 zygote.link.send(settings)
                 event = await ready
@@ -212,7 +209,7 @@ class Zygote:
             return zygote
         zygote.link.close()
         if event["event"] == "absent":
-            raise Absent(event["reason"])
+            raise AbsentError(event["reason"])
         raise refusal(level, event["mechanism"], event["reason"])
 
     def kill(self) -> None:
@@ -240,9 +237,9 @@ class Zygote:
 class Tree:
     """A keeper of states, forked from a zygote."""
 
-    def __init__(self, zygote: Zygote, root: object) -> None:
+    def __init__(self, zygote: Zygote) -> None:
         ours, theirs = channel.pair()
-        self.zygote, self.tier, self.root = zygote, zygote.tier, root
+        self.zygote, self.tier = zygote, zygote.tier
         self._number = zygote.link.number()
         zygote.link.send({"do": "tree", "id": self._number}, [theirs.fileno()])
         theirs.close()
@@ -256,13 +253,42 @@ class Tree:
         self.link.close()
 
 
+def try_mechanisms() -> dict[MechanismName, str | None]:
+    """Try each isolation mechanism in another process: None if it works, else why not. See `levels.probe`."""
+    ours, theirs = channel.pair()
+    with tempfile.TemporaryFile() as said, ours:
+        process = _spawn("rstar.sandbox.trial", theirs, said)
+        ours.settimeout(30)
+        channel.send(ours, {"path": search_path()})
+        try:
+            received = channel.receive(ours)
+        finally:
+            process.kill()
+            process.wait()
+        said.seek(0)
+        if received is None:
+            raise SandboxError(f"the isolation mechanisms could not be tried: {said.read().decode(errors='replace')}")
+    return cast(dict[MechanismName, str | None], received[0])
+
+
+def _spawn(module: str, link: socket.socket, said: IO[bytes]) -> subprocess.Popen[bytes]:
+    """Start a module of this package in a process that gets nothing but `link`, which is closed here."""
+    package = Path(__file__).parent
+    with link:
+        command = [sys.executable, "-s", "-P", "-B", "-c", _BOOT, module, str(link.fileno())]
+        return subprocess.Popen(
+            [*command, str(package.parent), str(package)], env=ENVIRONMENT, cwd="/", start_new_session=True,
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=said, pass_fds=[link.fileno()],
+        )  # fmt: skip
+
+
 def search_path() -> list[str]:
     """Where runs look for modules: this interpreter's own folders, no project's."""
     roots = interpreter_paths()
     return [path for path in sys.path if any(path == root or path.startswith(f"{root}/") for root in roots)]
 
 
-def refusal(level: str, mechanism: str, reason: str) -> IsolationError:
+def refusal(level: Level, mechanism: str, reason: str) -> IsolationError:
     """The error for a level that this machine cannot give."""
     advice = {
         "namespaces": "allow unprivileged user namespaces (in a container: run it with a seccomp and AppArmor profile"

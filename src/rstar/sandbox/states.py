@@ -89,10 +89,10 @@ class States:
         stdin: a descriptor of empty input.
     """
 
-    def __init__(self, plant: Callable[[Tier, Root], Awaitable[Tree]], memory: int, count: int, stdin: int) -> None:
+    def __init__(self, plant: Callable[[Tier], Awaitable[Tree]], memory: int, count: int, stdin: int) -> None:
         self._plant, self._memory, self._count, self._stdin = plant, memory, count, stdin
         self._held: dict[Node, None] = {}
-        self.trees: set[Tree] = set()
+        self.trees: dict[Tree, Root] = {}
 
     @property
     def processes(self) -> int:
@@ -141,7 +141,7 @@ class States:
             process = self._alive(node)
             if process is None or (node.released and not process.busy):
                 self._drop(node)
-        self.trees = {tree for tree in self.trees if tree.link.open}
+        self.trees = {tree: root for tree, root in self.trees.items() if tree.link.open}
         memory, count = self.memory, len(self._held) + len(self.trees)
         for node in list(self._held):
             if memory <= self._memory and count <= self._count:
@@ -151,9 +151,8 @@ class States:
                 self._drop(node)
         used = {node.process.tree for node in self._held if node.process}
         over = memory > self._memory or count > self._count
-        for tree in self.trees - used:
-            root = tree.root
-            if not root.running and (over or not root.holders):
+        for tree, root in self.trees.items():
+            if tree not in used and not root.running and (over or not root.holders):
                 tree.close()
 
     # ---- running
@@ -193,14 +192,14 @@ class States:
     async def _tree(self, root: Root, tier: Tier) -> Tree:
         tree = root.trees.get(tier)
         if tree is None or not tree.link.open:
-            tree = await self._plant(tier, root)
+            tree = await self._plant(tier)
             other = root.trees.get(tier)
             if other is not None and other.link.open:  # somebody was faster
                 tree.close()
                 return other
             tree.link.on_gone = lambda number: self._gone(tree, number)
             root.trees[tier] = tree
-            self.trees.add(tree)
+            self.trees[tree] = root
         return tree
 
     def _fit(self, node: Node, tier: Tier, limits: Limits) -> Process | None:

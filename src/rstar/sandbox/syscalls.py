@@ -1,7 +1,7 @@
 """System calls by name: their numbers on this processor, and which of them model-written code may make.
 
 An allow-list: a call that is named in none of the groups below fails with EPERM, one that is newer than `NEWEST` with
-ENOSYS, as on an older kernel. Calls whose harm depends on an argument stand in `seccomp`.
+ENOSYS, as on an older kernel. Calls whose harm depends on an argument stand in `filters`.
 """
 
 from __future__ import annotations
@@ -51,38 +51,43 @@ NUMBERS: dict[str, int] = {
 }
 """Numbers on this processor; empty on an unsupported one."""
 
-FILES = """
+
+def _names(text: str) -> list[str]:
+    return text.split()
+
+
+FILES = _names("""
 read write open openat creat close stat fstat lstat newfstatat statx statfs fstatfs lseek pread64 pwrite64 readv writev
 preadv pwritev access faccessat faccessat2 dup dup2 dup3 flock fsync fdatasync truncate ftruncate getdents getdents64
 getcwd chdir fchdir rename renameat renameat2 mkdir mkdirat rmdir unlink unlinkat link linkat symlink symlinkat readlink
 readlinkat umask copy_file_range sendfile fallocate fadvise64 close_range pipe pipe2 poll ppoll select pselect6
 epoll_create epoll_create1 epoll_ctl epoll_wait epoll_pwait epoll_pwait2 eventfd eventfd2
 listxattr llistxattr flistxattr getxattr lgetxattr fgetxattr
-""".split()
+""")
 """Where files can be reached at all is Landlock's and the mount namespace's business."""
 
-MEMORY = "mmap munmap mremap mprotect madvise brk mincore msync membarrier".split()
+MEMORY = _names("mmap munmap mremap mprotect madvise brk mincore msync membarrier")
 """Not memfd_create, shmget: RLIMIT_AS does not see their pages until they are mapped."""
 
-SIGNALS = """
+SIGNALS = _names("""
 rt_sigaction rt_sigprocmask rt_sigreturn rt_sigpending rt_sigtimedwait rt_sigsuspend sigaltstack pause alarm setitimer
 getitimer restart_syscall
-""".split()
+""")
 """Receiving them. Sending (kill and its kin) is denied, to oneself too: a filter cannot tell whose pid it sees."""
 
-TIME = "clock_gettime clock_getres clock_nanosleep nanosleep gettimeofday time times getrusage".split()
+TIME = _names("clock_gettime clock_getres clock_nanosleep nanosleep gettimeofday time times getrusage")
 
-PROCESS = """
+PROCESS = _names("""
 getpid gettid getppid getuid geteuid getgid getegid getresuid getresgid getpgrp getpgid getsid getgroups uname sysinfo
 getrlimit capget getrandom set_tid_address set_robust_list get_robust_list rseq futex futex_waitv exit exit_group wait4
 waitid sched_yield sched_getaffinity sched_getparam sched_getscheduler sched_get_priority_max sched_get_priority_min
 getpriority getcpu
-""".split()
+""")
 
-SOCKETS = "sendto recvfrom sendmsg recvmsg shutdown getsockname getpeername getsockopt setsockopt".split()
+SOCKETS = _names("sendto recvfrom sendmsg recvmsg shutdown getsockname getpeername getsockopt setsockopt")
 """For the pair that a process is given or makes itself (asyncio does); `socket` itself is denied."""
 
-METADATA = "chmod fchmod fchmodat utime utimes utimensat futimesat".split()
+METADATA = _names("chmod fchmod fchmodat utime utimes utimensat futimesat")
 """Only with a mount namespace, where everything but the scratch folder is read-only: Landlock does not cover them."""
 
 ALLOWED = [*FILES, *MEMORY, *SIGNALS, *TIME, *PROCESS, *SOCKETS]

@@ -5,6 +5,7 @@ A zygote imports of this package only what it needs and keeps its heap small: ev
 
 from __future__ import annotations
 
+import fcntl
 import gc
 import os
 import signal
@@ -12,9 +13,11 @@ import socket
 import sys
 
 from rstar.sandbox import channel
+from rstar.sandbox.birth import make_template
 from rstar.sandbox.child import Interpreter
-from rstar.sandbox.isolation import Jail, Refused
-from rstar.sandbox.keeper import LINK_FD, PROC_FD, RULESET_FD, Keeper
+from rstar.sandbox.isolation import Jail, RefusedError
+from rstar.sandbox.keeper import Keeper
+from rstar.sandbox.kernel import LINK_FD, PROC_FD, RULESET_FD
 
 BARE, MATH = "bare", "math"
 """The tiers: the standard library; numpy and sympy as well, both warm."""
@@ -38,7 +41,7 @@ numpy.random.seed(0)
 
 
 def main(fd: int) -> None:
-    """Serve the parent at the socket `fd`. The first message says how: level, folder, tier, path, echo."""
+    """Serve the parent at the socket `fd`. The first message says how: mechanisms, folder, tier, path, echo."""
     link = socket.socket(fileno=_high(fd))
     os.close(fd)
     received = channel.receive(link)
@@ -49,10 +52,10 @@ def main(fd: int) -> None:
     sys.dont_write_bytecode = True
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        jail = Jail(settings["level"], settings["folder"])
+        jail = Jail(settings["mechanisms"], settings["folder"])
         jail.enter()
         _warm(settings["tier"])
-    except Refused as refused:
+    except RefusedError as refused:
         channel.send(link, {"id": 0, "event": "refused", "mechanism": refused.mechanism, "reason": refused.reason})
         return
     except ImportError as error:
@@ -63,15 +66,13 @@ def main(fd: int) -> None:
     jail.settle(PROC_FD, RULESET_FD)
     channel.send(link, {"id": 0, "event": "ready"})
     for name in [name for name in sys.modules if name.partition(".")[0] == "rstar"]:
-        del sys.modules[name]
-    Keeper(link, jail, interpreter, tree=False).loop()
+        del sys.modules[name]  # snippets shall not find half a package
+    Keeper(link, jail, jail.folder, make_template(jail, interpreter)).loop()
     os._exit(0)
 
 
 def _high(fd: int) -> int:
     """A copy of `fd` out of the way of the descriptors that runs inherit."""
-    import fcntl
-
     return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, LINK_FD + 1)
 
 

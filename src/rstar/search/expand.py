@@ -24,7 +24,7 @@ from rstar.config import SearchConfig
 from rstar.grading.extract import boxed
 from rstar.models.engine import Completion, Engine, Request
 from rstar.prompts import steps as prompt
-from rstar.sandbox.api import Limits, Result, Sandbox, State
+from rstar.sandbox.api import Limits, Result, Sandbox
 from rstar.search.tree import Node, close, fail
 from rstar.seeds import derive
 from rstar.trajectories import Finish, Step

@@ -2,7 +2,7 @@
 
 The filter is a binary search over ranges of call numbers, because the kernel evaluates it once per known number when it
 is installed, which happens in every run. Calls that are harmless only with certain arguments are decided by the few
-instructions in `_guarded`; pointers cannot be looked into, so nothing here depends on one.
+instructions of `_guarded`; pointers cannot be looked into, so nothing here depends on one.
 """
 
 from __future__ import annotations

@@ -1,0 +1,290 @@
+"""`OpenAIEngine`: a model behind an OpenAI-compatible ``/v1/completions``.
+
+vLLM, SGLang, llama.cpp and ``transformers serve`` have it. Servers differ in what they tell of the end of a text; what
+is relied on, in this order:
+
+1. A stop string within the text (transformers serve): the text is cut behind it.
+2. The server names the stop string that it cut off (vLLM ``stop_reason``, SGLang ``matched_stop``): it is put back.
+   Inclusion in the text is not asked for: vLLM then includes the end-of-sequence token's text as well.
+3. The server does neither (llama.cpp): the request is repeated without stop strings as a stream, which is left when the
+   first of them is complete. So it goes on for this server.
+
+Optional fields that a server refuses by name are left out from then on. Where a server returns fewer than n choices,
+each sample becomes a request of its own, with a seed derived from (seed, index).
+
+Tokens: without a tokenizer contexts are text and `ids` stay empty. With the model's tokenizer contexts carry ids,
+prompts are sent as ids, and the server must return ids (vLLM's ``return_token_ids``).
+
+Not done here: chat templates (completions continue a text; chat endpoints do not), starting a server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from types import TracebackType
+from typing import Any, Protocol, Self, TypeVar
+
+from rstar.errors import EngineError
+from rstar.models.engine import Completion, Context, Finish, Request
+from rstar.models.openai_http import RefusedError, ServerClient
+
+T = TypeVar("T")
+_PATH = "/completions"
+
+
+class Tokenizer(Protocol):
+    """The model's tokenizer, as `rstar.models.local_tokens.TokenText` offers it."""
+
+    eos_ids: frozenset[int]
+
+    def prompt(self, text: str) -> tuple[int, ...]:
+        """Ids of a text that begins a context."""
+        ...
+
+    def encode(self, text: str) -> tuple[int, ...]:
+        """Ids of a text that goes on."""
+        ...
+
+
+@dataclass(slots=True)
+class _Written:
+    """One sample as the server gave it, or as its stream has arrived so far."""
+
+    text: str = ""
+    reason: str | None = None
+    named_stop: object = None
+    names_stops: bool = False
+    ids: list[int] = field(default_factory=list)
+    tokens: list[str] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+
+    def add(self, choice: dict[str, Any]) -> None:
+        """Take over a choice, whole or the next piece of a stream."""
+        self.text += choice.get("text") or ""
+        self.reason = choice.get("finish_reason") or self.reason
+        for key in ("stop_reason", "matched_stop"):
+            if key in choice:
+                self.names_stops, self.named_stop = True, choice[key]
+        self.ids += choice.get("token_ids") or ()
+        logprobs = choice.get("logprobs") or {}
+        self.tokens += logprobs.get("tokens") or ()
+        self.logprobs += [value or 0.0 for value in logprobs.get("token_logprobs") or ()]
+
+
+class OpenAIEngine:
+    """An `Engine` over HTTP; see the module's docstring for what it asks of a server."""
+
+    def __init__(
+        self,
+        url: str,
+        model: str,
+        *,
+        name: str | None = None,
+        key: str | None = None,
+        tokenizer: Tokenizer | None = None,
+        max_context: int = 2048,
+        concurrency: int = 64,
+        timeout: float = 120.0,
+        retries: int = 5,
+        pause: float = 0.5,
+    ) -> None:
+        """Nothing is sent before ``async with``.
+
+        Args:
+            url: base URL, such as ``http://127.0.0.1:8000/v1``; without a path, ``/v1`` is meant.
+            model: the server's name of the model.
+            name: what run folders call it; default ``openai:URL#MODEL``.
+            key: API key, sent as a bearer token; kept in memory only.
+            tokenizer: the model's tokenizer, where ids are wanted.
+            max_context: prompt and completion together; what the server says of itself, if less, counts.
+            concurrency: requests under way at once.
+            timeout: seconds for one request.
+            retries: attempts after the first.
+            pause: seconds before the first retry, doubled each time.
+        """
+        if "/" not in url.split("://")[-1].rstrip("/"):
+            url = url.rstrip("/") + "/v1"
+        self.name = name or f"openai:{url}#{model}"
+        self.max_context = max_context
+        self._model, self._tokenizer = model, tokenizer
+        self._client = ServerClient(
+            url, key=key, concurrency=concurrency, timeout=timeout, retries=retries, pause=pause
+        )
+        self._extras: dict[str, Any] = {"logprobs": 1, "skip_special_tokens": False}
+        if tokenizer is not None:
+            self._extras["return_token_ids"] = True
+        self._one_each = False
+        self._shows_stops = False
+        self._streams = False
+
+    def context(self, text: str) -> Context:
+        """`text` as the start of a context; with ids if there is a tokenizer."""
+        return Context(text, self._tokenizer.prompt(text) if self._tokenizer else ())
+
+    def append(self, context: Context, text: str) -> Context:
+        """`context` followed by `text`, which the model did not write."""
+        return Context(context.text + text, context.ids + (self._tokenizer.encode(text) if self._tokenizer else ()))
+
+    async def complete(self, request: Request) -> Sequence[Completion]:
+        """`request.n` completions, in order.
+
+        Raises:
+            EngineError: a prompt that does not fit, or a server that refuses, fails, or does not do what is needed.
+        """
+        length = len(request.context.ids)
+        if length >= self.max_context:
+            raise EngineError(f"{self.name}: prompt of {length} tokens does not fit max_context {self.max_context}")
+        if request.temperature == 0:  # all samples are the same one, and some servers refuse n > 1
+            return list(await self._samples(request, 1)) * request.n
+        return await self._samples(request, request.n)
+
+    async def __aenter__(self) -> Self:
+        await self._client.open()
+        try:
+            listed = await self._client.get("/models")
+        except BaseException:
+            await self._client.close()
+            raise
+        for model in listed.get("data", ()) if isinstance(listed, dict) else ():
+            if isinstance(model, dict) and model.get("id") == self._model and model.get("max_model_len"):
+                self.max_context = min(self.max_context, int(model["max_model_len"]))
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._client.close()
+
+    async def _samples(self, request: Request, n: int) -> Sequence[Completion]:
+        if n > 1 and not self._one_each and not self._streams:
+            written = await self._post(request, n, request.seed)
+            if len(written) == n:
+                read = [self._read(request, sample) for sample in written]
+                if None not in read:
+                    return [completion for completion in read if completion is not None]
+                self._streams = True
+            else:
+                self._one_each = True
+        return await asyncio.gather(*(self._sample(request, index) for index in range(n)))
+
+    async def _sample(self, request: Request, index: int) -> Completion:
+        seed = _sample_seed(request.seed, index)
+        if not self._streams:
+            completion = self._read(request, (await self._post(request, 1, seed))[0])
+            if completion is not None:
+                return completion
+            self._streams = True
+        return self._read_stream(request, await self._stream(request, seed))
+
+    async def _post(self, request: Request, n: int, seed: int) -> list[_Written]:
+        answer = await self._asking(lambda body: self._client.post(_PATH, body), request, n, seed, request.stop)
+        choices = answer.get("choices") if isinstance(answer, dict) else None
+        if not choices:
+            raise EngineError(f"{self.name}: an answer without choices: {str(answer)[:200]}")
+        written = [_Written() for _ in choices]
+        for choice in choices:
+            written[choice.get("index", 0)].add(choice)
+        return written
+
+    async def _stream(self, request: Request, seed: int) -> _Written:
+        async def read(events: AsyncIterator[Any]) -> _Written:
+            written = _Written()
+            async for event in events:
+                for choice in event.get("choices") or ():
+                    written.add(choice)
+                if _first_stop(written.text, request.stop) is not None:
+                    break
+            return written
+
+        def send(body: dict[str, Any]) -> Awaitable[_Written]:
+            return self._client.stream(_PATH, body | {"stream": True}, read)
+
+        return await self._asking(send, request, 1, seed, ())
+
+    async def _asking(
+        self, send: Callable[[dict[str, Any]], Awaitable[T]], request: Request, n: int, seed: int, stop: tuple[str, ...]
+    ) -> T:
+        """What `send` returns for the request's body, without the optional fields that the server refuses."""
+        while True:
+            extras = dict(self._extras)
+            try:
+                return await send(self._body(request, n, seed, stop) | extras)
+            except RefusedError as error:
+                refused = [name for name in extras if name in error.body]
+                if error.status not in (400, 422) or not refused:
+                    raise
+                for name in refused:
+                    self._extras.pop(name, None)
+
+    def _body(self, request: Request, n: int, seed: int, stop: tuple[str, ...]) -> dict[str, Any]:
+        ids = request.context.ids
+        body: dict[str, Any] = {
+            "model": self._model,
+            "prompt": list(ids) if self._tokenizer else request.context.text,
+            "max_tokens": min(request.max_tokens, self.max_context - len(ids)),
+            "temperature": request.temperature,
+            "top_p": request.top_p,
+            "seed": seed % 2**31,
+        }
+        if n > 1:
+            body["n"] = n
+        if stop:
+            body["stop"] = list(stop)
+        return body
+
+    def _read(self, request: Request, written: _Written) -> Completion | None:
+        """The completion that a server wrote; None when it hides which stop string, if any, ended the text."""
+        text, named = written.text, written.named_stop
+        if (found := _first_stop(text, request.stop)) is not None:
+            self._shows_stops = self._shows_stops or not written.names_stops
+            return self._build(written, text[: found[0]], "stop", found[1])
+        if written.reason == "length":
+            return self._build(written, text, "length", None)
+        if written.reason != "stop":
+            raise EngineError(f"{self.name}: the server ended a text because of {written.reason!r}")
+        if isinstance(named, str) and named in request.stop:
+            return self._build(written, text + named, "stop", named)
+        if request.stop and not written.names_stops and not self._shows_stops:
+            return None
+        return self._build(written, text, "eos", None)
+
+    def _read_stream(self, request: Request, written: _Written) -> Completion:
+        """The completion of a stream that was asked for without stop strings."""
+        found = _first_stop(written.text, request.stop)
+        if found is not None:
+            return self._build(written, written.text[: found[0]], "stop", found[1])
+        if written.reason not in ("stop", "length"):
+            raise EngineError(f"{self.name}: a stream ended because of {written.reason!r}")
+        return self._build(written, written.text, "length" if written.reason == "length" else "eos", None)
+
+    def _build(self, written: _Written, text: str, finish: Finish, stop: str | None) -> Completion:
+        ids, logprobs = written.ids, written.logprobs
+        if self._tokenizer is None:
+            # Servers also list tokens that are not in the text: the end of sequence, or what ran over a stop string.
+            covered = 0
+            for count, token in enumerate(written.tokens):
+                if covered >= len(text):
+                    logprobs = logprobs[:count]
+                    break
+                covered += len(token)
+            return Completion(text, (), tuple(logprobs), finish, stop)
+        if written.text and not ids:
+            raise EngineError(f"{self.name}: the server does not return token ids; use it without a tokenizer")
+        if finish == "eos" and ids and ids[-1] in self._tokenizer.eos_ids:
+            ids = ids[:-1]
+        return Completion(text, tuple(ids), tuple(logprobs[: len(ids)]), finish, stop)
+
+
+def _first_stop(text: str, stops: tuple[str, ...]) -> tuple[int, str] | None:
+    """Where the first stop string to be completed ends in `text`, and which one it is."""
+    return min(((at + len(stop), stop) for stop in stops if (at := text.find(stop)) >= 0), default=None)
+
+
+def _sample_seed(seed: int, index: int) -> int:
+    """The seed of a sample that is a request of its own; that of sample 0 is the request's."""
+    if index == 0:
+        return seed
+    return int.from_bytes(blake2b(b"%d/%d" % (seed, index), digest_size=4).digest(), "little")

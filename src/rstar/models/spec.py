@@ -1,0 +1,120 @@
+"""From a line of text to an engine: ``tiny``, ``hf:PATH``, ``openai:URL#MODEL``, ``fake:KIND``.
+
+torch is imported for the local engines only.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from importlib.resources import files
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+from rstar.config import EngineConfig
+from rstar.errors import ConfigError
+from rstar.models.engine import Engine
+from rstar.models.fake import FakeEngine
+from rstar.models.openai import OpenAIEngine, Tokenizer
+
+FORMS = {
+    "tiny": "the bundled model",
+    "hf:PATH": "a folder with a Llama, Qwen2 or Qwen3 model",
+    "openai:URL#MODEL": "a server with /v1/completions; append ?tokenizer=FOLDER for token ids",
+    "fake:KIND": "no model: steps, noise or fail",
+}
+"""What a model can be called, and what it is."""
+
+
+def open_engine(spec: str, settings: EngineConfig | None = None) -> Engine:
+    """The engine that `spec` names, ready for ``async with``.
+
+    Args:
+        spec: one of `FORMS`.
+        settings: how to run or reach it; default `EngineConfig()`.
+
+    Raises:
+        ConfigError: an unknown form, a model that cannot be opened, or an unreadable key file.
+    """
+    settings = settings or EngineConfig()
+    kind, colon, rest = spec.partition(":")
+    if spec == "tiny":
+        return _local(tiny_folder(), spec, settings)
+    if kind == "hf" and rest:
+        return _local(Path(rest).expanduser(), spec, settings)
+    if kind == "fake" and rest:
+        return FakeEngine(spec)
+    if kind == "openai" and rest:
+        return _server(spec, rest, settings)
+    if kind == "vllm" and colon:
+        raise ConfigError(f"{spec}: vLLM in process is not part of this version; serve it and use openai:URL#MODEL")
+    near = difflib.get_close_matches(kind, [form.partition(":")[0] for form in FORMS], 1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    raise ConfigError(f"model {spec!r} is not one of {', '.join(FORMS)}{hint}")
+
+
+def tiny_folder() -> Path:
+    """Where the bundled model lies. Raises `ConfigError` in an installation without it."""
+    folder = Path(str(files("rstar") / "tiny" / "weights"))
+    if not (folder / "config.json").is_file():
+        raise ConfigError(f"tiny: this installation has no bundled model in {folder}")
+    return folder
+
+
+def _local(folder: Path, spec: str, settings: EngineConfig) -> Engine:
+    try:
+        from rstar.models.local import LocalEngine
+    except ImportError as error:
+        raise ConfigError(f"{spec}: needs {error.name}; install rstar[local]") from error
+    return LocalEngine(
+        folder,
+        name=spec,
+        batch=settings.batch,
+        dtype=settings.dtype,
+        device=settings.device,
+        threads=settings.threads,
+        max_context=settings.max_context,
+    )
+
+
+def _server(spec: str, rest: str, settings: EngineConfig) -> Engine:
+    url, _, fragment = rest.partition("#")
+    model, _, options = fragment.partition("?")
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname or not model:
+        raise ConfigError(f"{spec}: expected openai:URL#MODEL, such as openai:http://127.0.0.1:8000/v1#my-model")
+    if parts.username or parts.password:
+        raise ConfigError("openai: no credentials in the URL, it is written into run folders; use engine.key_file")
+    known = parse_qs(options, keep_blank_values=True)
+    if unknown := set(known) - {"tokenizer"}:
+        raise ConfigError(f"{spec}: option {', '.join(sorted(unknown))} is not one of tokenizer")
+    tokenizer = _tokenizer(Path(known["tokenizer"][0]).expanduser()) if known else None
+    return OpenAIEngine(
+        url,
+        model,
+        name=spec,
+        key=_key(settings.key_file),
+        tokenizer=tokenizer,
+        max_context=settings.max_context,
+        concurrency=settings.concurrency,
+        timeout=settings.timeout,
+        retries=settings.retries,
+    )
+
+
+def _tokenizer(folder: Path) -> Tokenizer:
+    try:
+        from rstar.models.local_tokens import TokenText
+    except ImportError as error:
+        raise ConfigError(f"tokenizer={folder}: needs {error.name}; install rstar[local]") from error
+    return TokenText(folder)
+
+
+def _key(file: Path | None) -> str | None:
+    """The API key of a file, else of the environment; it is never written anywhere."""
+    if file is None:
+        return os.environ.get("OPENAI_API_KEY") or None
+    try:
+        return file.read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise ConfigError(f"engine.key_file {file}: {error.strerror}") from error

@@ -1,0 +1,84 @@
+"""How a run comes into the world: the template that is forked, and the way from the fork to the first line of code.
+
+Everything here still is trusted code; `child.serve` is where the snippet's process begins.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from typing import NoReturn
+
+from rstar.sandbox import channel, kernel
+from rstar.sandbox.child import Interpreter, serve
+from rstar.sandbox.isolation import Jail, RunLimits
+from rstar.sandbox.keeper import Keeper, Template
+from rstar.sandbox.kernel import LINK_FD, PROC_FD, RULESET_FD
+
+
+def make_template(jail: Jail, interpreter: Interpreter) -> Template:
+    """Fork the template off this process."""
+    ours, theirs = channel.pair()
+    process = jail.clone(new=False)
+    if process:
+        theirs.close()
+        return Template(ours, process)
+    ours.close()
+    os.dup2(theirs.fileno(), LINK_FD)
+    kernel.close_from(LINK_FD + 1)
+    kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
+    link = socket.socket(fileno=LINK_FD)
+    while True:
+        packet, handles, _, _ = socket.recv_fds(link, 16, 1)
+        if not packet:
+            os._exit(0)
+        if jail.clone(new=True, parent=True) == 0:
+            be_born(handles[0], jail, interpreter)
+        os.close(handles[0])
+
+
+def be_born(fd: int, jail: Jail, interpreter: Interpreter) -> NoReturn:
+    """In a new process: let go of all descriptors but the link at `fd`, and become what the first order says."""
+    os.dup2(fd, LINK_FD)
+    kernel.close_from(LINK_FD + 1)
+    link = socket.socket(fileno=LINK_FD)
+    try:
+        order = channel.receive(link)
+        if order is None:
+            os._exit(0)
+        if order[0]["do"] == "tree":
+            _become_keeper(link, order[0]["folder"], order[1][0], jail, interpreter)
+        _become_run(link, order[0], jail)
+    except BaseException as error:
+        os.write(LINK_FD, f"{type(error).__name__}: {error}".encode())
+        os._exit(1)
+    serve(link, order, lambda: jail.clone(new=False, parent=True), interpreter)
+    os._exit(0)
+
+
+def _become_run(link: socket.socket, message: channel.Message, jail: Jail) -> None:
+    """Confine this process."""
+    limits, folder = RunLimits(**message["limits"]), message["folder"]
+    if message["last"] and jail.namespaces:
+        jail.mount_scratch(folder, limits.scratch)
+    listener = jail.confine(limits, folder, forks=not message["last"])
+    socket.send_fds(link, [b"hello"], [listener] if listener else [])
+    if listener:
+        os.close(listener)
+    os.close(RULESET_FD)
+    os.close(PROC_FD)
+
+
+def _become_keeper(link: socket.socket, folder: str, fd: int, jail: Jail, interpreter: Interpreter) -> NoReturn:
+    """Be the keeper of a tree, with the parent at `fd`."""
+    link.send(b"hello")
+    link.close()
+    if jail.namespaces:
+        kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
+        jail.mount_folders()
+    else:
+        kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
+        os.mkdir(folder)
+    Keeper(socket.socket(fileno=fd), jail, folder, lambda end: be_born(end, jail, interpreter)).loop()
+    os._exit(0)

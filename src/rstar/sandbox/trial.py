@@ -1,0 +1,123 @@
+"""Trying each isolation mechanism by itself, in a child process, with a check that it really holds."""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import sys
+import tempfile
+from collections.abc import Callable, Iterable
+
+from rstar.sandbox import channel, kernel
+from rstar.sandbox.isolation import Jail, RefusedError, RunLimits
+from rstar.sandbox.levels import MechanismName
+
+_LIMITS = RunLimits(memory=64 << 20, cpu=5, scratch=1 << 20)
+
+
+def main(fd: int) -> None:
+    """Send the parent at the socket `fd` a mapping of mechanism to None (works) or the reason why not."""
+    link = socket.socket(fileno=fd)
+    sys.path[:] = (channel.receive(link) or ({"path": sys.path}, []))[0]["path"]
+    checks: dict[MechanismName, Callable[[], None]] = {
+        "namespaces": _alone,
+        "landlock": _no_files,
+        "seccomp": _no_calls,
+        "rlimits": _no_memory,
+    }
+    channel.send(link, {name: _attempt((name,), check) for name, check in checks.items()})
+
+
+def _attempt(mechanisms: Iterable[MechanismName], check: Callable[[], None]) -> str | None:
+    """Enter a jail and confine a run in it, in child processes; then `check`, which raises if it does not hold."""
+    reading, writing = os.pipe()
+    folder = tempfile.mkdtemp(prefix="rstar-probe-")
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        os.write(writing, _in_jail(mechanisms, folder, check).encode())
+        os._exit(0)
+    os.close(writing)
+    with open(reading, "rb") as file:
+        reason = file.read().decode()
+    os.waitpid(child, 0)
+    os.rmdir(folder)
+    return None if reason == "works" else reason or "the process that tried it died"
+
+
+def _in_jail(mechanisms: Iterable[MechanismName], folder: str, check: Callable[[], None]) -> str:
+    try:
+        jail = Jail(mechanisms, folder)
+        jail.enter()
+        jail.settle(kernel.PROC_FD, kernel.RULESET_FD)
+        ours, theirs = channel.pair()
+        process = jail.clone(new=True)
+        if process == 0:
+            _in_run(jail, theirs, check)
+        theirs.close()
+        return _hear(ours, jail)
+    except RefusedError as refused:
+        return refused.reason
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+
+
+def _in_run(jail: Jail, link: socket.socket, check: Callable[[], None]) -> None:
+    try:
+        if jail.namespaces:
+            jail.mount_scratch(jail.folder, _LIMITS.scratch)
+        listener = jail.confine(_LIMITS, jail.folder, forks=jail.seccomp)
+        socket.send_fds(link, [b"confined"], [listener] if listener else [])
+        if listener:
+            os.close(listener)
+            if jail.clone(new=False, parent=True) == 0:
+                os._exit(0)
+        check()
+        link.send(b"works")
+    except BaseException as error:
+        link.send(f"{type(error).__name__}: {error}".encode())
+    os._exit(0)
+
+
+def _hear(link: socket.socket, jail: Jail) -> str:
+    """What the run says; its one fork is allowed."""
+    packet, handles, _, _ = socket.recv_fds(link, 1000, 1)
+    if packet != b"confined":
+        return packet.decode()
+    if handles:
+        if not select.select([handles[0]], [], [], 5)[0]:
+            return "no notification of a fork"
+        waiting = kernel.notification(handles[0])
+        if waiting is None or not kernel.answer(handles[0], waiting[0], None):
+            return "the notification of a fork could not be answered"
+    return link.recv(1000).decode()
+
+
+def _alone() -> None:
+    if os.getpid() != 1 or os.path.exists("/etc/passwd") or os.path.exists("/proc/self"):
+        raise OSError("the run still sees the machine")
+
+
+def _no_files() -> None:
+    try:
+        os.listdir("/etc")
+    except PermissionError:
+        return
+    raise OSError("a folder that is not allowed could be read")
+
+
+def _no_calls() -> None:
+    try:
+        socket.socket()
+    except PermissionError:
+        return
+    raise OSError("a socket could be made")
+
+
+def _no_memory() -> None:
+    try:
+        bytearray(1 << 30)
+    except MemoryError:
+        return
+    raise OSError("more memory than allowed could be had")

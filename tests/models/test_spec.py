@@ -1,0 +1,77 @@
+"""Specs to engines, and what is said of bad ones."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rstar.config import EngineConfig
+from rstar.errors import ConfigError
+from rstar.models.fake import FakeEngine
+from rstar.models.local import LocalEngine
+from rstar.models.openai import OpenAIEngine
+from rstar.models.spec import FORMS, open_engine
+from tests.models.tiny_models import write_model
+
+
+def test_local_folder(tmp_path: Path) -> None:
+    write_model(tmp_path)
+    engine = open_engine(f"hf:{tmp_path}", EngineConfig(batch=9, max_context=100))
+    assert isinstance(engine, LocalEngine)
+    assert (engine.name, engine.max_context) == (f"hf:{tmp_path}", 100)
+
+
+def test_fake() -> None:
+    engine = open_engine("fake:steps?seed=3")
+    assert isinstance(engine, FakeEngine)
+    assert engine.name == "fake:steps?seed=3"
+
+
+def test_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "from-environment")
+    (tmp_path / "key").write_text("from-file\n")
+    spec = "openai:http://localhost:8000/v1#org/model-7b"
+    for settings, key in ((EngineConfig(), "from-environment"), (EngineConfig(key_file=tmp_path / "key"), "from-file")):
+        engine = open_engine(spec, settings)
+        assert isinstance(engine, OpenAIEngine)
+        assert engine.name == spec
+        assert engine._client._headers == {"Authorization": f"Bearer {key}"}
+        assert engine._model == "org/model-7b"
+        assert engine.context("a").ids == ()
+    write_model(tmp_path)
+    assert open_engine(f"{spec}?tokenizer={tmp_path}").context("a").ids
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("tinny", "did you mean 'tiny'"),
+        ("opnai:http://x#y", "did you mean 'openai'"),
+        ("gpt-4", "openai:URL#MODEL"),
+        ("hf:", "hf:PATH"),
+        ("hf:/nowhere", r"config\.json is missing"),
+        ("openai:localhost#m", "expected openai:URL#MODEL"),
+        ("openai:http://localhost:8000", "expected openai:URL#MODEL"),
+        ("openai:http://me:word@localhost/v1#m", "no credentials"),
+        ("openai:http://localhost#m?tokeniser=x", "tokeniser"),
+        ("vllm:/models/x", "use openai:URL#MODEL"),
+    ],
+)
+def test_bad_specs(spec: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message) as caught:
+        open_engine(spec)
+    assert "word" not in str(caught.value)
+
+
+def test_unreadable_key_file(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="key_file"):
+        open_engine("openai:http://localhost#m", EngineConfig(key_file=tmp_path / "none"))
+
+
+def test_torch_is_imported_for_local_engines_only() -> None:
+    program = "import sys; from rstar.models.spec import open_engine; open_engine('fake:steps'); open_engine('openai:http://x#m')"
+    subprocess.run([sys.executable, "-c", f"{program}; assert 'torch' not in sys.modules"], check=True)
+    assert set(FORMS) == {"tiny", "hf:PATH", "openai:URL#MODEL", "fake:KIND"}
