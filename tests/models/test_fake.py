@@ -54,7 +54,7 @@ def test_other_seeds_and_other_models_differ_and_greedy_does_not() -> None:
 def run_program(engine: FakeEngine, seed: int) -> tuple[str, str, bool]:
     """Follow one sample a step to the end of its program: (code, answer, failed)."""
     context = engine.context(QUESTION)
-    code, scope, printed = "", {}, list[str]()
+    code, scope, printed = "", dict[str, object](), list[str]()
     for step in range(4):
         (sample,) = asyncio.run(engine.complete(Request(context, stop=STOPS, seed=seed + step)))
         assert sample.finish == "stop"

@@ -82,7 +82,7 @@ def test_greedy_text_equals_transformers(folder: Path) -> None:
         {"qkv_bias": True, "output_bias": True},
     ],
 )
-def test_logprobs_are_those_of_a_full_forward(changes: dict[str, object], tmp_path: Path) -> None:
+def test_logprobs_are_those_of_a_full_forward(changes: dict[str, Any], tmp_path: Path) -> None:
     decoder = write_model(tmp_path, **changes)
     requests = [Request(prompt(seed), 30, temperature=t, n=2, seed=seed) for seed, t in enumerate((0, 0.5, 1, 2))]
     for request, samples in zip(requests, run(local(tmp_path), requests), strict=True):
@@ -109,12 +109,11 @@ def random_requests(count: int, seed: int = 0, **changes: object) -> list[Reques
     return made
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-def test_a_request_does_not_depend_on_its_company(threads: int, folder: Path) -> None:
+def test_a_request_does_not_depend_on_its_company(folder: Path) -> None:
     requests = random_requests(6)
-    alone = [run(local(folder, batch=8, threads=threads), [request])[0] for request in requests]
+    alone = [run(local(folder, batch=8), [request])[0] for request in requests]
     for batch in (8, 24, 64):
-        engine = local(folder, batch=batch, threads=threads)
+        engine = local(folder, batch=batch)
         assert run(engine, requests, beside=random_requests(30, seed=batch)) == alone
         assert run(engine, requests) == alone  # now with prompts that lie in the ring
 

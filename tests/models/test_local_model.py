@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 import torch
 
@@ -82,6 +84,23 @@ def test_company_of_other_lengths_does_not_show(shape: str) -> None:
     assert torch.equal(model.forward(0, ids[:, 32:33], far)[:8], alone)
 
 
+@pytest.fixture
+def _two_threads() -> Iterator[None]:
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(1)
+
+
+@pytest.mark.usefixtures("_two_threads")
+@torch.no_grad()
+def test_with_two_threads_the_division_of_work_does_not_show_either() -> None:
+    _, model = build("gqa2")
+    ids, zeros = tokens(16, 65), torch.zeros(16, dtype=torch.int64)
+    at_once = model.forward(0, torch.cat((ids, ids[:, :15]), 1), zeros, torch.full((16,), 64))
+    model.forward(0, ids[:8, :64], zeros[:8], torch.full((8,), 63))
+    assert torch.equal(decode(model, ids[:8, 64:], 64), at_once[:8])
+
+
 @torch.no_grad()
 def test_copied_rows_and_growing_caches_go_on_alike() -> None:
     _, model = build("gqa2")
@@ -103,6 +122,8 @@ def test_new_weights_replace_the_old_ones() -> None:
     before = model.forward(0, ids, torch.zeros(8, dtype=torch.int64), torch.full((8,), 15))
     for parameter in decoder.parameters():
         parameter.mul_(1.1)
+    unchanged = model.forward(0, ids, torch.zeros(8, dtype=torch.int64), torch.full((8,), 15))
+    assert torch.equal(before, unchanged)  # the weights are copies
     model.load(decoder)
     after = model.forward(0, ids, torch.zeros(8, dtype=torch.int64), torch.full((8,), 15))
     torch.testing.assert_close(after, decoder(ids)[:, -1], atol=2e-4, rtol=2e-4)

@@ -1,6 +1,10 @@
 """Snippets that attack the sandbox, each with the outcomes that count as contained.
 
-A case's code may print LEAK when it got what it should not; no run may ever print that.
+A case is headed by a line ``## name: statuses; says TEXT; seconds N; lasts``. Any status in the list will do ("any" for
+all, "ends" for ok or error), stdout must contain TEXT, and the wall limit is N (20 by default). What ``lasts`` never
+ends by itself, but a step that leaves it behind is over and frozen, so there "ok" is fine. A snippet prints LEAK when
+it got what it should not; no run may ever print that. ``refused: ACTION`` and ``syscall: CALL`` are short for an action
+that must raise an exception and for a raw call (numbers of x86_64) that must fail.
 """
 
 from __future__ import annotations
@@ -9,281 +13,786 @@ from dataclasses import dataclass
 
 ANY = frozenset({"ok", "error", "timeout", "memory", "killed", "output_limit"})
 ENDS = frozenset({"ok", "error"})
-STUCK = frozenset({"timeout"})
-DEAD = frozenset({"killed"})
 
 
 @dataclass(frozen=True)
 class Case:
-    """`expect`: statuses that are fine; `says`: what stdout must contain; `seconds`: the wall limit."""
+    """See above."""
 
     name: str
     code: str
     expect: frozenset[str]
     says: str = ""
     seconds: float = 20.0
+    lasts: bool = False
 
 
-def refused(name: str, action: str, *, before: str = "") -> Case:
-    """An action that must raise `OSError` (`ValueError` in some wrappers)."""
-    body = f"{before}\ntry:\n    {action}\nexcept (OSError, ValueError) as error:\n    print('refused', error)\n"
-    return Case(name, f"{body}else:\n    print('LEAK')\n", ENDS, says="refused")
+def parse(text: str) -> list[Case]:
+    """The cases in `text`."""
+    cases = []
+    for block in text.split("\n## ")[1:]:
+        head, _, code = block.partition("\n")
+        name, _, rest = head.partition(": ")
+        statuses, *options = rest.split("; ")
+        settings = {key: value for key, _, value in (option.partition(" ") for option in options)}
+        expect = {"any": ANY, "ends": ENDS}.get(statuses) or frozenset(statuses.split())
+        seconds = float(settings.get("seconds", 20))
+        cases.append(Case(name, expand(code), expect, settings.get("says", ""), seconds, "lasts" in settings))
+    return cases
 
 
-def stuck(name: str, code: str) -> Case:
-    """Code that never ends by itself."""
-    return Case(name, code, STUCK, seconds=0.4)
+def expand(code: str) -> str:
+    """A snippet with its short forms written out."""
+    before, _, action = code.rpartition("refused: ")
+    if action != code:
+        lines = f"try:\n    {action.strip()}\nexcept (OSError, ValueError) as error:\n    print('refused', error)\n"
+        return f"{before}{lines}else:\n    print('LEAK')\n"
+    before, _, call = code.rpartition("syscall: ")
+    if call != code:
+        return f"{LIBC}{before}result = {call.strip()}\nprint('refused' if result < 0 else 'LEAK')\n"
+    return code
 
 
-_LIBC = "import ctypes, os\nlibc = ctypes.CDLL(None, use_errno=True)\n"
+LIBC = "import ctypes, os\nlibc = ctypes.CDLL(None, use_errno=True)\n"
 
+# making processes, running programs
+PROCESSES = r"""
+## fork: ends; says refused
+import os
+refused: os.fork()
 
-def syscall(name: str, call: str) -> Case:
-    """A raw call that must fail."""
-    return Case(name, f"{_LIBC}r = {call}\nprint('refused' if r < 0 else 'LEAK')\n", ENDS, says="refused")
+## vfork: ends; says refused
+import subprocess
+refused: subprocess.run(['/bin/sh', '-c', 'echo LEAK'])
 
+## exec shell: ends; says refused
+import os
+refused: os.execv('/bin/sh', ['sh', '-c', 'echo LEAK'])
 
-PROCESSES = [
-    refused("fork", "os.fork()", before="import os"),
-    refused("vfork", "subprocess.run(['/bin/sh', '-c', 'echo LEAK'])", before="import subprocess"),
-    refused("exec shell", "os.execv('/bin/sh', ['sh', '-c', 'echo LEAK'])", before="import os"),
-    refused("exec python", "os.execv(sys.executable, ['python', '-c', 'print(0)'])", before="import os, sys"),
-    refused("spawn", "os.posix_spawn('/bin/true', ['true'], {})", before="import os"),
-    refused("pty fork", "pty.fork()", before="import pty"),
-    refused("setsid orphan", "os.fork() or (os.setsid(), os.fork())", before="import os"),
-    Case(
-        "fork bomb",
-        "import os\nn = 0\nfor _ in range(1000):\n    try:\n        os.fork()\n        n += 1\n    except OSError:\n"
-        "        pass\nprint('forks', n)\n",
-        ENDS,
-        says="forks 0",
-    ),
-    Case(
-        "multiprocessing",
-        "import multiprocessing\nmultiprocessing.get_context('fork').Process(target=print, args=('LEAK',)).start()",
-        ENDS,
-    ),
-    Case(
-        "thread bomb",
-        "import threading, time\nthreading.stack_size(65536)\nn = 0\ntry:\n    while True:\n"
-        "        threading.Thread(target=time.sleep, args=(9,), daemon=True).start()\n        n += 1\n"
-        "except RuntimeError:\n    print('threads', n < 2000)\n",
-        ANY,
-        seconds=5.0,
-    ),
-    syscall("clone with new user namespace", "libc.syscall(56, 0x10000000 | 17, 0, 0, 0, 0)"),
-    syscall("clone3", "libc.syscall(435, ctypes.create_string_buffer(88), 88)"),
-    syscall("unshare", "libc.unshare(0x10000000)"),
-    syscall("setns", "libc.setns(0, 0)"),
-    syscall("chroot", "libc.chroot(b'/')"),
-    syscall("mount", "libc.mount(b'none', b'/', b'tmpfs', 0, None)"),
-    syscall("umount", "libc.umount2(b'/scratch', 2)"),
-    syscall("pivot_root", "libc.syscall(155, b'/', b'/')"),
-    syscall("memfd_create and fexecve", "libc.memfd_create(b'x', 0)"),
-    syscall("32-bit personality", "libc.personality(8)"),
+## exec python: ends; says refused
+import os, sys
+refused: os.execv(sys.executable, ['python', '-c', 'print(0)'])
+
+## spawn: ends; says refused
+import os
+refused: os.posix_spawn('/bin/true', ['true'], {})
+
+## pty fork: ends; says refused
+import pty
+refused: pty.fork()
+
+## setsid orphan: ends; says refused
+import os
+refused: os.fork() or (os.setsid(), os.fork())
+
+## fork bomb: ends; says forks 0
+import os
+n = 0
+for _ in range(1000):
+    try:
+        os.fork()
+        n += 1
+    except OSError:
+        pass
+print('forks', n)
+
+## multiprocessing: ends
+import multiprocessing
+multiprocessing.get_context('fork').Process(target=print, args=('LEAK',)).start()
+
+## thread bomb: any; seconds 5
+import threading, time
+threading.stack_size(65536)
+n = 0
+try:
+    while True:
+        threading.Thread(target=time.sleep, args=(9,), daemon=True).start()
+        n += 1
+except RuntimeError:
+    print('threads', n < 2000)
+
+## clone with new user namespace: ends; says refused
+syscall: libc.syscall(56, 0x10000000 | 17, 0, 0, 0, 0)
+
+## clone3: ends; says refused
+syscall: libc.syscall(435, ctypes.create_string_buffer(88), 88)
+
+## unshare: ends; says refused
+syscall: libc.unshare(0x10000000)
+
+## setns: ends; says refused
+syscall: libc.setns(0, 0)
+
+## chroot: ends; says refused
+syscall: libc.chroot(b'/')
+
+## mount: ends; says refused
+syscall: libc.mount(b'none', b'/', b'tmpfs', 0, None)
+
+## umount: ends; says refused
+syscall: libc.umount2(b'/scratch', 2)
+
+## pivot_root: ends; says refused
+syscall: libc.syscall(155, b'/', b'/')
+
+## memfd_create and fexecve: ends; says refused
+syscall: libc.memfd_create(b'x', 0)
+
+## 32-bit personality: ends; says refused
+syscall: libc.personality(8)
+"""
+
+# reaching other processes
+SIGNALS = r"""
+## kill init: ends; says refused
+import os
+refused: os.kill(1, 9)
+
+## kill all: ends; says refused
+import os
+refused: os.kill(-1, 9)
+
+## kill own group: ends; says refused
+import os
+refused: os.killpg(0, 9)
+
+## stop itself: ends; says refused
+import os, signal
+refused: os.kill(os.getpid(), signal.SIGSTOP)
+
+## stop parent: ends; says refused
+import os, signal
+refused: os.kill(os.getppid(), signal.SIGSTOP)
+
+## tgkill: ends; says refused
+syscall: libc.syscall(234, 1, 1, 9)
+
+## ptrace: ends; says refused
+syscall: libc.ptrace(16, 1, 0, 0)
+
+## process_vm_readv: ends; says refused
+syscall: libc.syscall(310, 1, 0, 0, 0, 0, 0)
+
+## pidfd_open: ends; says refused
+syscall: libc.syscall(434, 1, 0)
+
+## pidfd_getfd: ends; says refused
+syscall: libc.syscall(438, 0, 0, 0)
+
+## owner of a descriptor: ends; says refused
+import fcntl, os
+r, w = os.pipe()
+try:
+    fcntl.fcntl(r, fcntl.F_SETOWN, 1)
+except OSError:
+    print('refused')
+else:
+    print('LEAK')
+
+## ignores signals: timeout; seconds 0.4
+import signal
+for s in (2, 15, 24):
+    signal.signal(s, signal.SIG_IGN)
+while True: pass
+
+## alarm games: timeout; seconds 0.4
+import signal
+signal.signal(14, lambda *a: signal.alarm(1))
+signal.alarm(1)
+while True: pass
+
+## blocks signals: timeout; seconds 0.4
+import signal
+signal.pthread_sigmask(0, signal.valid_signals())
+while True: pass
+
+## raises SIGKILL by limit: ends
+import resource
+resource.setrlimit(resource.RLIMIT_CPU, (0, 0))
+"""
+
+# files and disk space
+FILES = r"""
+## reads /etc/shadow: ends; says refused
+refused: print('LEAK', open('/etc/shadow').read())
+
+## reads /etc/passwd: ends; says refused
+refused: print('LEAK', open('/etc/passwd').read())
+
+## reads the parent's environment: ends; says refused
+import os
+refused: print('LEAK', open(f'/proc/{os.getppid()}/environ').read())
+
+## reads its own maps: ends; says refused
+refused: print('LEAK', open('/proc/self/maps').read())
+
+## scans /proc: ends; says refused
+import os
+refused: print('LEAK', os.listdir('/proc'))
+
+## scans /home: ends; says refused
+import os
+refused: print('LEAK', os.listdir('/home'))
+
+## writes to site-packages: ends; says refused
+import os
+refused: open(os.path.join(os.path.dirname(os.__file__), 'evil.py'), 'w')
+
+## writes over the library: ends; says refused
+import os
+refused: open(os.__file__, 'a')
+
+## deletes the library: ends; says refused
+import os
+refused: os.unlink(os.__file__)
+
+## renames the library: ends; says refused
+import os
+refused: os.rename(os.__file__, '/scratch/os.py')
+
+## changes the mode of the library: ends; says refused
+import os
+refused: os.chmod(os.__file__, 0o777)
+
+## touches the library: ends; says refused
+import os
+refused: os.utime(os.__file__, (0, 0))
+
+## changes the owner: ends; says refused
+import os
+refused: os.chown('.', 0, 0)
+
+## writes to the root: ends; says refused
+refused: open('/evil', 'w')
+
+## writes to /tmp: ends; says refused
+refused: open('/tmp/rstar-evil', 'w')
+
+## writes to /dev/shm: ends; says refused
+refused: open('/dev/shm/rstar-evil', 'w')
+
+## opens a disk: ends; says refused
+refused: open('/dev/vda', 'rb')
+
+## makes a device: ends; says refused
+import os
+refused: os.mknod('disk', 0o60600, os.makedev(8, 0))
+
+## follows a symlink: ends; says refused
+import os
+refused: (os.symlink('/etc/passwd', 'x'), print('LEAK', open('x').read()))
+
+## hard link to the library: ends; says refused
+import os
+refused: os.link(os.__file__, 'mine')
+
+## open_by_handle_at: ends; says refused
+syscall: libc.syscall(304, 0, 0, 0)
+
+## deletes everything: ends
+import shutil
+shutil.rmtree('/', ignore_errors=True)
+import fractions
+
+## disk bomb: ends; says stopped True
+n = 0
+try:
+    with open('big', 'wb') as f:
+        while True:
+            n += f.write(bytes(1 << 16))
+except OSError as e:
+    print('stopped', 1 << 20 < n < 8 << 20)
+
+## many big files: ends; says stopped True
+n = 0
+try:
+    for i in range(1000):
+        with open(str(i), 'wb') as f:
+            n += f.write(bytes(1 << 20))
+except OSError as e:
+    print('stopped', 1 << 20 < n <= 8 << 20)
+
+## many small files: ends; says stopped True
+n = 0
+try:
+    while True:
+        open(str(n), 'w').close()
+        n += 1
+except OSError as e:
+    print('stopped', 100 < n < 20000)
+
+## sparse giant: ends; says stopped
+try:
+    open('x', 'wb').truncate(1 << 40)
+except OSError:
+    print('stopped')
+
+## many descriptors: ends; says stopped
+import os
+kept = []
+try:
+    while True:
+        kept.append(os.pipe())
+except OSError:
+    print('stopped')
+
+## deep folders: ends; says stopped
+import os
+try:
+    while True:
+        os.mkdir('d')
+        os.chdir('d')
+except OSError:
+    print('stopped')
+
+## zip bomb: memory
+import zlib
+layer = zlib.compress(bytes(50_000_000), 9)
+kept = [zlib.decompress(layer) for _ in range(100)]
+"""
+
+# the network
+NETWORK = r"""
+## tcp socket: ends; says refused
+import socket
+refused: socket.create_connection(('127.0.0.1', 80), 1)
+
+## udp socket: ends; says refused
+import socket
+refused: socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+
+## raw socket: ends; says refused
+import socket
+refused: socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+
+## unix socket: ends; says refused
+import socket
+refused: socket.socket(socket.AF_UNIX)
+
+## netlink: ends; says refused
+import socket
+refused: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW)
+
+## vsock: ends; says refused
+import socket
+refused: socket.socket(40, socket.SOCK_STREAM)
+
+## url: ends; says refused
+import urllib.request
+refused: urllib.request.urlopen('http://127.0.0.1/', timeout=1)
+
+## inet socketpair: ends; says refused
+syscall: libc.socketpair(2, 1, 0, ctypes.create_string_buffer(8))
+"""
+
+# the kernel's other doors
+KERNEL = r"""
+## raises its limits: ends; says refused
+import resource
+refused: resource.setrlimit(resource.RLIMIT_AS, (-1, -1))
+
+## lifts its file size: ends; says refused
+import resource
+refused: resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 40, 1 << 40))
+
+## keyctl: ends; says refused
+syscall: libc.syscall(250, 0, 0, 0, 0, 0)
+
+## add_key: ends; says refused
+syscall: libc.syscall(248, b'user', b'x', b'y', 1, -2)
+
+## bpf: ends; says refused
+syscall: libc.syscall(321, 0, 0, 0)
+
+## perf_event_open: ends; says refused
+syscall: libc.syscall(298, 0, 0, 0, 0, 0)
+
+## io_uring_setup: ends; says refused
+syscall: libc.syscall(425, 8, ctypes.create_string_buffer(120))
+
+## userfaultfd: ends; says refused
+syscall: libc.syscall(323, 1)
+
+## inotify: ends; says refused
+syscall: libc.inotify_init()
+
+## fanotify: ends; says refused
+syscall: libc.syscall(300, 0, 0)
+
+## shared memory: ends; says refused
+syscall: libc.shmget(0, 1 << 30, 0o1600)
+
+## message queue: ends; says refused
+syscall: libc.msgget(0, 0o1600)
+
+## seccomp: ends; says refused
+syscall: libc.syscall(317, 1, 0, 0)
+
+## setuid 0: ends; says refused
+syscall: libc.setuid(0)
+
+## sethostname: ends; says refused
+syscall: libc.sethostname(b'x', 1)
+
+## reboot: ends; says refused
+syscall: libc.reboot(0x1234567)
+
+## kexec: ends; says refused
+syscall: libc.syscall(246, 0, 0, 0, 0)
+
+## clock: ends; says refused
+syscall: libc.clock_settime(0, ctypes.create_string_buffer(16))
+
+## nice below zero: ends; says refused
+syscall: libc.setpriority(0, 0, -20)
+
+## a call of the future: ends; says refused
+syscall: libc.syscall(460, 0)
+
+## an x32 call: ends; says refused
+syscall: libc.syscall(0x40000000 + 41, 2, 1, 0)
+
+## capset: ends; says refused
+syscall: libc.syscall(126, 0, 0)
+
+## dumpable again: ends; says refused
+import ctypes
+refused: ctypes.CDLL(None).prctl(4, 1) and (_ for _ in ()).throw(OSError)
+"""
+
+# using up time, memory, output
+RESOURCES = r"""
+## endless loop: timeout; seconds 0.4
+while True: pass
+
+## endless sleep: timeout; seconds 0.4
+import time
+time.sleep(1000)
+
+## huge integer: timeout; seconds 0.4
+x = 9 ** 9 ** 9
+
+## huge integer as text: timeout; seconds 0.4
+import sys
+sys.set_int_max_str_digits(0)
+str(7 ** 9_000_000)
+
+## regex catastrophe: timeout; seconds 0.4
+import re
+re.match(r'(a+)+$', 'a' * 40 + 'b')
+
+## endless destructor: timeout; seconds 0.4
+class A:
+    def __del__(self):
+        while True: pass
+A()
+
+## endless atexit: timeout; seconds 0.4; lasts
+import atexit
+atexit.register(lambda: [0 for _ in iter(int, 1)])
+
+## thread that never ends: timeout; seconds 0.4; lasts
+import threading
+threading.Thread(target=lambda: [0 for _ in iter(int, 1)]).start()
+
+## endless repr: timeout; seconds 0.4
+class A:
+    def __repr__(self):
+        while True: pass
+A()
+
+## deadlock: timeout; seconds 0.4
+import threading
+lock = threading.Lock()
+lock.acquire()
+lock.acquire()
+
+## waits for input: timeout; seconds 0.4
+import os
+r, w = os.pipe()
+os.read(r, 1)
+
+## memory bomb: memory
+x = []
+while True:
+    x.append(bytearray(1 << 20))
+
+## one big block: memory
+x = bytearray(1 << 33)
+
+## doubling list: memory
+x = [0]
+while True:
+    x += x
+
+## mapped memory: error memory
+import mmap
+x = []
+while True:
+    x.append(mmap.mmap(-1, 1 << 24))
+
+## catches MemoryError: ends; says fine
+x = []
+try:
+    while True:
+        x.append(bytearray(1 << 20))
+except MemoryError:
+    del x
+    print('fine')
+
+## deep recursion: error
+def f(): f()
+f()
+
+## bottomless recursion: error killed memory timeout; seconds 5
+import sys
+sys.setrecursionlimit(1 << 30)
+def f(): f()
+f()
+
+## deep nesting: error killed
+x = []
+for _ in range(1_000_000):
+    x = [x]
+print(len(repr(x)))
+
+## stack overflow in C: any; seconds 1
+import ctypes
+F = ctypes.CFUNCTYPE(None)
+def g(): h()
+h = F(g)
+import sys
+sys.setrecursionlimit(10**9)
+h()
+
+## endless output: output_limit
+while True: print('x' * 1000)
+
+## endless stderr: output_limit
+import sys
+while True: print('x' * 1000, file=sys.stderr)
+
+## a gigabyte at once: output_limit
+import os
+b = bytes(1 << 24)
+while True: os.write(1, b)
+
+## many exceptions: any; seconds 1
+e = None
+for i in range(100000):
+    n = ValueError(i)
+    n.__context__ = e
+    e = n
+raise e
+"""
+
+# the channel on which results travel
+CHANNEL = r"""
+## closes all descriptors: killed
+import os
+os.closerange(0, 256)
+
+## closes the channel: killed
+import os
+os.closerange(3, 256)
+print('x')
+
+## exits at once: killed
+import os
+os._exit(0)
+
+## exits with a code: killed
+import os
+os._exit(70)
+
+## garbage on the channel: killed
+import os
+for fd in range(3, 20):
+    try: os.write(fd, b'garbage' * 50)
+    except OSError: pass
+while True: pass
+
+## binary garbage: killed
+import os
+for fd in range(3, 20):
+    try: os.write(fd, bytes(range(256)) * 100)
+    except OSError: pass
+
+## flood on the channel: killed
+import os
+while True:
+    os.write(5, b'x' * 60000)
+
+## a forged failure: killed
+import os
+os.write(5, b'OSError: no space')
+
+## a forged hello: killed
+import os
+os.write(5, b'hello')
+
+## a forged event: killed
+import os
+os.write(5, b'{"id": 1, "event": "refused"}')
+
+## a forged report of the wrong form: killed
+import os
+os.write(5, b'{"status": "ok", "exit_code": "x"}')
+
+## a deep report: killed
+import os
+os.write(5, b'[' * 60000)
+
+## a report of its own: ok
+import os
+os.write(5, b'{"status": "ok"}')
+while True: pass
+
+## descriptors on the channel: killed
+import socket
+s = socket.socket(fileno=5)
+socket.send_fds(s, [b'x'], [0, 1, 2])
+while True: pass
+
+## an empty packet: killed
+import socket
+socket.socket(fileno=5).send(b'')
+while True: pass
+
+## the channel as stdout: killed
+import os
+os.dup2(5, 1)
+print('hello')
+while True: pass
+
+## reads orders: ends
+import socket
+s = socket.socket(fileno=5)
+s.setblocking(False)
+try: s.recv(100)
+except BlockingIOError: print('nothing')
+finally: s.detach()
+"""
+
+# the interpreter that the code shares with its host
+INTERPRETER = r"""
+## segfault: killed
+import ctypes
+ctypes.string_at(0)
+
+## abort: killed
+import ctypes
+ctypes.CDLL(None).abort()
+
+## bad instruction: killed
+import ctypes, mmap
+m = mmap.mmap(-1, 4096, prot=7)
+m.write(b'\x0f\x0b')
+ctypes.CFUNCTYPE(None)(ctypes.addressof(ctypes.c_char.from_buffer(m)))()
+
+## broken built-ins: any
+import builtins
+for name in list(vars(builtins)):
+    if name not in ('list', 'vars', '__import__', 'setattr', 'builtins'):
+        setattr(builtins, name, None)
+
+## no len: any
+import builtins
+del builtins.len, builtins.print, builtins.str
+x = 1
+
+## broken json: any
+import json
+json.dumps = json.loads = None
+
+## broken os: ends
+import os
+os.write = os.read = os.close = os._exit = None
+x = 1
+
+## broken streams: ok
+import sys
+sys.stdout = sys.stderr = None
+x = 1
+
+## broken sys.modules: any
+import sys
+sys.modules.clear()
+
+## tracing: any
+import sys
+def t(*a):
+    raise RuntimeError('traced')
+sys.settrace(t)
+def f(): pass
+f()
+
+## profiling: any
+import sys
+sys.setprofile(lambda *a: 1 / 0)
+len('')
+
+## audit hook: any
+import sys
+def h(*a):
+    raise RuntimeError('audit')
+sys.addaudithook(h)
+open('x')
+
+## frames of the host: any
+import sys
+f = sys._getframe()
+while f:
+    f.f_locals.clear()
+    f = f.f_back
+
+## garbage of the host: any
+import gc
+for o in gc.get_objects():
+    if type(o).__name__ in ('socket', 'Interpreter'):
+        try: o.close()
+        except Exception: pass
+
+## exception that cannot be shown: error
+class E(Exception):
+    def __str__(self): raise ValueError
+    __repr__ = __str__
+raise E
+
+## exception with a giant message: error
+raise ValueError('x' * 10_000_000)
+
+## exit in a destructor: ends
+class A:
+    def __del__(self): raise SystemExit(3)
+A()
+
+## keyboard interrupt: error
+raise KeyboardInterrupt
+
+## interrupts itself: error timeout; seconds 1
+import _thread
+_thread.interrupt_main()
+while True: pass
+
+## lone surrogates: error
+raise ValueError('\ud800')
+
+## secrets in the environment: ends; says clean
+import os
+print('LEAK' if any('HOME' in k or 'KEY' in k or 'PATH' in k for k in os.environ) else 'clean')
+
+## identity: ends; says nobody
+import os
+print('LEAK' if 0 in (os.getuid(), os.geteuid(), os.getgid()) else 'nobody')
+"""
+
+SOURCES = [
+    Case("null byte in the source", "x = 1\x00", frozenset({"error"})),
 ]
 
-SIGNALS = [
-    refused("kill init", "os.kill(1, 9)", before="import os"),
-    refused("kill all", "os.kill(-1, 9)", before="import os"),
-    refused("kill own group", "os.killpg(0, 9)", before="import os"),
-    refused("stop itself", "os.kill(os.getpid(), signal.SIGSTOP)", before="import os, signal"),
-    refused("stop parent", "os.kill(os.getppid(), signal.SIGSTOP)", before="import os, signal"),
-    syscall("tgkill", "libc.syscall(234, 1, 1, 9)"),
-    syscall("ptrace", "libc.ptrace(16, 1, 0, 0)"),
-    syscall("process_vm_readv", "libc.syscall(310, 1, 0, 0, 0, 0, 0)"),
-    syscall("pidfd_open", "libc.syscall(434, 1, 0)"),
-    syscall("pidfd_getfd", "libc.syscall(438, 0, 0, 0)"),
-    Case(
-        "owner of a descriptor",
-        "import fcntl, os\nr, w = os.pipe()\ntry:\n    fcntl.fcntl(r, fcntl.F_SETOWN, 1)\nexcept OSError:\n"
-        "    print('refused')\nelse:\n    print('LEAK')\n",
-        ENDS,
-        says="refused",
-    ),
-    stuck("ignores signals", "import signal\nfor s in (2, 15, 24):\n    signal.signal(s, signal.SIG_IGN)\nwhile True: pass"),
-    stuck("alarm games", "import signal\nsignal.signal(14, lambda *a: signal.alarm(1))\nsignal.alarm(1)\nwhile True: pass"),
-    stuck("blocks signals", "import signal\nsignal.pthread_sigmask(0, signal.valid_signals())\nwhile True: pass"),
-    Case("raises SIGKILL by limit", "import resource\nresource.setrlimit(resource.RLIMIT_CPU, (0, 0))\n", ENDS),
-]
-
-FILES = [
-    refused("reads /etc/shadow", "print('LEAK', open('/etc/shadow').read())"),
-    refused("reads /etc/passwd", "print('LEAK', open('/etc/passwd').read())"),
-    refused("reads the parent's environment", "print('LEAK', open(f'/proc/{os.getppid()}/environ').read())", before="import os"),
-    refused("reads its own maps", "print('LEAK', open('/proc/self/maps').read())"),
-    refused("scans /proc", "print('LEAK', os.listdir('/proc'))", before="import os"),
-    refused("scans /home", "print('LEAK', os.listdir('/home'))", before="import os"),
-    refused("writes to site-packages", "open(os.path.join(os.path.dirname(os.__file__), 'evil.py'), 'w')", before="import os"),
-    refused("writes over the library", "open(os.__file__, 'a')", before="import os"),
-    refused("deletes the library", "os.unlink(os.__file__)", before="import os"),
-    refused("renames the library", "os.rename(os.__file__, '/scratch/os.py')", before="import os"),
-    refused("changes the mode of the library", "os.chmod(os.__file__, 0o777)", before="import os"),
-    refused("touches the library", "os.utime(os.__file__, (0, 0))", before="import os"),
-    refused("changes the owner", "os.chown('.', 0, 0)", before="import os"),
-    refused("writes to the root", "open('/evil', 'w')"),
-    refused("writes to /tmp", "open('/tmp/rstar-evil', 'w')"),
-    refused("writes to /dev/shm", "open('/dev/shm/rstar-evil', 'w')"),
-    refused("opens a disk", "open('/dev/vda', 'rb')"),
-    refused("makes a device", "os.mknod('disk', 0o60600, os.makedev(8, 0))", before="import os"),
-    refused("follows a symlink", "(os.symlink('/etc/passwd', 'x'), print('LEAK', open('x').read()))", before="import os"),
-    refused("hard link to the library", "os.link(os.__file__, 'mine')", before="import os"),
-    syscall("open_by_handle_at", "libc.syscall(304, 0, 0, 0)"),
-    Case("deletes everything", "import shutil\nshutil.rmtree('/', ignore_errors=True)\nimport fractions\n", ENDS),
-    Case(
-        "disk bomb",
-        "n = 0\ntry:\n    with open('big', 'wb') as f:\n        while True:\n            n += f.write(bytes(1 << 16))\n"
-        "except OSError as e:\n    print('stopped', n < 8 << 20)\n",
-        ENDS,
-        says="stopped True",
-    ),
-    Case(
-        "many big files",
-        "n = 0\ntry:\n    for i in range(1000):\n        with open(str(i), 'wb') as f:\n            n += f.write(bytes(1 << 20))\n"
-        "except OSError as e:\n    print('stopped', n <= 8 << 20)\n",
-        ENDS,
-        says="stopped True",
-    ),
-    Case(
-        "many small files",
-        "n = 0\ntry:\n    while True:\n        open(str(n), 'w').close()\n        n += 1\nexcept OSError as e:\n"
-        "    print('stopped', n < 20000)\n",
-        ENDS,
-        says="stopped True",
-    ),
-    Case(
-        "sparse giant",
-        "try:\n    open('x', 'wb').truncate(1 << 40)\nexcept OSError:\n    print('stopped')\n",
-        ENDS,
-        says="stopped",
-    ),
-    Case(
-        "many descriptors",
-        "import os\nkept = []\ntry:\n    while True:\n        kept.append(os.pipe())\nexcept OSError:\n    print('stopped')\n",
-        ENDS,
-        says="stopped",
-    ),
-    Case(
-        "deep folders",
-        "import os\ntry:\n    while True:\n        os.mkdir('d')\n        os.chdir('d')\nexcept OSError:\n    print('stopped')\n",
-        ENDS,
-        says="stopped",
-    ),
-    Case(
-        "zip bomb",
-        "import zlib\nlayer = zlib.compress(bytes(50_000_000), 9)\nkept = [zlib.decompress(layer) for _ in range(100)]\n",
-        frozenset({"memory"}),
-    ),
-]
-
-NETWORK = [
-    refused("tcp socket", "socket.create_connection(('127.0.0.1', 80), 1)", before="import socket"),
-    refused("udp socket", "socket.socket(socket.AF_INET, socket.SOCK_DGRAM)", before="import socket"),
-    refused("raw socket", "socket.socket(socket.AF_PACKET, socket.SOCK_RAW)", before="import socket"),
-    refused("unix socket", "socket.socket(socket.AF_UNIX)", before="import socket"),
-    refused("netlink", "socket.socket(socket.AF_NETLINK, socket.SOCK_RAW)", before="import socket"),
-    refused("vsock", "socket.socket(40, socket.SOCK_STREAM)", before="import socket"),
-    refused("url", "urllib.request.urlopen('http://127.0.0.1/', timeout=1)", before="import urllib.request"),
-    syscall("inet socketpair", "libc.socketpair(2, 1, 0, ctypes.create_string_buffer(8))"),
-]
-
-KERNEL = [
-    refused("raises its limits", "resource.setrlimit(resource.RLIMIT_AS, (-1, -1))", before="import resource"),
-    refused("lifts its file size", "resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 40, 1 << 40))", before="import resource"),
-    syscall("keyctl", "libc.syscall(250, 0, 0, 0, 0, 0)"),
-    syscall("add_key", "libc.syscall(248, b'user', b'x', b'y', 1, -2)"),
-    syscall("bpf", "libc.syscall(321, 0, 0, 0)"),
-    syscall("perf_event_open", "libc.syscall(298, 0, 0, 0, 0, 0)"),
-    syscall("io_uring_setup", "libc.syscall(425, 8, ctypes.create_string_buffer(120))"),
-    syscall("userfaultfd", "libc.syscall(323, 1)"),
-    syscall("inotify", "libc.inotify_init()"),
-    syscall("fanotify", "libc.syscall(300, 0, 0)"),
-    syscall("shared memory", "libc.shmget(0, 1 << 30, 0o1600)"),
-    syscall("message queue", "libc.msgget(0, 0o1600)"),
-    syscall("seccomp", "libc.syscall(317, 1, 0, 0)"),
-    syscall("setuid 0", "libc.setuid(0)"),
-    syscall("sethostname", "libc.sethostname(b'x', 1)"),
-    syscall("reboot", "libc.reboot(0x1234567)"),
-    syscall("kexec", "libc.syscall(246, 0, 0, 0, 0)"),
-    syscall("clock", "libc.clock_settime(0, ctypes.create_string_buffer(16))"),
-    syscall("nice below zero", "libc.setpriority(0, 0, -20)"),
-    syscall("a call of the future", "libc.syscall(460, 0)"),
-    syscall("an x32 call", "libc.syscall(0x40000000 + 41, 2, 1, 0)"),
-    syscall("capset", "libc.syscall(126, 0, 0)"),
-    refused("dumpable again", "ctypes.CDLL(None).prctl(4, 1) and (_ for _ in ()).throw(OSError)", before="import ctypes"),
-]
-
-RESOURCES = [
-    stuck("endless loop", "while True: pass"),
-    stuck("endless sleep", "import time\ntime.sleep(1000)"),
-    stuck("huge integer", "x = 9 ** 9 ** 9\n"),
-    stuck("huge integer as text", "import sys\nsys.set_int_max_str_digits(0)\nstr(7 ** 9_000_000)"),
-    stuck("regex catastrophe", "import re\nre.match(r'(a+)+$', 'a' * 40 + 'b')"),
-    stuck("endless destructor", "class A:\n    def __del__(self):\n        while True: pass\nA()\n"),
-    stuck("endless atexit", "import atexit\natexit.register(lambda: [0 for _ in iter(int, 1)])\n"),
-    stuck("thread that never ends", "import threading\nthreading.Thread(target=lambda: [0 for _ in iter(int, 1)]).start()\n"),
-    stuck("endless repr", "class A:\n    def __repr__(self):\n        while True: pass\nA()\n"),
-    stuck("deadlock", "import threading\nlock = threading.Lock()\nlock.acquire()\nlock.acquire()"),
-    stuck("waits for input", "import os\nr, w = os.pipe()\nos.read(r, 1)"),
-    Case("memory bomb", "x = []\nwhile True:\n    x.append(bytearray(1 << 20))\n", frozenset({"memory"})),
-    Case("one big block", "x = bytearray(1 << 33)\n", frozenset({"memory"})),
-    Case("doubling list", "x = [0]\nwhile True:\n    x += x\n", frozenset({"memory"})),
-    Case("mapped memory", "import mmap\nx = []\nwhile True:\n    x.append(mmap.mmap(-1, 1 << 24))\n", frozenset({"error", "memory"})),
-    Case("catches MemoryError", "x = []\ntry:\n    while True:\n        x.append(bytearray(1 << 20))\nexcept MemoryError:\n    del x\n    print('fine')\n", ENDS, says="fine"),
-    Case("deep recursion", "def f(): f()\nf()\n", frozenset({"error"})),
-    Case("bottomless recursion", "import sys\nsys.setrecursionlimit(1 << 30)\ndef f(): f()\nf()\n", frozenset({"memory", "killed", "error", "timeout"}), seconds=5.0),
-    Case("deep nesting", "x = []\nfor _ in range(1_000_000):\n    x = [x]\nprint(len(repr(x)))\n", frozenset({"error", "killed"})),
-    Case("stack overflow in C", "import ctypes\nF = ctypes.CFUNCTYPE(None)\ndef g(): h()\nh = F(g)\nimport sys\nsys.setrecursionlimit(10**9)\nh()\n", frozenset({"killed", "error", "memory"}), seconds=5.0),
-    Case("endless output", "while True: print('x' * 1000)", frozenset({"output_limit"})),
-    Case("endless stderr", "import sys\nwhile True: print('x' * 1000, file=sys.stderr)", frozenset({"output_limit"})),
-    Case("a gigabyte at once", "import os\nb = bytes(1 << 24)\nwhile True: os.write(1, b)", frozenset({"output_limit"})),
-    Case("many exceptions", "e = None\nfor i in range(100000):\n    n = ValueError(i)\n    n.__context__ = e\n    e = n\nraise e", ANY, seconds=1.0),
-]
-
-CHANNEL = [
-    Case("closes all descriptors", "import os\nos.closerange(0, 256)\n", DEAD),
-    Case("closes the channel", "import os\nos.closerange(3, 256)\nprint('x')", DEAD),
-    Case("exits at once", "import os\nos._exit(0)", DEAD),
-    Case("exits with a code", "import os\nos._exit(70)", DEAD),
-    Case("garbage on the channel", "import os\nfor fd in range(3, 20):\n    try: os.write(fd, b'garbage' * 50)\n    except OSError: pass\nwhile True: pass", DEAD),
-    Case("binary garbage", "import os\nfor fd in range(3, 20):\n    try: os.write(fd, bytes(range(256)) * 100)\n    except OSError: pass\n", DEAD),
-    Case("flood on the channel", "import os\nwhile True:\n    os.write(5, b'x' * 60000)\n", DEAD),
-    Case("a forged failure", "import os\nos.write(5, b'OSError: no space')\n", DEAD),
-    Case("a forged hello", "import os\nos.write(5, b'hello')\n", DEAD),
-    Case("a forged event", "import os\nos.write(5, b'{\"id\": 1, \"event\": \"refused\"}')\n", DEAD),
-    Case("a forged report of the wrong form", "import os\nos.write(5, b'{\"status\": \"ok\", \"exit_code\": \"x\"}')\n", DEAD),
-    Case("a deep report", "import os\nos.write(5, b'[' * 60000)\n", DEAD),
-    Case("a report of its own", "import os\nos.write(5, b'{\"status\": \"ok\"}')\nwhile True: pass", frozenset({"ok"})),
-    Case("descriptors on the channel", "import socket\ns = socket.socket(fileno=5)\nsocket.send_fds(s, [b'x'], [0, 1, 2])\nwhile True: pass", DEAD),
-    Case("an empty packet", "import socket\nsocket.socket(fileno=5).send(b'')\nwhile True: pass", DEAD),
-    Case("the channel as stdout", "import os\nos.dup2(5, 1)\nprint('hello')\nwhile True: pass", DEAD),
-    Case("reads orders", "import socket\ns = socket.socket(fileno=5)\ns.setblocking(False)\ntry: s.recv(100)\nexcept BlockingIOError: print('nothing')\nfinally: s.detach()\n", ENDS),
-]
-
-INTERPRETER = [
-    Case("segfault", "import ctypes\nctypes.string_at(0)", DEAD),
-    Case("abort", "import ctypes\nctypes.CDLL(None).abort()", DEAD),
-    Case("bad instruction", "import ctypes, mmap\nm = mmap.mmap(-1, 4096, prot=7)\nm.write(b'\\x0f\\x0b')\nctypes.CFUNCTYPE(None)(ctypes.addressof(ctypes.c_char.from_buffer(m)))()", DEAD),
-    Case("broken built-ins", "import builtins\nfor name in list(vars(builtins)):\n    if name not in ('list', 'vars', '__import__', 'setattr', 'builtins'):\n        setattr(builtins, name, None)\n", ANY),
-    Case("no len", "import builtins\ndel builtins.len, builtins.print, builtins.str\nx = 1\n", ANY),
-    Case("broken json", "import json\njson.dumps = json.loads = None\n", ANY),
-    Case("broken os", "import os\nos.write = os.read = os.close = os._exit = None\nx = 1\n", ENDS),
-    Case("broken streams", "import sys\nsys.stdout = sys.stderr = None\nx = 1\n", frozenset({"ok"})),
-    Case("broken sys.modules", "import sys\nsys.modules.clear()\n", ANY),
-    Case("tracing", "import sys\ndef t(*a):\n    raise RuntimeError('traced')\nsys.settrace(t)\ndef f(): pass\nf()\n", ANY),
-    Case("profiling", "import sys\nsys.setprofile(lambda *a: 1 / 0)\nlen('')\n", ANY),
-    Case("audit hook", "import sys\ndef h(*a):\n    raise RuntimeError('audit')\nsys.addaudithook(h)\nopen('x')\n", ANY),
-    Case("frames of the host", "import sys\nf = sys._getframe()\nwhile f:\n    f.f_locals.clear()\n    f = f.f_back\n", ANY),
-    Case("garbage of the host", "import gc\nfor o in gc.get_objects():\n    if type(o).__name__ in ('socket', 'Interpreter'):\n        try: o.close()\n        except Exception: pass\n", ANY),
-    Case("exception that cannot be shown", "class E(Exception):\n    def __str__(self): raise ValueError\n    __repr__ = __str__\nraise E\n", frozenset({"error"})),
-    Case("exception with a giant message", "raise ValueError('x' * 10_000_000)", frozenset({"error"})),
-    Case("exit in a destructor", "class A:\n    def __del__(self): raise SystemExit(3)\nA()\n", ENDS),
-    Case("keyboard interrupt", "raise KeyboardInterrupt", frozenset({"error"})),
-    Case("interrupts itself", "import _thread\n_thread.interrupt_main()\nwhile True: pass\n", frozenset({"error", "timeout"}), seconds=1.0),
-    Case("lone surrogates", "raise ValueError('\\ud800')", frozenset({"error"})),
-    Case("null byte in the source", "x = 1\0", frozenset({"error"})),
-    Case("secrets in the environment", "import os\nprint('LEAK' if any('HOME' in k or 'KEY' in k or 'PATH' in k for k in os.environ) else 'clean')", ENDS, says="clean"),
-    Case("identity", "import os\nprint('LEAK' if 0 in (os.getuid(), os.geteuid(), os.getgid()) else 'nobody')", ENDS, says="nobody"),
-]
-
-CASES = [*PROCESSES, *SIGNALS, *FILES, *NETWORK, *KERNEL, *RESOURCES, *CHANNEL, *INTERPRETER]
+CASES = [
+    case
+    for text in (PROCESSES, SIGNALS, FILES, NETWORK, KERNEL, RESOURCES, CHANNEL, INTERPRETER)
+    for case in parse(text)
+] + SOURCES

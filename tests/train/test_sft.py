@@ -18,6 +18,7 @@ from rstar.train.sft import train_sft
 
 CONFIG = TrainConfig(
     tokens=24_000,
+    warmup_tokens=500,
     batch_tokens=2048,
     micro_tokens=1024,
     seed=3,
@@ -110,12 +111,13 @@ def test_fine_tuning_starts_from_a_model(tmp_path: Path, data: Path) -> None:
 
 @pytest.mark.parametrize("step", range(0, 100, 7))
 def test_schedule(step: int) -> None:
-    factor = schedule(step, 100, warmup=0.1, decay=0.5)
+    factor = schedule(step, 100, warmup=10, decay=0.5)
     if 10 <= step < 50:
         assert factor == 1
     else:
         assert 0 < factor < 1
     assert schedule(step, 100, 0, 0) == 1
+    assert schedule(min(step, 40), 200, 10, 0.5) == schedule(min(step, 40), 100, 10, 0.5)
 
 
 def test_recipes_of_the_project_are_valid() -> None:

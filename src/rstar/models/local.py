@@ -7,7 +7,7 @@ share one computation of the prompt, and prompts that continue earlier ones comp
 Invariants, beside those of `Engine`:
 
 * In float32 on a CPU the completions of a request are the same, bit for bit, whatever is computed beside or before
-  them (`rstar.models.local_model` says why, a test holds it).
+  them (`rstar.models.local_model` says why, tests hold it). Elsewhere they may differ where two tokens are nearly tied.
 * Log-probabilities are those of the untempered distribution, whatever the temperature.
 * A sample's random numbers depend on seed, sample index and position in the context alone.
 * `Completion.ids` are exactly the tokens chosen. Where a stop string ends inside a token, `text` is cut behind the stop
@@ -33,7 +33,7 @@ from rstar.errors import ConfigError, EngineError
 from rstar.models.decoder import Decoder
 from rstar.models.decoder_files import DTYPES, load_decoder
 from rstar.models.engine import Completion, Context, Request
-from rstar.models.local_batch import PROMPT_ROWS, Batch, Job
+from rstar.models.local_batch import Batch, Job
 from rstar.models.local_model import ROW_STEP, CachedDecoder
 from rstar.models.local_prefix import PromptRing
 from rstar.models.local_tokens import TokenText
@@ -66,7 +66,8 @@ class LocalEngine:
         Args:
             folder: ``config.json``, safetensors weights, ``tokenizer.json``.
             name: what run folders call the model; default ``hf:FOLDER``.
-            batch: samples generated at once, rounded up to a multiple of 8.
+            batch: samples generated at once, rounded up to a multiple of 8. The cache of keys and values has three
+                times as many rows: two thirds keep prompts for reuse.
             dtype: ``float32``, ``bfloat16``, ``float16``, or ``auto``: float32 on a CPU, bfloat16 elsewhere.
             device: a torch device, or ``auto``: cuda where there is one.
             threads: CPU threads of the model; None leaves torch's choice.
@@ -87,7 +88,8 @@ class LocalEngine:
         self.tokens = TokenText(folder)
         self.max_context = min(max_context or longest, longest)
         size = batch + -batch % ROW_STEP
-        ring = PromptRing(size, max(size, 2 * PROMPT_ROWS))
+        # Enough rows that the prompt of a search comes back before as many others as there are samples pass by.
+        ring = PromptRing(size, 2 * size)
         model = CachedDecoder(decoder, size + ring.rows, DTYPES[dtype], torch.device(device))
         self._batch = Batch(model, ring, self.tokens, size)
         self._threads = threads

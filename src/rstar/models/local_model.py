@@ -62,10 +62,10 @@ class CachedDecoder:
 
     @torch.no_grad()
     def load(self, decoder: Decoder) -> None:
-        """Take over the weights of `decoder`, which has the same configuration. What the cache holds becomes stale."""
+        """Copy the weights of `decoder`, which has the same configuration. What the cache holds becomes stale."""
 
         def ready(weight: Tensor) -> Tensor:
-            return weight.detach().to(self.device, self.dtype).contiguous()
+            return weight.detach().to(self.device, self.dtype, copy=True).contiguous()
 
         self._layers = [_fuse(block, ready) for block in decoder.model.layers if isinstance(block, Block)]
         self._embedding = ready(decoder.model.embed_tokens.weight)

@@ -91,7 +91,9 @@ class ServerClient:
         return await self._retrying(path, attempt)
 
     async def _fetch(self, client: httpx.AsyncClient, method: str, path: str, body: dict[str, Any] | None) -> Any:
-        response = await client.request(method, self.url + path, json=body)
+        # A server that fails at a GET may drop the connection without saying so: do not post over it.
+        headers = {"Connection": "close"} if method == "GET" else None
+        response = await client.request(method, self.url + path, json=body, headers=headers)
         if response.is_error:
             raise self._refused(path, response)
         try:

@@ -42,8 +42,9 @@ NOBODY = 65534
 INNER = 1000
 """The uid and gid that code sees in its user namespace."""
 
-SCRATCH = "/scratch"
-"""Where scratch folders are in a jail with a mount namespace."""
+SCRATCH = "/scratch/run"
+"""Where scratch folders are mounted in a jail with a mount namespace. The Landlock rule is for the folder above: a
+folder that a mount hides does not count."""
 
 _READ = 1 << 2 | 1 << 3
 _WRITE = _READ | 1 << 1 | 1 << 4 | 1 << 5 | 1 << 7 | 1 << 8 | 1 << 10 | 1 << 12 | 1 << 13 | 1 << 14
@@ -142,7 +143,7 @@ class Jail:
             self._rules += [(path, _DEVICE) for path in _DEVICES]
             if self.namespaces:
                 with mechanism("landlock"):
-                    self._ruleset = self._make_ruleset(SCRATCH)
+                    self._ruleset = self._make_ruleset(os.path.dirname(SCRATCH))
 
     def settle(self, proc_fd: int, ruleset_fd: int) -> None:
         """Call when the interpreter is warm: memory limits count from here.
@@ -287,7 +288,7 @@ def build_root(paths: list[str]) -> None:
     sources = [(path, os.open(path, os.O_PATH | os.O_CLOEXEC)) for path in (*paths, *_DEVICES)]
     place = next(path for path in ("/tmp", "/mnt", "/dev") if os.path.isdir(path))
     kernel.mount("tmpfs", place, "tmpfs", kernel.MS_NOSUID | kernel.MS_NODEV, "size=1m,mode=0755")
-    os.mkdir(place + SCRATCH)
+    os.makedirs(place + SCRATCH)
     for path, handle in sources:
         _graft(path, handle, place)
         os.close(handle)

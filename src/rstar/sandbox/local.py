@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -34,8 +35,12 @@ class LocalState:
         return (None if node is None else LocalState(self._sandbox, node)), result
 
     def release(self) -> None:
-        """See `State.release`."""
+        """See `State.release`. A handle that is garbage-collected is released, too."""
         self._sandbox._release(self._node)
+
+    def __del__(self) -> None:
+        if not self._node.released:
+            self._sandbox._release_later(self._node)
 
 
 class LocalSandbox:
@@ -77,6 +82,7 @@ class LocalSandbox:
             raise SandboxError("the sandbox is open already")
         self._folder = Path(tempfile.mkdtemp(prefix="rstar-sandbox-", dir=self._parent_folder))
         self._null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        self._loop = asyncio.get_running_loop()
         self._slots = asyncio.Semaphore(self.workers)
         self._starting: dict[Tier, asyncio.Lock] = {"bare": asyncio.Lock(), "math": asyncio.Lock()}
         self._states = States(self._plant, self._memory, self._max_states, self._null)
@@ -148,6 +154,12 @@ class LocalSandbox:
     def _release(self, node: Node) -> None:
         if self._folder is not None:
             self._states.release(node)
+
+    def _release_later(self, node: Node) -> None:
+        """From whatever thread the garbage collector runs in."""
+        if self._folder is not None:
+            with suppress(RuntimeError):  # the loop is closed, and with it the sandbox
+                self._loop.call_soon_threadsafe(self._release, node)
 
     def _tier(self, code: str) -> Tier:
         return "bare" if self._absent else tier_of(code)

@@ -43,6 +43,8 @@ ENVIRONMENT = {
 
 _GRACE = 3.0
 _FIRST_LOOK, _NEXT_LOOK = 0.03, 0.02
+_LOOKS_PER_SCAN = 5
+_FILE_OVERHEAD = 4096
 _BOOT = """
 import sys, types
 for name, path in zip(("rstar", "rstar.sandbox"), sys.argv[3:]):
@@ -67,10 +69,14 @@ class AbsentError(Exception):
 
 
 class Link:
-    """A connection to one keeper: orders out, events in, each with the number of the run that it is about."""
+    """A connection to one keeper: orders out, events in, each with the number of the run that it is about.
 
-    def __init__(self, end: socket.socket, on_close: Callable[[], None]) -> None:
+    `folder` is where the scratch folders of its runs are, when they are on a disk that others use, too.
+    """
+
+    def __init__(self, end: socket.socket, on_close: Callable[[], None], folder: Path | None) -> None:
         self._socket, self._on_close = end, on_close
+        self.folder = folder
         self._loop = asyncio.get_running_loop()
         self._waiting: dict[int, asyncio.Future[channel.Message]] = {}
         self._outbox: deque[tuple[channel.Message, list[int]]] = deque()
@@ -172,10 +178,12 @@ class Link:
 class Zygote:
     """A warm interpreter of one tier that runs programs and makes trees. Start with `Zygote.start`."""
 
-    def __init__(self, process: subprocess.Popen[bytes], end: socket.socket) -> None:
+    def __init__(
+        self, process: subprocess.Popen[bytes], end: socket.socket, tier: Tier, level: Level, folder: Path
+    ) -> None:
         self._process = process
-        self.tier: Tier = "bare"
-        self.link = Link(end, self.kill)
+        self.tier = tier
+        self.link = Link(end, self.kill, None if "namespaces" in LEVELS[level] else folder)
 
     @classmethod
     async def start(cls, tier: Tier, level: Level, folder: Path, *, echo: bool) -> Zygote:
@@ -189,7 +197,7 @@ class Zygote:
         ours, theirs = channel.pair()
         with tempfile.TemporaryFile() as said:
             process = _spawn("rstar.sandbox.zygote", theirs, said)
-            zygote = cls(process, ours)
+            zygote = cls(process, ours, tier, level, folder)
             try:
                 settings = {"folder": str(folder), "tier": tier, "path": search_path(), "echo": echo}
                 settings["mechanisms"] = LEVELS[level]
@@ -205,7 +213,6 @@ class Zygote:
                 zygote.link.close()
                 raise
         if event["event"] == "ready":
-            zygote.tier = tier
             return zygote
         zygote.link.close()
         if event["event"] == "absent":
@@ -243,7 +250,8 @@ class Tree:
         self._number = zygote.link.number()
         zygote.link.send({"do": "tree", "id": self._number}, [theirs.fileno()])
         theirs.close()
-        self.link = Link(ours, self._closed)
+        folder = zygote.link.folder
+        self.link = Link(ours, self._closed, folder / f"tree{self._number}" if folder else None)
 
     def _closed(self) -> None:
         self.zygote.link.send({"do": "kill", "id": self._number, "hard": True})
@@ -347,7 +355,7 @@ class Execution:
         self._loop = asyncio.get_running_loop()
         self._out, self._err = Pipe(limits.output_bytes), Pipe(limits.output_bytes)
         self._verdict: Status | None = None
-        self._number = 0
+        self._number = self._looks = 0
 
     async def outcome(self, order: channel.Message, stdin: int) -> Outcome:
         """Send the order and see it through; `order["id"]` is the number of its run.
@@ -398,12 +406,27 @@ class Execution:
         if self._out.over or self._err.over:
             self._stop("output_limit")
             return
+        self._looks += 1
+        if self._link.folder and self._looks % _LOOKS_PER_SCAN == 0 and self._overfull(self._link.folder):
+            self._stop("killed")
+            return
         busy = len(self._out.data) + len(self._err.data) - before > 16_000
         self._looking = self._loop.call_later(0.001 if busy else _NEXT_LOOK, self._look)
 
+    def _overfull(self, folder: Path) -> bool:
+        """Whether the scratch folder has outgrown its limit, where no file system of its own sees to that."""
+        size, limit = 0, self._limits.scratch_mb << 20
+        for place, _, names in os.walk(folder / str(self._number)):
+            for name in names:
+                with contextlib.suppress(OSError):
+                    size += os.lstat(os.path.join(place, name)).st_size + _FILE_OVERHEAD
+            if size > limit:
+                return True
+        return False
+
     def _judge(self, message: channel.Message, seconds: float) -> Outcome:
         match message["event"]:
-            case "gone":
+            case "gone" if self._verdict is None:
                 raise GoneError("the state has gone")
             case "failed":
                 raise SandboxError(f"a run could not be set up: {message['reason']}")

@@ -63,10 +63,16 @@ class Steps:
 
 
 def schedule(step: int, steps: int, warmup: float, decay: float) -> float:
-    """Factor of the learning rate at `step` (from 0) of `steps`: linear rise, plateau, linear fall to 0."""
-    done = (step + 0.5) / steps
-    rise = 1.0 if warmup == 0 else min(1.0, done / warmup)
-    fall = 1.0 if decay == 0 else min(1.0, (1 - done) / decay)
+    """Factor of the learning rate at `step` (from 0) of `steps`: linear rise, plateau, linear fall to 0.
+
+    Args:
+        step: the step about to be made.
+        steps: how many there are.
+        warmup: steps of the rise; absolute, so that the plateau of a longer training is the same.
+        decay: share of the steps of the fall.
+    """
+    rise = 1.0 if warmup == 0 else min(1.0, (step + 0.5) / warmup)
+    fall = 1.0 if decay == 0 else min(1.0, (1 - (step + 0.5) / steps) / decay)
     return min(rise, fall)
 
 
@@ -96,7 +102,9 @@ class Trainer:
         self.optimizers = build_optimizers(model, config)
         self._base_lrs = [[group["lr"] for group in o.param_groups] for o in self.optimizers]
         self._plan = Steps(data, config)
-        self.steps = max(1, round(config.tokens / self._plan.tokens_per_step()))
+        per_step = self._plan.tokens_per_step()
+        self.steps = max(1, round(config.tokens / per_step))
+        self._warmup = config.warmup_tokens / per_step
         self.step = 0
         self._load()
 
@@ -125,7 +133,7 @@ class Trainer:
         count = sum(int(batch.written[:, 1:].sum()) for batch in micro)
         total = sum(self._backward(batch, count) for batch in micro)
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip)
-        factor = schedule(self.step, self.steps, self.config.warmup, self.config.decay)
+        factor = schedule(self.step, self.steps, self._warmup, self.config.decay)
         for optimizer, lrs in zip(self.optimizers, self._base_lrs, strict=True):
             for group, lr in zip(optimizer.param_groups, lrs, strict=True):
                 group["lr"] = lr * factor

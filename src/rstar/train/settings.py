@@ -46,7 +46,7 @@ class TrainConfig(Section):
     matrix_lr: float = Field(0.02, gt=0, description="learning rate of Muon, for the matrices of the blocks")
     other_lr: float = Field(3e-3, gt=0, description="learning rate of AdamW, for embeddings and norms")
     weight_decay: float = Field(0.0, ge=0)
-    warmup: float = Field(0.01, ge=0, le=1, description="share of the steps with a rising rate")
+    warmup_tokens: int = Field(300_000, ge=0, description="tokens at the beginning with a rising rate")
     decay: float = Field(0.5, ge=0, le=1, description="share of the steps at the end with a falling rate")
     clip: float = Field(1.0, gt=0, description="largest gradient norm")
     bf16: bool = Field(True, description="compute in bfloat16 (weights and optimizer stay in float32)")

@@ -1,0 +1,107 @@
+"""The seccomp filter, evaluated here instruction by instruction, decides as the tables say."""
+
+from __future__ import annotations
+
+import platform
+import struct
+
+import pytest
+
+from rstar.sandbox import filters, kernel
+from rstar.sandbox.syscalls import ALLOWED, METADATA, NEWEST, NUMBERS
+
+ALLOW, NOTIFY, KILL, EPERM, ENOSYS = 0x7FFF0000, 0x7FC00000, 0x80000000, 0x50001, 0x50026
+ARCHITECTURE = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}.get(platform.machine(), 0)
+
+pytestmark = pytest.mark.skipif(not NUMBERS, reason="no table for this processor")
+
+
+def decide(program: kernel.Program, number: int, *arguments: int, architecture: int = ARCHITECTURE) -> int:
+    """What the filter answers to a call."""
+    padded = [value & (1 << 64) - 1 for value in (*arguments, 0, 0, 0, 0, 0, 0)[:6]]
+    data = struct.pack("=IIQ6Q", number & 0xFFFFFFFF, architecture, 0, *padded)
+    code = list(struct.iter_unpack("=HBBI", program.code.raw))
+    place = accumulator = 0
+    while True:
+        operation, yes, no, constant = code[place]
+        place += 1
+        if operation == 0x20:
+            (accumulator,) = struct.unpack_from("=I", data, constant)
+        elif operation == 0x06:
+            return constant
+        else:
+            holds = {0x15: accumulator == constant, 0x35: accumulator >= constant, 0x45: bool(accumulator & constant)}
+            place += yes if holds[operation] else no
+
+
+PROGRAMS = {(forks, metadata): filters.build(forks=forks, metadata=metadata) for forks in (0, 1) for metadata in (0, 1)}
+GUARDED = {"ioctl", "fcntl", "socketpair", "clone", "prlimit64", "prctl"}
+
+
+@pytest.mark.parametrize(("forks", "metadata"), list(PROGRAMS))
+def test_every_number(forks: int, metadata: int) -> None:
+    program = PROGRAMS[forks, metadata]
+    allowed = {NUMBERS[name] for name in (*ALLOWED, *(METADATA if metadata else ())) if name in NUMBERS}
+    guarded = {NUMBERS[name] for name in GUARDED}
+    for number in set(range(NEWEST + 1)) - guarded:
+        expected = ALLOW if number in allowed else ENOSYS if number == NUMBERS["clone3"] else EPERM
+        assert decide(program, number) == expected, number
+    for number in (NEWEST + 1, 1000, 0x40000000, 0x40000029, -1):
+        assert decide(program, number) == ENOSYS
+    assert decide(program, NUMBERS["read"], architecture=0x40000003) == KILL
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="names and numbers of x86_64")
+def test_dangerous_calls_are_not_in_the_table() -> None:
+    dangerous = {
+        "socket": 41, "connect": 42, "fork": 57, "vfork": 58, "execve": 59, "kill": 62, "ptrace": 101, "setuid": 105,
+        "setsid": 112, "personality": 135, "pivot_root": 155, "setrlimit": 160, "chroot": 161, "mount": 165,
+        "tkill": 200, "io_setup": 206, "tgkill": 234, "keyctl": 250, "inotify_add_watch": 254, "unshare": 272,
+        "perf_event_open": 298, "open_by_handle_at": 304, "setns": 308, "process_vm_readv": 310, "seccomp": 317,
+        "memfd_create": 319, "bpf": 321, "execveat": 322, "userfaultfd": 323, "pkey_mprotect": 329,
+        "pidfd_send_signal": 424, "io_uring_setup": 425, "open_tree": 428, "move_mount": 429, "fsopen": 430,
+        "pidfd_open": 434, "openat2": 437, "pidfd_getfd": 438, "process_madvise": 440, "mount_setattr": 442,
+        "memfd_secret": 447, "shmget": 29, "msgget": 68, "mknod": 133, "chown": 92, "rt_sigqueueinfo": 129,
+    }  # fmt: skip
+    for name, number in dangerous.items():
+        assert decide(PROGRAMS[1, 1], number) == EPERM, name
+
+
+def test_numbers_of_the_table_are_distinct() -> None:
+    assert len(set(NUMBERS.values())) == len(NUMBERS)
+    assert max(NUMBERS.values()) <= NEWEST
+    assert set(ALLOWED) & {"read", "write", "mmap", "futex", "openat", "clock_gettime"}
+
+
+def call(name: str, *arguments: int, forks: int = 1) -> int:
+    return decide(PROGRAMS[forks, 1], NUMBERS[name], *arguments)
+
+
+def test_forks_and_threads() -> None:
+    thread = 0x3D0F00
+    assert call("clone", thread) == ALLOW
+    assert call("clone", filters.FORK) == NOTIFY
+    assert call("clone", filters.FORK, forks=0) == EPERM
+    assert call("clone", kernel.FORK_FLAGS) == EPERM  # not as a child of the keeper
+    assert call("clone", 17) == EPERM
+    assert call("clone", 0x4111) == EPERM  # vfork
+    for bit in (0x80, 0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000):
+        assert call("clone", thread | bit) == EPERM
+        assert call("clone", filters.FORK | bit) == EPERM
+
+
+def test_arguments() -> None:
+    assert call("prlimit64", 0, 9, 0, 0x7000) == ALLOW
+    assert call("prlimit64", 0, 9, 0x7000, 0) == EPERM
+    assert call("prlimit64", 0, 9, 0x7000_0000_0000, 0) == EPERM
+    assert call("prctl", kernel.PR_SET_NAME, 1) == ALLOW
+    assert call("prctl", kernel.PR_SET_PDEATHSIG, 9) == ALLOW
+    assert call("prctl", kernel.PR_SET_PDEATHSIG, 0) == EPERM
+    assert call("prctl", kernel.PR_SET_DUMPABLE, 1) == EPERM
+    assert call("fcntl", 0, 1) == ALLOW
+    for command in (8, 10, 15, 1024, 1026, 1033):
+        assert call("fcntl", 0, command) == EPERM
+    assert call("ioctl", 0, 0x5401) == ALLOW
+    assert call("ioctl", 0, 0x5412) == EPERM  # TIOCSTI
+    assert call("socketpair", 1, 1) == ALLOW
+    assert call("socketpair", 2, 1) == EPERM

@@ -1,0 +1,192 @@
+"""Isolation levels: probed by trying, refused when impossible, and what each one holds back."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import rstar
+from rstar.errors import IsolationError
+from rstar.sandbox import LEVELS, Level, LocalSandbox, Report, Result, probe
+from rstar.sandbox.levels import Mechanism
+from rstar.sandbox.pool import refusal
+
+from .conftest import QUICK
+
+NOBODY = 65533
+SOURCES = str(Path(rstar.__file__).parent.parent)
+
+
+def run_at(level: Level, *codes: str) -> list[Result]:
+    async def run() -> list[Result]:
+        async with LocalSandbox(level, limits=QUICK) as sandbox:
+            return [await sandbox.run(code) for code in codes]
+
+    return asyncio.run(run())
+
+
+def test_probe_agrees_with_what_starts() -> None:
+    report = probe()
+    assert [mechanism.name for mechanism in report.mechanisms] == ["namespaces", "landlock", "seccomp", "rlimits"]
+    for level in LEVELS:
+        if report.missing(level):
+            with pytest.raises(IsolationError):
+                run_at(level, "1")
+        else:
+            assert run_at(level, "6 * 7")[0].stdout == "42\n"
+
+
+def test_report_names_what_is_missing() -> None:
+    refused = Mechanism("namespaces", False, "PermissionError: no")
+    report = Report((refused, *(Mechanism(name, True) for name in LEVELS["no-namespaces"])))
+    assert report.missing("full") == (refused,)
+    assert report.levels == ("no-namespaces", "limits")
+    assert report.strongest == "no-namespaces"
+    assert Report(tuple(Mechanism(name, False) for name in LEVELS["full"])).strongest is None
+
+
+@pytest.mark.parametrize("level", [level for level in LEVELS if not probe().missing(level)])
+def test_what_a_level_holds_back(level: Level) -> None:
+    filtered, alone = level != "limits", level == "full"
+    code = f"""
+import os, socket
+def refused(action):
+    try:
+        action()
+    except OSError:
+        return True
+    return False
+print(refused(lambda: open('/etc/hostname').read()) >= {filtered})
+print(refused(lambda: socket.socket()) >= {filtered})
+print(refused(lambda: os.execv('/bin/true', ['true'])) >= {filtered})
+print((os.getpid() == 1) == {alone})
+print(refused(lambda: os.stat('/proc/1')) == {alone})
+print(refused(lambda: os.kill({os.getpid()}, 0)))
+print(os.getuid() != 0)
+open('file', 'w').write('x')
+print(os.listdir('.'), len(os.environ) < 10)
+"""
+    result = run_at(level, code)[0]
+    assert result.stdout.splitlines() == ["True"] * 7 + ["['file'] True"], result
+
+
+@pytest.mark.parametrize("level", [level for level in LEVELS if not probe().missing(level)])
+def test_forks_at_a_level(level: Level) -> None:
+    """Where forks are possible at all, what was forked does not outlive the run."""
+    marker = "rstar-orphan-of-a-test"
+    code = (
+        "import ctypes, os, time\n"
+        "if os.fork() == 0:\n"
+        "    os.setsid()\n"
+        f"    ctypes.CDLL(None).prctl(15, b'{marker[:15]}')\n"
+        "    if os.fork() == 0: time.sleep(60)\n"
+        "    os._exit(0)\n"
+        "time.sleep(0.2)\n"
+    )
+
+    async def run() -> str:
+        async with LocalSandbox(level, limits=QUICK) as sandbox:
+            result = await sandbox.run(code)
+            await sandbox.run("1")
+            async with asyncio.timeout(10):
+                while _named(marker[:15]):
+                    await asyncio.sleep(0.05)
+            return result.status
+
+    assert asyncio.run(run()) == ("ok" if level == "limits" else "error")
+
+
+def _named(name: str) -> list[str]:
+    found = []
+    for process in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            if Path(f"/proc/{process}/comm").read_text().strip() == name:
+                found.append(process)
+        except OSError:
+            continue
+    return found
+
+
+def test_scratch_in_total_is_watched_without_namespaces() -> None:
+    code = "import time\nfor i in range(1000):\n    open(str(i), 'wb').write(bytes(1 << 20))\n    time.sleep(0.01)\n"
+    result = run_at("no-namespaces", code)[0]
+    assert result.status == "killed"
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "advice"),
+    [("namespaces", "no-namespaces"), ("landlock", "limits"), ("seccomp", "limits"), ("identity", "ordinary user")],
+)
+def test_a_refusal_says_what_to_do(mechanism: str, advice: str) -> None:
+    text = str(refusal("full", mechanism, "PermissionError: [Errno 1]"))
+    assert "'full'" in text
+    assert mechanism in text
+    assert "Errno 1" in text
+    assert advice in text
+
+
+def test_refuses_to_run_weaker_than_asked() -> None:
+    """In a place without user namespaces and without privileges."""
+    script = (
+        "import asyncio\nfrom rstar.sandbox import LocalSandbox, probe\nfrom rstar.errors import IsolationError\n"
+        "async def main():\n"
+        "    try:\n        await LocalSandbox('full').__aenter__()\n"
+        "    except IsolationError as error:\n        print('refused:', error)\n"
+        "    async with LocalSandbox('no-namespaces') as s:\n        print((await s.run('6 * 7')).stdout)\n"
+        "    print(probe().levels)\n"
+        "asyncio.run(main())\n"
+    )
+    if os.geteuid() != 0:
+        pytest.skip("needs root to set the scene")
+    settings = Path("/proc/sys/user/max_user_namespaces")
+    done = as_user(
+        script, wrap=["unshare", "--user", "--map-root-user", "sh", "-c", f'echo 0 > {settings} && exec "$@"', "sh"]
+    )
+    assert "refused: isolation level 'full' is not possible here: namespaces refused" in done, done
+    assert "42" in done
+    assert "('no-namespaces', 'limits')" in done
+
+
+def as_user(script: str, wrap: list[str] | None = None) -> str:
+    """What a script prints when an ordinary user runs it, with an interpreter that they may read."""
+    candidates = [sys.executable, shutil.which("python3", path="/usr/bin:/usr/local/bin")]
+    for python in filter(None, candidates):
+        user = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
+        try:
+            done = subprocess.run(
+                [*(wrap or []), python, "-c", script], capture_output=True, text=True, timeout=100, cwd="/",
+                env={"PYTHONPATH": SOURCES, "PATH": "/usr/bin:/bin"}, check=False, **user,
+            )  # fmt: skip
+        except PermissionError:
+            continue
+        if "No such file" in done.stderr or "cannot exec" in done.stderr or "Permission denied" in done.stderr:
+            continue
+        return done.stdout + done.stderr
+    pytest.skip("no interpreter that an ordinary user may run")
+
+
+def test_as_an_ordinary_user() -> None:
+    script = (
+        "import asyncio, os\nfrom rstar.sandbox import LEVELS, Limits, LocalSandbox\n"
+        "async def main():\n"
+        "    assert os.getuid() != 0\n"
+        "    for level in LEVELS:\n"
+        "        async with LocalSandbox(level) as s:\n"
+        "            one = await s.run('print(6 * 7)')\n"
+        "            slow = await s.run('while True: pass', limits=Limits(seconds=0.3))\n"
+        "            fat = await s.run('x = bytearray(1 << 30)')\n"
+        '            files = await s.run(\'open("f", "w").write("x")\\nprint(open("f").read())\')\n'
+        "            state, _ = await s.start().run('x = 20')\n"
+        "            _, two = await state.run('x + 1')\n"
+        "            print(level, one.stdout, slow.status, fat.status, files.stdout, two.stdout)\n"
+        "asyncio.run(main())\n"
+    )
+    words = as_user(script).split()
+    expected = [[level, "42", "timeout", "memory", "x", "21"] for level in LEVELS if not probe().missing(level)]
+    assert words == [word for line in expected for word in line]

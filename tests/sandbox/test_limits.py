@@ -1,0 +1,133 @@
+"""The limits hold, each with its own status."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import pytest
+
+from rstar.sandbox import Limits
+
+from .conftest import QUICK, Box
+
+
+def test_wall_time(box: Box) -> None:
+    started = time.monotonic()
+    result = box.run("print('begun')\nimport time\ntime.sleep(60)", limits=Limits(seconds=0.5))
+    assert (result.status, result.stdout) == ("timeout", "begun\n")
+    assert 0.5 <= result.seconds < 10
+    assert time.monotonic() - started < 10
+
+
+def test_processor_time(box: Box) -> None:
+    result = box.run("while True: pass", limits=Limits(seconds=30, cpu_seconds=0.5))
+    assert result.status == "timeout"
+    assert result.seconds < 20
+
+
+def test_processor_time_of_a_step(box: Box) -> None:
+    async def step() -> str:
+        state = box.sandbox.start()
+        first, _ = await state.run("x = 1")
+        assert first is not None
+        after, result = await first.run("while True: pass", Limits(seconds=30, cpu_seconds=1))
+        assert after is None
+        state.release()
+        first.release()
+        return result.status
+
+    assert box.do(step()) == "timeout"
+
+
+@pytest.mark.parametrize("megabytes", [64, 256])
+def test_memory(box: Box, megabytes: int) -> None:
+    limits = replace(QUICK, memory_mb=megabytes)
+    assert box.run(f"x = bytearray({megabytes // 2} << 20)\nlen(x) > 0", limits=limits).stdout == "True\n"
+    result = box.run(f"y = 1\nx = bytearray({megabytes + 2} << 20)", limits=limits)
+    assert result.status == "memory"
+    assert result.error is not None
+    assert (result.error.kind, result.error.line) == ("MemoryError", 2)
+
+
+def test_memory_of_numpy(box: Box) -> None:
+    result = box.run("import numpy as np\nx = np.ones((1 << 14, 1 << 14))")
+    assert result.status == "memory"
+    assert result.error is not None
+    assert result.error.line == 2
+    assert box.run("import numpy as np\nnp.ones((1 << 10, 1 << 10)).sum()").ok
+
+
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_output(box: Box, stream: str) -> None:
+    def written(count: int) -> str:
+        return f"import sys\nsys.{stream}.write('x' * {count})\nNone"
+
+    limits = replace(QUICK, output_bytes=1000)
+    result = box.run(written(1000), limits=limits)
+    assert (result.status, result.truncated, getattr(result, stream)) == ("ok", False, "x" * 1000)
+    result = box.run(written(1001), limits=limits)
+    assert (result.status, result.truncated, getattr(result, stream)) == ("output_limit", True, "x" * 1000)
+    result = box.run(f"import sys\nwhile True: sys.{stream}.write('x' * 100)", limits=limits)
+    assert (result.status, result.truncated, getattr(result, stream)) == ("output_limit", True, "x" * 1000)
+
+
+def test_much_output(box: Box) -> None:
+    limits = replace(QUICK, output_bytes=3_000_000)
+    result = box.run("for _ in range(20):\n    print('x' * 99_999)", limits=limits)
+    assert (result.status, len(result.stdout)) == ("ok", 2_000_000)
+
+
+def test_output_before_the_end_is_kept(box: Box) -> None:
+    assert box.run("print('seen')\nimport os\nos._exit(1)").stdout == "seen\n"
+    assert box.run("print('seen')\nwhile True: pass", limits=Limits(seconds=0.3)).stdout == "seen\n"
+
+
+def test_signal(box: Box) -> None:
+    result = box.run("import ctypes\nctypes.string_at(0)")
+    assert (result.status, result.signal, result.exit_code) == ("killed", 11, None)
+
+
+def test_scratch(box: Box) -> None:
+    fill = "n = 0\nwith open('f', 'wb', buffering=0) as f:\n    while True:\n        n += f.write(bytes(1 << 18))\n"
+    result = box.run(fill, limits=replace(QUICK, scratch_mb=2))
+    assert result.error is not None
+    assert result.error.kind == "OSError"
+    assert box.run("open('f', 'wb').write(bytes(3 << 20))", limits=replace(QUICK, scratch_mb=8)).ok
+
+
+def test_no_state_after_a_broken_limit(box: Box) -> None:
+    async def ends(code: str) -> tuple[bool, str]:
+        start = box.sandbox.start()
+        state, result = await start.run(code, replace(QUICK, seconds=0.5, output_bytes=100))
+        start.release()
+        return state is None, result.status
+
+    assert box.do(ends("while True: pass")) == (True, "timeout")
+    assert box.do(ends("x = bytearray(1 << 30)")) == (True, "memory")
+    assert box.do(ends("print('x' * 1000)")) == (True, "output_limit")
+    assert box.do(ends("import os\nos._exit(0)")) == (True, "killed")
+
+
+def test_more_than_before_rebuilds_the_state(box: Box) -> None:
+    """Limits of a process only go down; a step that may have more runs on a rebuilt one."""
+
+    async def steps() -> list[str]:
+        start = box.sandbox.start()
+        state, _ = await start.run("x = 20", replace(QUICK, memory_mb=32, scratch_mb=1))
+        assert state is not None
+        seen = []
+        for megabytes in (16, 32, 200):
+            after, result = await state.run(
+                f"y = bytearray({megabytes - 12} << 20)\nx", replace(QUICK, memory_mb=megabytes)
+            )
+            seen.append(result.stdout or result.status)
+            if after is not None:
+                after.release()
+        _, result = await state.run("y = bytearray(100 << 20)", replace(QUICK, memory_mb=50))
+        seen.append(result.status)
+        state.release()
+        start.release()
+        return seen
+
+    assert box.do(steps()) == ["20\n", "20\n", "20\n", "memory"]

@@ -1,0 +1,263 @@
+"""States: immutable, forked rather than replayed, dropped under a budget and rebuilt by replaying."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rstar.errors import SandboxError
+from rstar.sandbox import LocalSandbox
+from rstar.sandbox.local import LocalState
+
+from .conftest import QUICK, Box, descendants, settles
+
+NAMES = ("a", "b", "c")
+EXPRESSIONS = (
+    "{0} + 1", "{0} * 2 + {1}", "[{0}, {1}]", "str({0})", "({0}, {0})", "random.random()", "{{{0!r}: 1}}", "1 / {2}",
+    "len(open('f').read())", "open('f', 'a').write(str({0}))", "next(counter)",
+)  # fmt: skip
+
+
+@st.composite
+def programs(draw: st.DrawFn) -> list[str]:
+    """Steps of assignments, some of which fail."""
+    lines = st.builds(
+        lambda name, expression, x, y, n: f"{name} = {expression.format(x, y, n)}",
+        st.sampled_from(NAMES), st.sampled_from(EXPRESSIONS), st.sampled_from(NAMES), st.sampled_from(NAMES),
+        st.integers(0, 2),
+    )  # fmt: skip
+    return draw(st.lists(st.lists(lines, min_size=1, max_size=3).map("\n".join), min_size=1, max_size=5))
+
+
+FIRST = "import random, itertools\ncounter = itertools.count()\na = b = c = 1\nopen('f', 'w').close()"
+SHOW = "print(a, b, c, next(counter), open('f').read(), random.random())"
+
+
+def straight(steps: list[str]) -> str:
+    """One program that does what the steps do: a step that fails ends there, and the next one goes on."""
+    blocks = [f"try:\n{_indented(step)}\nexcept Exception: pass" for step in steps]
+    return "\n".join([FIRST, *blocks, SHOW])
+
+
+def _indented(code: str) -> str:
+    return "\n".join(f"    {line}" for line in code.splitlines())
+
+
+async def forked(sandbox: LocalSandbox, steps: list[str]) -> list[str]:
+    """What `SHOW` says after each step, asked of a side branch; every step is also run twice."""
+    state: LocalState | None = sandbox.start()
+    shown = []
+    for code in [FIRST, *steps]:
+        assert state is not None
+        (after, _), (twin, _) = await asyncio.gather(state.run(code), state.run(code))
+        assert after is not None
+        assert twin is not None
+        views = [(await one.run(SHOW))[1].stdout for one in (after, twin)]
+        assert views[0] == views[1]
+        shown.append(views[0])
+        twin.release()
+        state.release()
+        state = after
+    assert state is not None
+    state.release()
+    return shown
+
+
+@settings(max_examples=15, deadline=None)
+@given(steps=programs())
+def test_steps_equal_the_straight_run(steps: list[str], box: Box) -> None:
+    shown = box.do(forked(box.sandbox, steps))
+    for count in (0, len(steps)):
+        assert shown[count] == box.run(straight(steps[:count])).stdout
+
+
+def test_branches_do_not_see_each_other(box: Box) -> None:
+    async def branches() -> list[str]:
+        start = box.sandbox.start()
+        root, _ = await start.run("x = [0]\nopen('f', 'w').write('0')")
+        assert root is not None
+        children = await asyncio.gather(
+            *(root.run(f"x.append({n})\nopen('f', 'a').write('{n}')\nopen('g', 'w').write('{n}')") for n in range(6))
+        )
+        views = []
+        for child, _ in children:
+            assert child is not None
+            _, result = await child.run("import os\nx, open('f').read(), open('g').read(), sorted(os.listdir())")
+            views.append(result.stdout)
+        _, result = await root.run("import os\nx, open('f').read(), os.listdir()")
+        return [result.stdout, *views]
+
+    seen = box.do(branches())
+    assert seen[0] == "([0], '0', ['f'])\n"
+    assert seen[1:] == [f"([0, {n}], '0{n}', '{n}', ['f', 'g'])\n" for n in range(6)]
+
+
+def test_parents_may_be_released_first(box: Box) -> None:
+    async def chain() -> str:
+        state: LocalState | None = box.sandbox.start()
+        for number in range(6):
+            assert state is not None
+            after, _ = await state.run(f"x{number} = {number}")
+            state.release()
+            state.release()
+            state = after
+        assert state is not None
+        _, result = await state.run("x0 + x1 + x2 + x3 + x4 + x5")
+        state.release()
+        return result.stdout
+
+    assert box.do(chain()) == "15\n"
+
+
+def test_a_released_state_cannot_be_run(box: Box) -> None:
+    state = box.sandbox.start()
+    state.release()
+    with pytest.raises(SandboxError, match="released"):
+        box.do(state.run("1"))
+
+
+def test_release_ends_the_processes(box: Box) -> None:
+    box.run("1")
+    assert settles(lambda: box.run("1").ok and box.sandbox._states.processes == 0)
+    before = descendants(os.getpid())
+
+    async def chain() -> list[LocalState]:
+        states = [box.sandbox.start()]
+        for number in range(4):
+            after, _ = await states[-1].run(f"x = {number}")
+            assert after is not None
+            states.append(after)
+        return states
+
+    states = box.do(chain())
+    assert len(descendants(os.getpid()) - before) == 5  # a keeper and four states
+    for state in states:
+        state.release()
+    assert settles(lambda: descendants(os.getpid()) <= before)
+
+
+def test_frozen_states_use_no_processor(box: Box) -> None:
+    busy = "import threading\ndef spin():\n    while True: pass\nthreading.Thread(target=spin, daemon=True).start()"
+
+    async def frozen() -> float:
+        start = box.sandbox.start()
+        state, result = await start.run(busy)
+        assert result.ok
+        before = await box.sandbox.cpu_seconds()
+        await asyncio.sleep(0.5)
+        used = await box.sandbox.cpu_seconds() - before
+        start.release()
+        assert state is not None
+        state.release()
+        return used
+
+    assert box.do(frozen()) < 0.25
+
+
+def with_sandbox(work: Any, **options: Any) -> Any:
+    async def session() -> Any:
+        async with LocalSandbox(limits=QUICK, **options) as sandbox:
+            return await work(sandbox)
+
+    return asyncio.run(session())
+
+
+async def three_chains(sandbox: LocalSandbox) -> tuple[list[str], int]:
+    """What states of three interleaved chains hold, asked again and again, and the most processes there were."""
+    start = sandbox.start()
+    chains: list[list[LocalState]] = [[start], [start], [start]]
+    most = 0
+    for step in range(4):
+        for number, states in enumerate(chains):
+            after, _ = await states[-1].run(f"import random\nx{step} = ({number}, random.random())\nprint('noise')")
+            assert after is not None
+            states.append(after)
+            most = max(most, sandbox._states.processes)
+    views = []
+    for _ in range(2):
+        for states in chains:
+            for state in (states[4], states[2]):
+                _, result = await state.run("[v for k, v in sorted(globals().items()) if k[0] == 'x']")
+                views.append(result.stdout)
+                most = max(most, sandbox._states.processes)
+    return views, most
+
+
+def test_cold_states_are_rebuilt() -> None:
+    cold, few = with_sandbox(three_chains, max_states=5)
+    warm, many = with_sandbox(three_chains, max_states=500)
+    assert cold == warm
+    assert few <= 4
+    assert many > 8
+
+
+def test_memory_budget() -> None:
+    async def work(sandbox: LocalSandbox) -> tuple[int, list[str]]:
+        start = sandbox.start()
+        states = []
+        for number in range(6):
+            state, result = await start.run(f"x = bytearray([{number}]) * (20 << 20)")
+            assert result.ok
+            states.append(state)
+        assert sandbox._states.memory <= 64 << 20
+        values = [(await state.run("x[0], len(x)"))[1].stdout for state in states if state is not None]
+        return sandbox._states.processes, values
+
+    processes, values = with_sandbox(work, memory_budget_mb=64)
+    assert 1 <= processes <= 3
+    assert values == [f"({number}, {20 << 20})\n" for number in range(6)]
+
+
+def test_a_state_that_cannot_be_rebuilt_is_an_error() -> None:
+    """Here code that ends differently each time; better no state than a wrong one."""
+
+    async def work(sandbox: LocalSandbox) -> None:
+        state = None
+        while state is None:
+            after, result = await sandbox.start().run("import os\nassert os.urandom(1)[0] < 128")
+            state = after if result.ok else None
+        outcomes = set()
+        for _ in range(40):
+            sandbox._states.close()
+            try:
+                await state.run("1")
+                outcomes.add("the same state")
+            except SandboxError as error:
+                outcomes.add(str(error))
+        assert outcomes == {
+            "the same state", "a state could not be rebuilt: its step 1 ended in 'ok', and now in 'error'"
+        }  # fmt: skip
+
+    with_sandbox(work)
+
+
+def test_budget_that_nothing_fits_in() -> None:
+    async def work(sandbox: LocalSandbox) -> list[str]:
+        state: LocalState | None = sandbox.start()
+        seen = []
+        for _ in range(3):
+            assert state is not None
+            state, result = await state.run("x = globals().get('x', 0) + 1\nx")
+            seen.append(result.stdout)
+        return seen
+
+    assert with_sandbox(work, max_states=1) == ["1\n", "2\n", "3\n"]
+
+
+def test_a_dropped_handle_is_released(box: Box) -> None:
+    async def drop() -> None:
+        await (await _state(box)).run("1")
+
+    box.do(drop())
+    assert settles(lambda: box.run("1").ok and box.sandbox._states.processes == 0)
+
+
+async def _state(box: Box) -> LocalState:
+    state, _ = await box.sandbox.start().run("x = 1")
+    assert state is not None
+    return state
