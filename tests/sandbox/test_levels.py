@@ -64,7 +64,7 @@ def refused(action):
     return False
 print(refused(lambda: open('/etc/hostname').read()) >= {filtered})
 print(refused(lambda: socket.socket()) >= {filtered})
-print(refused(lambda: os.execv('/bin/true', ['true'])) >= {filtered})
+print(not {filtered} or refused(lambda: os.execv("/bin/true", ["true"])))
 print((os.getpid() == 1) == {alone})
 print(refused(lambda: os.stat('/proc/1')) == {alone})
 print(refused(lambda: os.kill({os.getpid()}, 0)))

@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
+import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +15,9 @@ import pytest
 
 from rstar.errors import SandboxError
 from rstar.sandbox import Limits, LocalSandbox, Sandbox
+from rstar.sandbox.execution import read_report
 from rstar.sandbox.levels import Level
 from rstar.sandbox.local import LocalState
-from rstar.sandbox.pool import read_report
 
 from .conftest import QUICK, Box, descendants, settles
 
@@ -138,7 +141,8 @@ def test_a_killed_keeper_or_template_loses_nothing() -> None:
         assert state is not None
         for _ in range(3):
             for process in sorted(descendants(sandbox._zygotes["bare"].pid)):
-                os.kill(process, signal.SIGKILL)
+                with suppress(ProcessLookupError):
+                    os.kill(process, signal.SIGKILL)
                 assert (await state.run("x + 1"))[1].stdout == "21\n"
                 assert (await sandbox.run("1 + 1")).stdout == "2\n"
 
@@ -219,6 +223,41 @@ def test_closing_with_runs_under_way() -> None:
     before = descendants(os.getpid())
     asyncio.run(check())
     assert settles(lambda: descendants(os.getpid()) <= before)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_nothing_outlives_a_killed_parent(level: Level, tmp_path: Path) -> None:
+    script = f"""
+import asyncio, os
+from rstar.sandbox import LocalSandbox
+async def main():
+    async with LocalSandbox({level!r}, workers=4) as sandbox:
+        start = sandbox.start()
+        state, _ = await start.run("x = 1")
+        runs = [sandbox.run("while True: pass"), start.run("while True: pass"), state.run("while True: pass")]
+        tasks = [asyncio.create_task(run) for run in runs]
+        await asyncio.sleep(0.3)
+        print("ready", flush=True)
+        await asyncio.gather(*tasks)
+asyncio.run(main())
+"""
+    environment = {"TMPDIR": str(tmp_path), "PATH": os.environ["PATH"]}
+    tmp_path.chmod(0o755)
+    parent = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, env=environment, text=True)
+    assert parent.stdout is not None
+    assert parent.stdout.readline() == "ready\n"
+    below = descendants(parent.pid)
+    assert len(below) >= 6
+    parent.kill()
+    parent.communicate()
+    assert settles(lambda: not any(_alive(process) for process in below))
+
+
+def _alive(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,20 @@ def test_tree_statistics_are_those_of_the_answers() -> None:
     rows = solution.tree
     answers = [row for row in rows if row["answer"] is not None]
     assert rows[0]["visits"] == len(answers) == 2
-    assert solution.rollouts <= 3, "an exhausted tree is not searched again"
+    assert solution.rollouts == 8
+
+
+def test_an_exhausted_tree_is_sampled_again_from_the_root() -> None:
+    """All first samples fail; the rollouts that are left draw others."""
+
+    def script(request: Request, sample: int) -> str:
+        if (answer := answering(request)) is not None:
+            return answer
+        return f"print(7)\n{CODE}" if request.seed % 7 == 0 else f"1 / 0  # {request.seed}\n{CODE}"
+
+    found = solve(script, rollouts=64)
+    assert found.answer == "7"
+    assert found.failures["code_error"] >= 1
 
 
 def test_a_step_runs_from_its_parents_state_once() -> None:

@@ -27,7 +27,7 @@ def test_tree_shows_answers_and_why_branches_failed() -> None:
     text = drawn(search_tree(nodes, "Make [24]"))
     for part in (
         "Make [24]",
-        "N 3 Q +0.75  # 8 - 4 = 4 use(8)",
+        "N 3 Q +0.75  # 8 - 4 = 4",
         "⇒ (8 - 4) * 6",
         "✗ AssertionError: no [9]",
         "no step",

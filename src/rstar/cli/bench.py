@@ -35,25 +35,25 @@ def search(
 
 @app.command("sandbox")
 def sandbox(as_json: AsJson = False) -> None:
-    """Calls per second and CPU per call for each tier and isolation level; a step at depth 8 against replaying."""
-    from rstar.sandbox.bench import bench_sandbox
+    """Calls per second and CPU per call by program and isolation level; a step at depth 8 against replaying."""
+    from rstar.sandbox.bench import DEPTH, measure
 
-    figures = asyncio.run(bench_sandbox())
+    report = asyncio.run(measure())
     if as_json:
-        print_json(asdict(figures))
+        print_json(asdict(report))
         return
     table = Table(header_style="bold", pad_edge=False)
-    for name in ("isolation", "tier", "calls/s", "CPU ms/call"):
-        table.add_column(name, justify="left" if name in ("isolation", "tier") else "right")
-    for row in figures.tiers:
-        table.add_row(row.level, row.tier, f"{row.calls_per_second:,.0f}", f"{row.cpu_ms:.2f}")
+    for name in ("isolation", "program", "calls/s", "CPU ms/call"):
+        table.add_column(name, justify="left" if name in ("isolation", "program") else "right")
+    for call in report.calls:
+        table.add_row(call.level, call.program, f"{call.per_second:,.0f}", f"{call.cpu_ms:.2f}")
     console().print(table)
-    depth = figures.depth
-    console().print(
-        f"step {depth.depth}: {depth.step_cpu_ms:.1f} ms of CPU from its parent's state, "
-        f"{depth.replay_cpu_ms:.1f} ms replaying the prefix: {depth.ratio:.1f} times less",
-        highlight=False,
-    )
+    for step in report.steps:
+        console().print(
+            f"{step.level}: step {DEPTH} takes {step.cpu_ms:.1f} ms of CPU from its parent's state, "
+            f"{step.replay_cpu_ms:.1f} ms replaying the prefix in a warm interpreter: {step.ratio:.1f} times less",
+            highlight=False,
+        )
 
 
 @app.command("engine")

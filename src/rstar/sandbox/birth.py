@@ -13,8 +13,9 @@ from typing import NoReturn
 from rstar.sandbox import channel, kernel
 from rstar.sandbox.child import Interpreter, serve
 from rstar.sandbox.isolation import Jail, RunLimits
-from rstar.sandbox.keeper import Keeper, Template
+from rstar.sandbox.keeper import Keeper
 from rstar.sandbox.kernel import LINK_FD, PROC_FD, RULESET_FD
+from rstar.sandbox.processes import Template
 
 
 def make_template(jail: Jail, interpreter: Interpreter) -> Template:
@@ -62,7 +63,7 @@ def _become_run(link: socket.socket, message: channel.Message, jail: Jail) -> No
     limits, folder = RunLimits(**message["limits"]), message["folder"]
     if message["last"] and jail.namespaces:
         jail.mount_scratch(folder, limits.scratch)
-    listener = jail.confine(limits, folder, forks=not message["last"])
+    listener = jail.confine(limits, folder, message["room"], forks=not message["last"])
     socket.send_fds(link, [b"hello"], [listener] if listener else [])
     if listener:
         os.close(listener)
@@ -72,13 +73,13 @@ def _become_run(link: socket.socket, message: channel.Message, jail: Jail) -> No
 
 def _become_keeper(link: socket.socket, folder: str, fd: int, jail: Jail, interpreter: Interpreter) -> NoReturn:
     """Be the keeper of a tree, with the parent at `fd`."""
-    link.send(b"hello")
-    link.close()
     if jail.namespaces:
         kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
         jail.mount_folders()
     else:
         kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
         os.mkdir(folder)
+    link.send(b"hello")
+    link.close()
     Keeper(socket.socket(fileno=fd), jail, folder, lambda end: be_born(end, jail, interpreter)).loop()
     os._exit(0)

@@ -11,6 +11,7 @@ import fcntl
 import json
 import os
 import socket
+from array import array
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -46,7 +47,8 @@ def send(link: socket.socket, message: Message, fds: Iterable[int] = (), flags: 
     """Send one message. With MSG_DONTWAIT in `flags`, raises `BlockingIOError` when the other side does not read."""
     body, handles, spare = pack(message, fds)
     try:
-        socket.send_fds(link, [body], handles, flags)
+        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", handles))] if handles else []
+        link.sendmsg([body], rights, flags)  # `socket.send_fds` of Python 3.11 forgets its flags
     finally:
         if spare is not None:
             os.close(spare)

@@ -21,7 +21,6 @@ import random
 import signal
 import socket
 import sys
-import tempfile
 import threading
 import traceback
 from collections.abc import Callable
@@ -169,7 +168,8 @@ def serve(
                 os.dup2(fd, target)
             channel.close_all(fds)
             os.chdir(message["folder"])
-            tempfile.tempdir = None
+            if "tempfile" in sys.modules:
+                sys.modules["tempfile"].__dict__["tempdir"] = None  # the folder of the state before
             if collecting:
                 gc.enable()
             try:

@@ -15,7 +15,9 @@ Covered, at level ``full``:
 
 Level ``no-namespaces`` has Landlock, seccomp and rlimits: the code can learn whether a path exists (not what is in
 it), scratch space is capped per file by the kernel and in total only by a watch, and a tree is killed process by
-process. Level ``limits`` has rlimits only: it stops accidents, not intent.
+process. Level ``limits`` has rlimits only: it stops accidents, not intent. Started by root with an interpreter that
+nobody else may read (in /root, say), runs of these two levels keep the right to read every file; Landlock then is all
+that holds them back, and at ``limits`` nothing does.
 
 Not covered: flaws of the kernel itself; side channels (timing, caches, load); states of one tree are not protected
 from each other's files (each has its own folder, but they share a namespace); what the code prints. The memory of a
@@ -27,13 +29,14 @@ from __future__ import annotations
 import fcntl
 import os
 import resource
-import sys
-import sysconfig
+import signal
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from typing import NoReturn
 
 from rstar.sandbox import filters, kernel
+from rstar.sandbox.paths import interpreter_paths
 from rstar.sandbox.syscalls import NUMBERS
 
 NOBODY = 65534
@@ -123,7 +126,7 @@ class Jail:
                 }
         if not self.namespaces:
             kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
-        privileged = os.geteuid() == 0
+        privileged = os.geteuid() == 0 and _is_mapped(NOBODY)  # else root of a container, an ordinary user outside
         if self.namespaces and privileged and kernel.has_capability(kernel.CAP_SYS_ADMIN):
             with mechanism("namespaces"):
                 kernel.unshare(kernel.CLONE_NEWNS | kernel.CLONE_NEWNET | kernel.CLONE_NEWIPC | kernel.CLONE_NEWUTS)
@@ -166,7 +169,10 @@ class Jail:
         """Fork. `new`: into namespaces of its own; `parent`: as a child of this process's parent. 0 in the child."""
         flags = kernel.CLONE_PARENT if parent else 0
         if not (new and self.namespaces):
-            return kernel.clone(flags, self._tid)
+            process = kernel.clone(flags, self._tid)
+            if process == 0 and not self.namespaces:
+                kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
+            return process
         owner = os.getuid(), os.getgid()
         spaces = kernel.CLONE_NEWUSER | kernel.CLONE_NEWPID | kernel.CLONE_NEWNS | kernel.CLONE_NEWIPC
         process = kernel.clone(spaces | flags, self._tid)
@@ -182,29 +188,66 @@ class Jail:
         """Make room for the scratch folders of a tree, in which only its keeper can make folders."""
         _mount_memory(self.folder, "size=1m,nr_inodes=65536,mode=0555")
 
-    def confine(self, limits: RunLimits, scratch: str, *, forks: bool) -> int:
+    def rehearse(self) -> None:
+        """Confine a process in each way once, so that what does not work shows now. Raises `RefusedError`."""
+        for forks in (False, True):
+            reading, writing = map(kernel.move_up, os.pipe())
+            with mechanism("namespaces"):
+                process = self.clone(new=True)
+            if process == 0:
+                self._rehearse_in_child(writing, forks)
+            os.close(writing)
+            with open(reading) as file:
+                said = file.read()
+            os.waitpid(process, 0)
+            if said != "confined":
+                raise RefusedError(*(said or "limits\nthe process that tried them died").split("\n", 1))
+
+    def _rehearse_in_child(self, writing: int, forks: bool) -> NoReturn:
+        try:
+            if self.namespaces:
+                with mechanism("namespaces"):
+                    self.mount_scratch(self.folder, 1 << 20)
+            self.confine(RunLimits(1 << 30, 10, 1 << 20), self.folder, self.folder, forks=forks)
+            os.write(writing, b"confined")
+        except RefusedError as refused:
+            os.write(writing, f"{refused.mechanism}\n{refused.reason}".encode())
+        finally:
+            os._exit(0)
+
+    def confine(self, limits: RunLimits, scratch: str, room: str, *, forks: bool) -> int:
         """Bind this process, for good, in front of the first line of model-written code.
 
         Args:
             limits: become hard limits.
             scratch: its folder, which becomes the working directory.
+            room: the folder that it and its forks may write to; `scratch`, or where the scratch folders of a tree are.
             forks: let the listener decide about forks; otherwise there are none.
 
         Returns:
             The descriptor of the listener, 0 without one.
+
+        Raises:
+            RefusedError: something did not work; the process is of no use.
         """
-        os.chdir(scratch)
-        os.umask(0o077)
-        for kind, value in self._rlimits(limits, forks):
-            soft, hard = value if isinstance(value, tuple) else (value, value)
-            resource.setrlimit(kind, (soft, hard))
-        kernel.prctl(kernel.PR_SET_PDEATHSIG, 9)
-        kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
+        with mechanism("limits"):
+            os.chdir(scratch)
+            os.umask(0o077)
+            for kind, value in self._rlimits(limits, forks):
+                resource.setrlimit(kind, value)
+        with mechanism("identity"):
+            kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
+            kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
         if self.landlock:
-            kernel.landlock_restrict(self._ruleset if self.namespaces else self._make_ruleset(scratch))
-        kernel.set_capabilities(self._capabilities)
-        kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
-        return kernel.seccomp(self._programs[forks], listen=forks) if self.seccomp else 0
+            with mechanism("landlock"):
+                kernel.landlock_restrict(self._ruleset if self.namespaces else self._make_ruleset(room))
+        with mechanism("identity"):
+            kernel.set_capabilities(self._capabilities)
+            kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
+        if not self.seccomp:
+            return 0
+        with mechanism("seccomp"):
+            return kernel.seccomp(self._programs[forks], listen=forks)
 
     def lower(self, process: int, limits: RunLimits) -> None:
         """Set the soft limits of another process, at most as high as its hard ones."""
@@ -212,23 +255,24 @@ class Jail:
             _, hard = resource.prlimit(process, kind)
             resource.prlimit(process, kind, (min(value, hard), hard))
 
-    def _rlimits(self, limits: RunLimits, forks: bool) -> list[tuple[int, int | tuple[int, int]]]:
+    def _rlimits(self, limits: RunLimits, forks: bool) -> list[tuple[int, tuple[int, int]]]:
         tasks = _THREADS * (4 if forks else 1)
+        space, tasks = self._base + limits.memory, tasks if self.namespaces else self._tasks + tasks
         return [
-            (resource.RLIMIT_AS, self._base + limits.memory),
-            (resource.RLIMIT_CPU, (limits.cpu, limits.cpu + 1)),
-            (resource.RLIMIT_FSIZE, limits.scratch),
-            (resource.RLIMIT_NOFILE, 256),
-            (resource.RLIMIT_NPROC, tasks if self.namespaces else self._tasks + tasks),
-            (resource.RLIMIT_CORE, 0),
-            (resource.RLIMIT_MEMLOCK, 0),
-            (resource.RLIMIT_MSGQUEUE, 0),
+            (resource.RLIMIT_AS, (space, space)),
+            (resource.RLIMIT_CPU, (limits.cpu, limits.cpu + 1)),  # SIGXCPU, then SIGKILL
+            (resource.RLIMIT_FSIZE, (limits.scratch, limits.scratch)),
+            (resource.RLIMIT_NOFILE, (256, 256)),
+            (resource.RLIMIT_NPROC, (tasks, tasks)),
+            (resource.RLIMIT_CORE, (0, 0)),
+            (resource.RLIMIT_MEMLOCK, (0, 0)),
+            (resource.RLIMIT_MSGQUEUE, (0, 0)),
         ]
 
-    def _make_ruleset(self, scratch: str) -> int:
+    def _make_ruleset(self, room: str) -> int:
         abi = kernel.landlock_abi()
         files = (1 << _FILE_RIGHTS.get(abi, 16)) - 1
-        rules = [(path, rights & files) for path, rights in [*self._rules, (scratch, _WRITE)]]
+        rules = [(path, rights & files) for path, rights in [*self._rules, (room, _WRITE)]]
         return kernel.landlock_ruleset((files, 3 if abi >= 4 else 0, 3 if abi >= 6 else 0), rules)
 
     def _drop_root(self, paths: list[str]) -> None:
@@ -267,18 +311,6 @@ def _mount_memory(folder: str, options: str) -> None:
     kernel.mount("tmpfs", folder, "tmpfs", kernel.MS_NOSUID | kernel.MS_NODEV, options)
 
 
-def interpreter_paths() -> list[str]:
-    """The files and folders that this interpreter needs, outermost only. Its programs are not among them."""
-    found = {"/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/share/zoneinfo", "/etc/ld.so.cache", "/etc/localtime"}
-    found |= {os.path.join(prefix, "lib") for prefix in (sys.prefix, sys.base_prefix)}
-    found |= {os.path.join(prefix, "lib64") for prefix in (sys.prefix, sys.base_prefix)}
-    found |= set(sysconfig.get_paths().values()) & set(sys.path)
-    found |= {path for path in sys.path if path.endswith(("-packages", ".zip"))}
-    found |= {os.path.realpath(path) for path in found}
-    existing = sorted(path for path in found if os.path.exists(path) and path != "/")
-    return [path for path in existing if not any(path.startswith(f"{other}/") for other in existing)]
-
-
 def build_root(paths: list[str]) -> None:
     """Make a root of `paths`, devices and a mount point for scratch, all read-only, and move into it.
 
@@ -308,6 +340,13 @@ def _graft(path: str, handle: int, root: str) -> None:
     else:
         os.close(os.open(target, os.O_CREAT | os.O_WRONLY))
     kernel.mount(f"/proc/self/fd/{handle}", target, None, kernel.MS_BIND | kernel.MS_REC)
+
+
+def _is_mapped(uid: int) -> bool:
+    """Whether this user namespace has the uid."""
+    with open("/proc/self/uid_map") as lines:
+        ranges = [[int(word) for word in line.split()] for line in lines]
+    return any(first <= uid < first + count for first, _, count in ranges)
 
 
 def _tasks_of(uid: int) -> int:

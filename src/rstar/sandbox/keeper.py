@@ -21,49 +21,18 @@ import errno
 import os
 import resource
 import select
-import shutil
 import signal
 import socket
-import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NoReturn
 
 from rstar.sandbox import channel, kernel
 from rstar.sandbox.isolation import Jail, RunLimits
+from rstar.sandbox.processes import Run, Template, copy_tree, cpu_of, is_child, remove_tree
 
 _REAP_MS = 20
 _CREDENTIALS = socket.CMSG_SPACE(12)
-
-
-@dataclass(slots=True, eq=False)
-class Run:
-    """One process below the keeper. `process` is 0 until it has said hello."""
-
-    id: int
-    link: socket.socket
-    folder: str
-    limits: RunLimits | None
-    process: int = 0
-    source: Run | None = None
-    order: tuple[channel.Message, list[int]] | None = None
-    working: bool = True
-    may_fork: int = 0
-    unwanted: bool = False
-    waiting: list[Run] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
-class Template:
-    """A warm process that only forks."""
-
-    link: socket.socket
-    process: int
-
-    def fork(self, link: socket.socket) -> None:
-        """Have it fork a process, in namespaces of its own, which takes its orders from the other end of `link`."""
-        socket.send_fds(self.link, [b"fork"], [link.fileno()])
 
 
 class Keeper:
@@ -112,7 +81,7 @@ class Keeper:
         message, fds = received
         try:
             self._do(message, fds)
-        except (OSError, shutil.Error) as error:  # this machine's trouble, not the code's
+        except OSError as error:  # this machine's trouble, not the code's
             self._tell(message["id"], "failed", reason=f"{type(error).__name__}: {error}")
 
     def _do(self, message: channel.Message, fds: list[int]) -> None:
@@ -141,7 +110,7 @@ class Keeper:
         if self._template is not None and self._jail.namespaces:
             folder = self._folder  # it mounts its own there, which nobody else sees
         else:
-            folder = self._make_folder(message["id"], limits)
+            folder = self._make_folder(message["folder"], limits)
         self._order(self._bear(message["id"], folder, limits), message, fds)
 
     def _start_tree(self, message: channel.Message, fds: list[int]) -> None:
@@ -169,16 +138,16 @@ class Keeper:
             self._tell(message["id"], "gone")
             return
         limits = RunLimits(**message["limits"])
-        folder = self._make_folder(message["id"], limits)
+        folder = self._make_folder(message["folder"], limits)
         ours, theirs = channel.pair()
         ours.setsockopt(socket.SOL_SOCKET, kernel.SO_PASSCRED, 1)
         with theirs:
             try:
                 if os.listdir(source.folder):
-                    shutil.copytree(source.folder, folder, symlinks=True, dirs_exist_ok=True, copy_function=_copy_file)
+                    copy_tree(source.folder, folder)
                 os.kill(source.process, signal.SIGCONT)
                 channel.send(source.link, {"do": "fork"}, [theirs.fileno()], socket.MSG_DONTWAIT)
-            except (OSError, shutil.Error, RecursionError):  # files that cannot be copied, or orders it does not read
+            except OSError:  # files that cannot be copied, or orders that it does not read
                 ours.close()
                 channel.close_all(fds)
                 self._remove_folder(folder)
@@ -200,7 +169,8 @@ class Keeper:
         self._order(run, message, fds)
 
     def _order(self, run: Run, message: channel.Message, fds: list[int]) -> None:
-        order = message | {"folder": run.folder, "last": self._template is not None}
+        last = self._template is not None
+        order = message | {"folder": run.folder, "room": run.folder if last else self._folder, "last": last}
         try:
             channel.send(run.link, order, fds, socket.MSG_DONTWAIT)
         except OSError:
@@ -208,9 +178,9 @@ class Keeper:
         finally:
             channel.close_all(fds)
 
-    def _make_folder(self, number: int, limits: RunLimits) -> str:
+    def _make_folder(self, name: str, limits: RunLimits) -> str:
         """An empty scratch folder for a run."""
-        folder = f"{self._folder}/{number}"
+        folder = f"{self._folder}/{name}"
         os.mkdir(folder, 0o700)
         if self._jail.namespaces:
             self._jail.mount_scratch(folder, limits.scratch)
@@ -281,7 +251,7 @@ class Keeper:
         assert source is not None
         assert order is not None
         assert run.limits is not None
-        if not process or any(process == other.process for other in self._runs.values()) or not _is_child(process):
+        if not process or any(process == other.process for other in self._runs.values()) or not is_child(process):
             self._lost(source)
             return
         run.process, run.source, run.order = process, None, None
@@ -292,7 +262,8 @@ class Keeper:
             channel.close_all(order[1])
             self._remove(run)
             return
-        self._jail.lower(process, run.limits)
+        if run.limits != source.limits:
+            self._jail.lower(process, run.limits)
         self._order(run, *order)
 
     def _decide(self, listener: int) -> None:
@@ -376,7 +347,7 @@ class Keeper:
 
     def _remove_folder(self, folder: str) -> None:
         if not self._jail.namespaces:
-            shutil.rmtree(folder, ignore_errors=True)
+            remove_tree(folder)
         elif self._template is None:
             kernel.unmount(folder)
             os.rmdir(folder)
@@ -411,7 +382,7 @@ class Keeper:
         alive = [run.process for run in self._runs.values() if run.process]
         if self._template is not None:
             alive.append(self._template.process)
-        return self._cpu + own.ru_utime + own.ru_stime + sum(_cpu_of(process) for process in alive)
+        return self._cpu + own.ru_utime + own.ru_stime + sum(cpu_of(process) for process in alive)
 
     def _end_everything(self) -> None:
         for process in (*self._keepers.values(), *(run.process for run in self._runs.values() if run.process)):
@@ -420,23 +391,4 @@ class Keeper:
             self._end_process(self._template.process)
         self._reap(0)
         if self._template is None and not self._jail.namespaces:
-            shutil.rmtree(self._folder, ignore_errors=True)
-
-
-def _cpu_of(process: int) -> float:
-    """Processor time of another process, in seconds: the kernel has a clock for each."""
-    return time.clock_gettime(~process << 3 | 2)
-
-
-def _is_child(process: int) -> bool:
-    try:
-        os.waitid(os.P_PID, process, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-    except ChildProcessError:
-        return False
-    return True
-
-
-def _copy_file(source: str, target: str) -> None:
-    """For plain files; pipes and the like are left out."""
-    if os.path.isfile(source) and not os.path.islink(source):
-        shutil.copy2(source, target)
+            remove_tree(self._folder)

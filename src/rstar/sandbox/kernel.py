@@ -16,8 +16,9 @@ from collections.abc import Iterable, Sequence
 from rstar.sandbox.syscalls import NUMBERS
 
 libc = ctypes.CDLL(None, use_errno=True)
-libc.syscall.restype = ctypes.c_long
-libc.syscall.argtypes = [ctypes.c_long] * 7
+_syscall = ctypes.PyDLL(None, use_errno=True).syscall  # keeps the GIL, which a fork needs: nobody would give it back
+_syscall.restype = ctypes.c_long
+_syscall.argtypes = [ctypes.c_long] * 7
 libc.mount.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_ulong, ctypes.c_char_p]
 libc.umount2.argtypes = [ctypes.c_char_p, ctypes.c_int]
 libc.prctl.argtypes = [ctypes.c_int] + [ctypes.c_ulong] * 4
@@ -52,7 +53,7 @@ _MOUNT_ATTR_RDONLY, _MOUNT_ATTR_NOSUID = 1, 2
 def call(name: str, *arguments: int) -> int:
     """The raw system call `name`; missing arguments are 0."""
     padded = (*arguments, 0, 0, 0, 0, 0, 0)[:6]
-    result: int = libc.syscall(NUMBERS[name], *padded)
+    result: int = _syscall(NUMBERS[name], *padded)
     if result < 0:
         error = ctypes.get_errno()
         raise OSError(error, os.strerror(error), name)
@@ -139,6 +140,13 @@ def has_capability(capability: int) -> bool:
     with open("/proc/self/status") as status:
         effective = next(line for line in status if line.startswith("CapEff")).split()[1]
     return bool(int(effective, 16) >> capability & 1)
+
+
+def move_up(fd: int) -> int:
+    """Move a descriptor out of the way of those that have fixed places."""
+    moved = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, LINK_FD + 1)
+    os.close(fd)
+    return moved
 
 
 def close_from(first: int) -> None:

@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
+import sys
 import tempfile
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from rstar.errors import SandboxError
+from rstar.errors import IsolationError, SandboxError
 from rstar.sandbox.api import Limits, Result
+from rstar.sandbox.execution import Execution, kernel_limits
 from rstar.sandbox.levels import Level
-from rstar.sandbox.pool import AbsentError, Execution, LostError, Tree, Zygote, kernel_limits, remove_folder
+from rstar.sandbox.pool import AbsentError, LostError, Tree, Zygote
 from rstar.sandbox.states import ATTEMPTS, Node, Root, States
 from rstar.sandbox.tiers import Tier, tier_of
 
@@ -69,7 +72,7 @@ class LocalSandbox:
     ) -> None:
         self.level: Level = level
         self.limits = limits or Limits()
-        self.workers = workers or len(os.sched_getaffinity(0))
+        self.workers = workers or (len(os.sched_getaffinity(0)) if sys.platform == "linux" else 1)
         self._memory, self._max_states, self._echo = memory_budget_mb << 20, max_states, echo
         self._parent_folder = folder
         self._folder: Path | None = None
@@ -80,7 +83,10 @@ class LocalSandbox:
         """Start. Raises `IsolationError` when this machine cannot give the level."""
         if self._folder is not None:
             raise SandboxError("the sandbox is open already")
+        if sys.platform != "linux":
+            raise IsolationError(f"the local sandbox needs Linux, this is {sys.platform}: use a judge service")
         self._folder = Path(tempfile.mkdtemp(prefix="rstar-sandbox-", dir=self._parent_folder))
+        self._folder.chmod(0o711)  # runs may have another uid
         self._null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         self._loop = asyncio.get_running_loop()
         self._slots = asyncio.Semaphore(self.workers)
@@ -104,7 +110,7 @@ class LocalSandbox:
         zygotes, self._zygotes = list(self._zygotes.values()), {}
         await asyncio.gather(*(zygote.close() for zygote in zygotes))
         os.close(self._null)
-        await asyncio.to_thread(remove_folder, folder)
+        await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
     def start(self) -> LocalState:
         """See `Sandbox.start`."""
@@ -172,11 +178,13 @@ class LocalSandbox:
         async with self._starting[tier]:
             self._check_open()
             zygote = self._zygotes.get(tier)
-            if zygote is not None and zygote.link.open:
-                return zygote
-            assert self._folder is not None
+            if zygote is not None:
+                if zygote.link.open:
+                    return zygote
+                await zygote.close()
+            folder = Path(tempfile.mkdtemp(prefix=f"{tier}-", dir=self._folder))
             try:
-                zygote = await Zygote.start(tier, self.level, self._folder, echo=self._echo)
+                zygote = await Zygote.start(tier, self.level, folder, echo=self._echo)
             except AbsentError:
                 self._absent = True
             else:

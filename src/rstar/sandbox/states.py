@@ -17,11 +17,13 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from rstar.errors import SandboxError
 from rstar.sandbox.api import Limits, Result
-from rstar.sandbox.pool import Execution, GoneError, LostError, Outcome, Tree, cpu_seconds, kernel_limits
+from rstar.sandbox.execution import Execution, Outcome, cpu_seconds, kernel_limits
+from rstar.sandbox.pool import GoneError, LostError, Tree
 from rstar.sandbox.tiers import Tier
 
 KEEPER_MEMORY = 3 << 20
@@ -92,17 +94,18 @@ class States:
     def __init__(self, plant: Callable[[Tier], Awaitable[Tree]], memory: int, count: int, stdin: int) -> None:
         self._plant, self._memory, self._count, self._stdin = plant, memory, count, stdin
         self._held: dict[Node, None] = {}
+        self._used = 0
         self.trees: dict[Tree, Root] = {}
 
     @property
     def processes(self) -> int:
         """How many frozen processes there are."""
-        return sum(self._alive(node) is not None for node in self._held)
+        return len(self._held)
 
     @property
     def memory(self) -> int:
         """Estimate of the memory of the frozen processes and their keepers, in bytes."""
-        return len(self.trees) * KEEPER_MEMORY + sum(node.process.memory for node in self._held if node.process)
+        return self._used + len(self.trees) * KEEPER_MEMORY
 
     async def run(self, node: Node, code: str, limits: Limits, tier: Tier) -> tuple[Node | None, Result]:
         """Run `code` in a copy of the state `node`. Raises `SandboxError`."""
@@ -116,7 +119,8 @@ class States:
                     lost = error
         finally:
             node.root.running -= 1
-            self.tidy()
+            self._end_unneeded(node)
+            self._keep_budget()
         if isinstance(lost, GoneError):  # rebuilt, and still it would not fork: its own code has seen to that
             return None, Result("killed")
         raise SandboxError(f"a state was lost {ATTEMPTS} times in a row") from lost
@@ -126,34 +130,12 @@ class States:
         if not node.released:
             node.released = True
             node.root.holders -= 1
-            self.tidy()
+            self._end_unneeded(node)
 
     def close(self) -> None:
         """End all processes."""
         for tree in list(self.trees):
             tree.close()
-        self.trees.clear()
-        self._held.clear()
-
-    def tidy(self) -> None:
-        """End what nobody needs, then what was not used for longest, until the budget is kept."""
-        for node in list(self._held):
-            process = self._alive(node)
-            if process is None or (node.released and not process.busy):
-                self._drop(node)
-        self.trees = {tree: root for tree, root in self.trees.items() if tree.link.open}
-        memory, count = self.memory, len(self._held) + len(self.trees)
-        for node in list(self._held):
-            if memory <= self._memory and count <= self._count:
-                break
-            if node.process is not None and not node.process.busy:
-                memory, count = memory - node.process.memory, count - 1
-                self._drop(node)
-        used = {node.process.tree for node in self._held if node.process}
-        over = memory > self._memory or count > self._count
-        for tree, root in self.trees.items():
-            if tree not in used and not root.running and (over or not root.holders):
-                tree.close()
 
     # ---- running
 
@@ -197,7 +179,8 @@ class States:
             if other is not None and other.link.open:  # somebody was faster
                 tree.close()
                 return other
-            tree.link.on_gone = lambda number: self._gone(tree, number)
+            tree.link.on_gone = partial(self._gone, tree)
+            tree.link.on_close.append(partial(self._gone, tree))
             root.trees[tier] = tree
             self.trees[tree] = root
         return tree
@@ -256,6 +239,31 @@ class States:
 
     # ---- keeping
 
+    def _end_unneeded(self, node: Node) -> None:
+        """End the process of a released node, and the trees of a root that nobody holds."""
+        if node.released and not (node.process and node.process.busy):
+            self._drop(node)
+        root = node.root
+        if not root.holders and not root.running:
+            for tree in root.trees.values():
+                tree.close()
+
+    def _keep_budget(self) -> None:
+        """End the processes that were not used for longest, then the trees without any."""
+        for node in list(self._held) if self._is_over() else ():
+            if not self._is_over():
+                return
+            if node.process is not None and not node.process.busy:
+                self._drop(node)
+        if self._is_over():
+            used = {node.process.tree for node in self._held if node.process}
+            for tree, root in list(self.trees.items()):
+                if tree not in used and not root.running:
+                    tree.close()
+
+    def _is_over(self) -> bool:
+        return self.memory > self._memory or len(self._held) + len(self.trees) > self._count
+
     def _alive(self, node: Node) -> Process | None:
         process = node.process
         return process if process is not None and process.tree.link.open else None
@@ -263,20 +271,24 @@ class States:
     def _hold(self, node: Node, process: Process) -> None:
         node.process = process
         self._held[node] = None
+        self._used += process.memory
 
     def _drop(self, node: Node) -> None:
         """End the process of a node. The node can be rebuilt."""
         process, node.process = node.process, None
-        self._held.pop(node, None)
         if process is not None:
+            del self._held[node]
+            self._used -= process.memory
             process.tree.link.send({"do": "kill", "id": process.number, "hard": True})
 
-    def _gone(self, tree: Tree, number: int) -> None:
-        """A frozen process has ended by itself."""
-        for node in self._held:
+    def _gone(self, tree: Tree, number: int | None = None) -> None:
+        """The frozen process `number` has ended by itself, or the whole tree has."""
+        for node in list(self._held):
             process = node.process
-            if process is not None and process.tree is tree and process.number == number:
-                node.process = None
+            if process is not None and process.tree is tree and number in (None, process.number):
+                self._drop(node)
+        if number is None:
+            self.trees.pop(tree, None)
 
 
 @contextmanager

@@ -18,7 +18,7 @@ _LIMITS = RunLimits(memory=64 << 20, cpu=5, scratch=1 << 20)
 
 def main(fd: int) -> None:
     """Send the parent at the socket `fd` a mapping of mechanism to None (works) or the reason why not."""
-    link = socket.socket(fileno=fd)
+    link = socket.socket(fileno=kernel.move_up(fd))
     sys.path[:] = (channel.receive(link) or ({"path": sys.path}, []))[0]["path"]
     checks: dict[MechanismName, Callable[[], None]] = {
         "namespaces": _alone,
@@ -31,7 +31,7 @@ def main(fd: int) -> None:
 
 def _attempt(mechanisms: Iterable[MechanismName], check: Callable[[], None]) -> str | None:
     """Enter a jail and confine a run in it, in child processes; then `check`, which raises if it does not hold."""
-    reading, writing = os.pipe()
+    reading, writing = map(kernel.move_up, os.pipe())
     folder = tempfile.mkdtemp(prefix="rstar-probe-")
     child = os.fork()
     if child == 0:
@@ -67,7 +67,7 @@ def _in_run(jail: Jail, link: socket.socket, check: Callable[[], None]) -> None:
     try:
         if jail.namespaces:
             jail.mount_scratch(jail.folder, _LIMITS.scratch)
-        listener = jail.confine(_LIMITS, jail.folder, forks=jail.seccomp)
+        listener = jail.confine(_LIMITS, jail.folder, jail.folder, forks=jail.seccomp)
         socket.send_fds(link, [b"confined"], [listener] if listener else [])
         if listener:
             os.close(listener)

@@ -5,19 +5,17 @@ A zygote imports of this package only what it needs and keeps its heap small: ev
 
 from __future__ import annotations
 
-import fcntl
 import gc
 import os
 import signal
 import socket
 import sys
 
-from rstar.sandbox import channel
+from rstar.sandbox import channel, kernel
 from rstar.sandbox.birth import make_template
 from rstar.sandbox.child import Interpreter
 from rstar.sandbox.isolation import Jail, RefusedError
 from rstar.sandbox.keeper import Keeper
-from rstar.sandbox.kernel import LINK_FD, PROC_FD, RULESET_FD
 
 BARE, MATH = "bare", "math"
 """The tiers: the standard library; numpy and sympy as well, both warm."""
@@ -42,8 +40,7 @@ numpy.random.seed(0)
 
 def main(fd: int) -> None:
     """Serve the parent at the socket `fd`. The first message says how: mechanisms, folder, tier, path, echo."""
-    link = socket.socket(fileno=_high(fd))
-    os.close(fd)
+    link = socket.socket(fileno=kernel.move_up(fd))
     received = channel.receive(link)
     if received is None:
         return
@@ -55,25 +52,21 @@ def main(fd: int) -> None:
         jail = Jail(settings["mechanisms"], settings["folder"])
         jail.enter()
         _warm(settings["tier"])
+        interpreter = Interpreter(echo=settings["echo"])
+        gc.collect()
+        jail.settle(kernel.PROC_FD, kernel.RULESET_FD)
+        jail.rehearse()
     except RefusedError as refused:
         channel.send(link, {"id": 0, "event": "refused", "mechanism": refused.mechanism, "reason": refused.reason})
         return
     except ImportError as error:
         channel.send(link, {"id": 0, "event": "absent", "reason": str(error)})
         return
-    interpreter = Interpreter(echo=settings["echo"])
-    gc.collect()
-    jail.settle(PROC_FD, RULESET_FD)
     channel.send(link, {"id": 0, "event": "ready"})
     for name in [name for name in sys.modules if name.partition(".")[0] == "rstar"]:
         del sys.modules[name]  # snippets shall not find half a package
     Keeper(link, jail, jail.folder, make_template(jail, interpreter)).loop()
     os._exit(0)
-
-
-def _high(fd: int) -> int:
-    """A copy of `fd` out of the way of the descriptors that runs inherit."""
-    return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, LINK_FD + 1)
 
 
 def _warm(tier: str) -> None:

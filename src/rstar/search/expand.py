@@ -92,16 +92,20 @@ class Expander:
             whole: let the policy write the whole program in one go instead of one step.
 
         Returns:
-            All new children, failed ones included (they are closed, with their reason in `finish`).
+            All new children, failed ones included (they are closed, with their reason in `finish`). A node that is
+            expanded again keeps its earlier ones, and samples that say the same as those are passed over.
         """
-        completions = await self._ask(node, n, greedy=greedy, whole=whole)
-        grown = [self._grow(node, completion, votes) for completion, votes in _merged(completions, merge)]
-        children = list(await asyncio.gather(*grown)) if len(grown) > 1 else [await grown[0]]
+        completions = _merged(await self._ask(node, n, greedy=greedy, whole=whole), merge)
+        if merge:
+            known = {child.step.text for child in node.children if child.step is not None}
+            completions = [(completion, votes) for completion, votes in completions if completion.text not in known]
+        grown = [self._grow(node, completion, votes) for completion, votes in completions]
+        children = list(await asyncio.gather(*grown))
         if merge:
             children = _one_per_answer(children)
         node.expanded = True
         node.children.extend(children)
-        if all(child.closed for child in children):
+        if all(child.closed for child in node.children):
             close(node)
         return children
 

@@ -111,8 +111,15 @@ async def beam(search: Search) -> None:
 
 
 async def mcts(search: Search) -> None:
-    """Monte Carlo tree search: `rollouts` descents, each from the root to a node that cannot be continued."""
-    while search.rollouts < search.config.rollouts and not search.expander.root.closed and not search.done:
+    """Monte Carlo tree search: `rollouts` descents, each from the root to a node that cannot be continued.
+
+    When everything below the root has been explored and rollouts are left, the root is sampled again: its children
+    were a sample of what the policy could do, not all of it.
+    """
+    root = search.expander.root
+    while search.rollouts < search.config.rollouts and not search.done:
+        if root.closed:
+            root.closed = root.expanded = False
         await _rollout(search)
         search.rollouts += 1
 

@@ -26,13 +26,13 @@ REASONS = {
 
 def results_table(results: Sequence[dict[str, Any]], title: str = "") -> Table:
     """One row a problem: question, answer, right or wrong, rollouts, tokens, seconds."""
-    table = Table(title=title or None, title_justify="left", header_style="bold", pad_edge=False)
-    table.add_column("#", justify="right")
-    table.add_column("problem", max_width=WIDTH, overflow="ellipsis", no_wrap=True)
-    table.add_column("answer", max_width=28, overflow="ellipsis", no_wrap=True)
-    table.add_column("")
+    table = Table(title=title or None, title_justify="left", header_style="bold", pad_edge=False, expand=True)
+    table.add_column("#", justify="right", min_width=2)
+    table.add_column("problem", ratio=3, overflow="ellipsis", no_wrap=True)
+    table.add_column("answer", ratio=1, overflow="ellipsis", no_wrap=True)
+    table.add_column("", min_width=5)
     for name in ("rollouts", "tokens", "seconds"):
-        table.add_column(name, justify="right")
+        table.add_column(name, justify="right", min_width=len(name))
     for number, row in enumerate(results, 1):
         family = row["meta"].get("family")
         question = f"[cyan]{escape(str(family))}[/] " if family else ""
@@ -84,9 +84,14 @@ def _most_visited(nodes: Sequence[dict[str, Any]], most: int) -> set[int]:
     return kept
 
 
+def _headline(text: str) -> str:
+    """What a step says of itself: its first line, which is a comment where the model wrote one."""
+    first = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    return first if len(first) <= WIDTH else first[: WIDTH - 1] + "…"
+
+
 def _line(node: dict[str, Any]) -> Text:
-    text = " ".join(line.strip() for line in node["text"].replace("<end_of_step>", "").splitlines() if line.strip())
-    text = text if len(text) <= WIDTH else text[: WIDTH - 1] + "…"
+    text = _headline(node["text"])
     if node["answer"] is not None:
         return Text.assemble(
             (f"N {node['visits']} Q {node['q']:+.2f}  ", "dim"), text, (f"  ⇒ {node['answer']}", "bold green")

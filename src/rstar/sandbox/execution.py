@@ -1,0 +1,206 @@
+"""One run, seen through from the order to its result.
+
+The parent holds the clock and reads the output: whatever a run does, it ends at its limits, because the parent asks its
+keeper to kill it, and ends the keeper when that does not answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import math
+import os
+import secrets
+import signal
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rstar.errors import SandboxError
+from rstar.sandbox import channel
+from rstar.sandbox.api import CodeError, Limits, Result, Status
+from rstar.sandbox.pool import GoneError, Link, LostError
+
+_GRACE = 5.0
+"""Seconds that a keeper has for killing a run."""
+
+_FIRST_LOOK, _NEXT_LOOK = 0.03, 0.02
+_LOOKS_PER_SCAN = 5
+_FILE_OVERHEAD = 4096
+
+
+class Pipe:
+    """One output of a run: the reading end, what has come, and whether it was too much."""
+
+    def __init__(self, limit: int) -> None:
+        self._fd, self.write_end = os.pipe2(os.O_CLOEXEC)
+        os.set_blocking(self._fd, False)
+        self._limit = limit
+        self.data = bytearray()
+
+    def read(self) -> None:
+        """Take what is there, up to one byte over the limit."""
+        with contextlib.suppress(BlockingIOError):
+            while not self.over and (block := os.read(self._fd, self._limit + 1 - len(self.data))):
+                self.data += block
+
+    @property
+    def over(self) -> bool:
+        """More than the limit has come."""
+        return len(self.data) > self._limit
+
+    def text(self) -> str:
+        """What has come, up to the limit."""
+        return self.data[: self._limit].decode(errors="replace")
+
+    def close(self) -> None:
+        """Close the reading end."""
+        os.close(self._fd)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A result, whether its process is still there to be forked, and that process's own memory in bytes."""
+
+    result: Result
+    alive: bool
+    memory: int
+
+
+class Execution:
+    """One run, from the order to its outcome."""
+
+    def __init__(self, link: Link, limits: Limits) -> None:
+        self._link, self._limits = link, limits
+        self._loop = asyncio.get_running_loop()
+        self._out, self._err = Pipe(limits.output_bytes), Pipe(limits.output_bytes)
+        self._verdict: Status | None = None
+        self._number = self._looks = 0
+
+    async def outcome(self, order: channel.Message, stdin: int) -> Outcome:
+        """Send the order and see it through; `order["id"]` is the number of its run.
+
+        Without namespaces the name of its scratch folder is a secret, lest another run of the tree takes it first.
+
+        Raises:
+            LostError: the keeper or the source state has gone; the run may be repeated.
+            SandboxError: the run could not be set up.
+        """
+        self._number = order["id"]
+        self._folder = f"{self._number}-{secrets.token_hex(8)}" if self._link.folder else str(self._number)
+        started = time.perf_counter()
+        event = self._link.expect(self._number)
+        self._link.send(order | {"folder": self._folder}, (stdin, self._out.write_end, self._err.write_end))
+        channel.close_all((self._out.write_end, self._err.write_end))
+        alarms = [
+            self._loop.call_later(self._limits.seconds, self._stop, "timeout"),
+            self._loop.call_later(self._limits.seconds + _GRACE, self._link.close),
+        ]
+        look = self._loop.call_later(_FIRST_LOOK, self._look)
+        self._looking = look
+        try:
+            message = await event
+        except LostError:
+            if self._verdict is None:
+                raise
+            message = {"event": "ended", "signal": None, "cpu": 0.0}
+        except asyncio.CancelledError:
+            self._link.forget(self._number)
+            self._link.send({"do": "kill", "id": self._number, "hard": False})
+            raise
+        finally:
+            for alarm in (*alarms, self._looking):
+                alarm.cancel()
+            for pipe in (self._out, self._err):
+                pipe.read()
+                pipe.close()
+        return self._judge(message, time.perf_counter() - started)
+
+    def _stop(self, verdict: Status) -> None:
+        if self._verdict is None:
+            self._verdict = verdict
+            self._link.send({"do": "kill", "id": self._number, "hard": True})
+
+    def _look(self) -> None:
+        """Read the output of a run that takes long. Short ones are read once, at their end."""
+        before = len(self._out.data) + len(self._err.data)
+        for pipe in (self._out, self._err):
+            pipe.read()
+        if self._out.over or self._err.over:
+            self._stop("output_limit")
+            return
+        self._looks += 1
+        if self._link.folder and self._looks % _LOOKS_PER_SCAN == 0 and self._overfull(self._link.folder):
+            self._stop("killed")
+            return
+        busy = len(self._out.data) + len(self._err.data) - before > 16_000
+        self._looking = self._loop.call_later(0.001 if busy else _NEXT_LOOK, self._look)
+
+    def _overfull(self, folder: Path) -> bool:
+        """Whether the scratch folder has outgrown its limit, where no file system of its own sees to that."""
+        size, limit = 0, self._limits.scratch_mb << 20
+        for place, _, names in os.walk(folder / self._folder):
+            for name in names:
+                with contextlib.suppress(OSError):
+                    size += os.lstat(os.path.join(place, name)).st_size + _FILE_OVERHEAD
+            if size > limit:
+                return True
+        return False
+
+    def _judge(self, message: channel.Message, seconds: float) -> Outcome:
+        match message["event"]:
+            case "gone" if self._verdict is None:
+                raise GoneError("the state has gone")
+            case "failed":
+                raise SandboxError(f"a run could not be set up: {message['reason']}")
+        result = read_report(message["report"]) if message["event"] == "report" else None
+        verdict = "output_limit" if self._out.over or self._err.over else self._verdict
+        status: Status = verdict or (result.status if result else self._death(message))
+        alive = message["event"] == "report" and status in ("ok", "error")
+        if message["event"] == "report" and not alive:
+            self._link.send({"do": "kill", "id": self._number, "hard": True})
+        keep = result if result is not None and status == result.status else None
+        shown = Result(
+            status=status,
+            stdout=self._out.text(),
+            stderr=self._err.text(),
+            error=keep.error if keep else None,
+            seconds=seconds,
+            truncated=self._out.over or self._err.over,
+            exit_code=keep.exit_code if keep else None,
+            signal=message.get("signal"),
+        )
+        return Outcome(shown, alive, message.get("memory", 0))
+
+    def _death(self, message: channel.Message) -> Status:
+        """Why a process died that nobody killed: its processor time, or its own doing."""
+        out_of_time = message["signal"] == signal.SIGXCPU or message["cpu"] >= cpu_seconds(self._limits)
+        return "timeout" if out_of_time else "killed"
+
+
+def read_report(text: str) -> Result:
+    """What a run says of itself, believed as far as its form goes; anything else counts as ``killed``."""
+    try:
+        report = json.loads(text)
+        status, code = report["status"], report.get("exit_code")
+        if status not in ("ok", "error", "memory") or not (code is None or isinstance(code, int)):
+            raise ValueError(status)
+        error = None
+        if status != "ok":
+            line = report["line"]
+            error = CodeError(str(report["kind"]), str(report["message"]), line if isinstance(line, int) else None)
+        return Result(status, error=error, exit_code=code)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return Result("killed")
+
+
+def cpu_seconds(limits: Limits) -> int:
+    """The limit of processor time in whole seconds."""
+    return max(1, math.ceil(limits.seconds if limits.cpu_seconds is None else limits.cpu_seconds))
+
+
+def kernel_limits(limits: Limits) -> dict[str, Any]:
+    """The part of the limits that a keeper sets, in its units."""
+    return {"memory": limits.memory_mb << 20, "cpu": cpu_seconds(limits), "scratch": limits.scratch_mb << 20}
