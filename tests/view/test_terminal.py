@@ -47,9 +47,20 @@ def test_large_trees_are_cut_to_the_most_visited_and_the_rest_is_counted() -> No
 
 def test_table() -> None:
     row = {
+        "id": "numbers-1-7",
         "question": "How [much]\nis it?", "answer": "[1, 2]", "rollouts": 12, "tokens_out": 12345, "seconds": 1.26,
         "meta": {"family": "queens"},
     }  # fmt: skip
     text = drawn(results_table([row | {"correct": True}, row | {"correct": False, "answer": None}, row], "Title"))
-    for part in ("Title", "queens How [much] is it?", "[1, 2]", "none", "right", "wrong", "12,345", "1.3"):
+    for part in (
+        "Title",
+        "numbers-1-7",
+        "queens How [much] is it?",
+        "[1, 2]",
+        "none",
+        "right",
+        "wrong",
+        "12,345",
+        "1.3",
+    ):
         assert part in text

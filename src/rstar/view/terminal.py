@@ -27,17 +27,17 @@ REASONS = {
 def results_table(results: Sequence[dict[str, Any]], title: str = "") -> Table:
     """One row a problem: question, answer, right or wrong, rollouts, tokens, seconds."""
     table = Table(title=title or None, title_justify="left", header_style="bold", pad_edge=False, expand=True)
-    table.add_column("#", justify="right", min_width=2)
+    table.add_column("id", overflow="ellipsis", no_wrap=True, max_width=18)
     table.add_column("problem", ratio=3, overflow="ellipsis", no_wrap=True)
     table.add_column("answer", ratio=1, overflow="ellipsis", no_wrap=True)
     table.add_column("", min_width=5)
     for name in ("rollouts", "tokens", "seconds"):
         table.add_column(name, justify="right", min_width=len(name))
-    for number, row in enumerate(results, 1):
+    for row in results:
         family = row["meta"].get("family")
         question = f"[cyan]{escape(str(family))}[/] " if family else ""
         table.add_row(
-            str(number),
+            escape(row["id"]),
             question + escape(" ".join(row["question"].split())),
             escape(row["answer"] if row["answer"] is not None else "none"),
             MARKS[row.get("correct")],
