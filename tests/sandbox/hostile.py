@@ -489,11 +489,16 @@ A()
 
 ## endless atexit: timeout; seconds 0.4; lasts
 import atexit
-atexit.register(lambda: [0 for _ in iter(int, 1)])
+atexit.register(lambda: sum(0 for _ in iter(int, 1)))
 
 ## thread that never ends: timeout; seconds 0.4; lasts
 import threading
-threading.Thread(target=lambda: [0 for _ in iter(int, 1)]).start()
+threading.Thread(target=lambda: sum(0 for _ in iter(int, 1))).start()
+
+## thread that keeps the interpreter lock: timeout; seconds 0.4
+import threading, time
+threading.Thread(target=lambda: any(iter(int, 1))).start()
+time.sleep(0.2)
 
 ## endless repr: timeout; seconds 0.4
 class A:

@@ -11,7 +11,7 @@ import socket
 from typing import NoReturn
 
 from rstar.sandbox import channel, kernel
-from rstar.sandbox.child import Interpreter, serve
+from rstar.sandbox.child import Interpreter, Order, serve
 from rstar.sandbox.isolation import Jail, RunLimits
 from rstar.sandbox.keeper import Keeper
 from rstar.sandbox.kernel import LINK_FD, PROC_FD, RULESET_FD
@@ -40,22 +40,32 @@ def make_template(jail: Jail, interpreter: Interpreter) -> Template:
 
 
 def be_born(fd: int, jail: Jail, interpreter: Interpreter) -> NoReturn:
-    """In a new process: let go of all descriptors but the link at `fd`, and become what the first order says."""
-    os.dup2(fd, LINK_FD)
-    kernel.close_from(LINK_FD + 1)
-    link = socket.socket(fileno=LINK_FD)
+    """In a new process: let go of all descriptors but the link at `fd`, and become what the first order says.
+
+    Whatever happens, the process ends here: the frames above belong to the keeper or the template.
+    """
     try:
+        os.dup2(fd, LINK_FD)
+        kernel.close_from(LINK_FD + 1)
+        link = socket.socket(fileno=LINK_FD)
         order = channel.receive(link)
-        if order is None:
-            os._exit(0)
-        if order[0]["do"] == "tree":
-            _become_keeper(link, order[0]["folder"], order[1][0], jail, interpreter)
-        _become_run(link, order[0], jail)
-    except BaseException as error:
-        os.write(LINK_FD, f"{type(error).__name__}: {error}".encode())
+        if order is not None:
+            _begin(link, order, jail, interpreter)
+            serve(link, order, lambda: jail.clone(new=False, parent=True), interpreter)
+    finally:
         os._exit(1)
-    serve(link, order, lambda: jail.clone(new=False, parent=True), interpreter)
-    os._exit(0)
+
+
+def _begin(link: socket.socket, order: Order, jail: Jail, interpreter: Interpreter) -> None:
+    """Become a keeper, or a run that is confined and has said hello; if that fails, say why."""
+    message, fds = order
+    try:
+        if message["do"] == "tree":
+            _become_keeper(link, message["folder"], fds[0], jail, interpreter)
+        _become_run(link, message, jail)
+    except BaseException as error:
+        link.send(f"{type(error).__name__}: {error}".encode())
+        raise
 
 
 def _become_run(link: socket.socket, message: channel.Message, jail: Jail) -> None:

@@ -15,12 +15,12 @@ import secrets
 import signal
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from rstar.errors import SandboxError
 from rstar.sandbox import channel
 from rstar.sandbox.api import CodeError, Limits, Result, Status
+from rstar.sandbox.folders import exceeds
 from rstar.sandbox.pool import GoneError, Link, LostError
 
 _GRACE = 5.0
@@ -28,7 +28,6 @@ _GRACE = 5.0
 
 _FIRST_LOOK, _NEXT_LOOK = 0.03, 0.02
 _LOOKS_PER_SCAN = 5
-_FILE_OVERHEAD = 4096
 
 
 class Pipe:
@@ -132,22 +131,13 @@ class Execution:
             self._stop("output_limit")
             return
         self._looks += 1
-        if self._link.folder and self._looks % _LOOKS_PER_SCAN == 0 and self._overfull(self._link.folder):
+        folder = self._link.folder  # without a file system of its own, somebody must watch how full it gets
+        scan = folder is not None and self._looks % _LOOKS_PER_SCAN == 0
+        if scan and exceeds(f"{folder}/{self._folder}", self._limits.scratch_mb << 20):
             self._stop("killed")
             return
         busy = len(self._out.data) + len(self._err.data) - before > 16_000
         self._looking = self._loop.call_later(0.001 if busy else _NEXT_LOOK, self._look)
-
-    def _overfull(self, folder: Path) -> bool:
-        """Whether the scratch folder has outgrown its limit, where no file system of its own sees to that."""
-        size, limit = 0, self._limits.scratch_mb << 20
-        for place, _, names in os.walk(folder / self._folder):
-            for name in names:
-                with contextlib.suppress(OSError):
-                    size += os.lstat(os.path.join(place, name)).st_size + _FILE_OVERHEAD
-            if size > limit:
-                return True
-        return False
 
     def _judge(self, message: channel.Message, seconds: float) -> Outcome:
         match message["event"]:

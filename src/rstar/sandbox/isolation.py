@@ -2,15 +2,15 @@
 
 Covered, at level ``full``:
     * files: a mount namespace whose root holds the interpreter's own files, read-only, and nothing else (no /proc, no
-      /etc, no home); a private tmpfs of limited size as scratch folder; Landlock on top, which says the same again;
+      accounts, no home); a private tmpfs of limited size as scratch folder; Landlock on top, which says the same again;
     * network: an empty network namespace, and no call that makes a socket;
-    * other processes: a PID namespace for each run or tree of states, whose first process is never shared; no call
-      that sends a signal, traces, or touches another process's memory; no exec; no fork, except the one that the
-      keeper has asked for (a seccomp listener decides);
+    * other processes: a PID namespace for each program and each tree of states, all of which dies with its first
+      process (the program, or the tree's trusted keeper); no call that sends a signal, traces, or touches another
+      process's memory; no exec; no fork, except the one that the keeper has asked for (a seccomp listener decides);
     * the kernel: an allow-list of system calls, no capabilities, no new privileges, an unprivileged uid of a user
       namespace of its own;
     * resources: address space, processor time, file size, descriptors, threads (rlimits); wall time and output are the
-      parent's business (`pool`);
+      parent's business (`execution`);
     * secrets: the zygote starts with a fixed environment and inherits no descriptor.
 
 Level ``no-namespaces`` has Landlock, seccomp and rlimits: the code can learn whether a path exists (not what is in
@@ -21,7 +21,7 @@ that holds them back, and at ``limits`` nothing does.
 
 Not covered: flaws of the kernel itself; side channels (timing, caches, load); states of one tree are not protected
 from each other's files (each has its own folder, but they share a namespace); what the code prints. The memory of a
-tree is limited per process, not in total: `pool` keeps the total under its budget after the fact.
+tree is limited per process, not in total: `states` keeps the total under its budget after the fact.
 """
 
 from __future__ import annotations
@@ -172,6 +172,8 @@ class Jail:
             process = kernel.clone(flags, self._tid)
             if process == 0 and not self.namespaces:
                 kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
+                if not self.seccomp:
+                    os.setsid()  # or a signal to its own group would reach its keeper
             return process
         owner = os.getuid(), os.getgid()
         spaces = kernel.CLONE_NEWUSER | kernel.CLONE_NEWPID | kernel.CLONE_NEWNS | kernel.CLONE_NEWIPC

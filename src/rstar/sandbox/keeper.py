@@ -28,8 +28,9 @@ from functools import partial
 from typing import Any, NoReturn
 
 from rstar.sandbox import channel, kernel
+from rstar.sandbox.folders import copy_tree, remove_tree
 from rstar.sandbox.isolation import Jail, RunLimits
-from rstar.sandbox.processes import Run, Template, copy_tree, cpu_of, is_child, remove_tree
+from rstar.sandbox.processes import Run, Template, cpu_of, is_child
 
 _REAP_MS = 20
 _CREDENTIALS = socket.CMSG_SPACE(12)
@@ -72,6 +73,8 @@ class Keeper:
                         handler()
                 self._reap()
         except (EOFError, ConnectionError):
+            return
+        finally:
             self._end_everything()
 
     def _obey(self) -> None:
@@ -81,6 +84,8 @@ class Keeper:
         message, fds = received
         try:
             self._do(message, fds)
+        except ConnectionError:  # the parent or the template has gone: so must this
+            raise
         except OSError as error:  # this machine's trouble, not the code's
             self._tell(message["id"], "failed", reason=f"{type(error).__name__}: {error}")
 
@@ -193,17 +198,21 @@ class Keeper:
         self._listen(run.link.fileno(), lambda: self._hear(run))
         return run
 
+    def _ignore(self, fd: int) -> None:
+        del self._handlers[fd]
+        self._poll.unregister(fd)
+
     def _listen(self, fd: int, handler: Callable[[], None]) -> None:
         self._handlers[fd] = handler
         self._poll.register(fd, select.POLLIN)
 
-    def _hear(self, run: Run) -> None:
+    def _hear(self, run: Run, *, died: bool = False) -> None:
         """A run has sent something, or has ended."""
         if not run.process:
             self._greet(run)
             return
         packet = channel.receive_untrusted(run.link)
-        if packet is None:
+        if packet is None and not died:
             return
         if not packet or not run.working:
             self._lost(run)
@@ -258,6 +267,8 @@ class Keeper:
         source.waiting.remove(run)
         if not source.waiting:
             os.kill(source.process, signal.SIGSTOP)
+        run.death = os.pidfd_open(process)  # its source may still hold the link open, and be stopped
+        self._listen(run.death, partial(self._hear, run, died=True))
         if run.unwanted:
             channel.close_all(order[1])
             self._remove(run)
@@ -271,8 +282,7 @@ class Keeper:
         waiting = kernel.notification(listener)
         if waiting is None:
             if select.select([listener], [], [], 0)[0]:  # nobody is left under this filter
-                self._poll.unregister(listener)
-                del self._handlers[listener]
+                self._ignore(listener)
                 os.close(listener)
             return
         cookie, process = waiting
@@ -332,9 +342,11 @@ class Keeper:
     def _remove(self, run: Run) -> None:
         """End the process of a run and forget it, and those that wait for it to fork."""
         del self._runs[run.id]
-        del self._handlers[run.link.fileno()]
-        self._poll.unregister(run.link)
+        self._ignore(run.link.fileno())
         run.link.close()
+        if run.death is not None:
+            self._ignore(run.death)
+            os.close(run.death)
         if run.order is not None:
             channel.close_all(run.order[1])
         if run.process:

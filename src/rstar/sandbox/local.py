@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import sys
 import tempfile
 from contextlib import suppress
@@ -20,7 +19,8 @@ from typing import Self
 from rstar.errors import IsolationError, SandboxError
 from rstar.sandbox.api import Limits, Result
 from rstar.sandbox.execution import Execution, kernel_limits
-from rstar.sandbox.levels import Level
+from rstar.sandbox.folders import remove_tree
+from rstar.sandbox.levels import LEVELS, Level
 from rstar.sandbox.pool import AbsentError, LostError, Tree, Zygote
 from rstar.sandbox.states import ATTEMPTS, Node, Root, States
 from rstar.sandbox.tiers import Tier, tier_of
@@ -76,17 +76,20 @@ class LocalSandbox:
         self._memory, self._max_states, self._echo = memory_budget_mb << 20, max_states, echo
         self._parent_folder = folder
         self._folder: Path | None = None
+        self._open = False
         self._zygotes: dict[Tier, Zygote] = {}
         self._absent = False
 
     async def __aenter__(self) -> Self:
         """Start. Raises `IsolationError` when this machine cannot give the level."""
-        if self._folder is not None:
+        if self._open:
             raise SandboxError("the sandbox is open already")
         if sys.platform != "linux":
             raise IsolationError(f"the local sandbox needs Linux, this is {sys.platform}: use a judge service")
-        self._folder = Path(tempfile.mkdtemp(prefix="rstar-sandbox-", dir=self._parent_folder))
-        self._folder.chmod(0o711)  # runs may have another uid
+        self._open = True
+        if "namespaces" not in LEVELS[self.level]:
+            self._folder = Path(tempfile.mkdtemp(prefix="rstar-sandbox-", dir=self._parent_folder))
+            self._folder.chmod(0o711)  # runs may have another uid
         self._null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         self._loop = asyncio.get_running_loop()
         self._slots = asyncio.Semaphore(self.workers)
@@ -103,14 +106,15 @@ class LocalSandbox:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """End every process and remove every file."""
-        if self._folder is None:
+        if not self._open:
             return
-        folder, self._folder = self._folder, None
+        self._open = False
         self._states.close()
         zygotes, self._zygotes = list(self._zygotes.values()), {}
         await asyncio.gather(*(zygote.close() for zygote in zygotes))
         os.close(self._null)
-        await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+        if self._folder is not None:
+            await asyncio.to_thread(remove_tree, str(self._folder))
 
     def start(self) -> LocalState:
         """See `Sandbox.start`."""
@@ -158,12 +162,12 @@ class LocalSandbox:
             return await self._states.run(node, code, limits or self.limits, tier)
 
     def _release(self, node: Node) -> None:
-        if self._folder is not None:
+        if self._open:
             self._states.release(node)
 
     def _release_later(self, node: Node) -> None:
         """From whatever thread the garbage collector runs in."""
-        if self._folder is not None:
+        if self._open:
             with suppress(RuntimeError):  # the loop is closed, and with it the sandbox
                 self._loop.call_soon_threadsafe(self._release, node)
 
@@ -182,7 +186,7 @@ class LocalSandbox:
                 if zygote.link.open:
                     return zygote
                 await zygote.close()
-            folder = Path(tempfile.mkdtemp(prefix=f"{tier}-", dir=self._folder))
+            folder = Path(tempfile.mkdtemp(prefix=f"{tier}-", dir=self._folder)) if self._folder else None
             try:
                 zygote = await Zygote.start(tier, self.level, folder, echo=self._echo)
             except AbsentError:
@@ -193,7 +197,7 @@ class LocalSandbox:
         return await self._zygote("bare")
 
     def _check_open(self) -> None:
-        if self._folder is None:
+        if not self._open:
             raise SandboxError("the sandbox is not open: use `async with`")
 
 

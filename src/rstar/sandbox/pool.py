@@ -165,16 +165,14 @@ class Link:
 class Zygote:
     """A warm interpreter of one tier that runs programs and makes trees. Start with `Zygote.start`."""
 
-    def __init__(
-        self, process: subprocess.Popen[bytes], end: socket.socket, tier: Tier, level: Level, folder: Path
-    ) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], end: socket.socket, tier: Tier, folder: Path | None) -> None:
         self._process = process
         self.tier = tier
-        self.link = Link(end, self.kill, None if "namespaces" in LEVELS[level] else folder)
+        self.link = Link(end, self.kill, folder)
 
     @classmethod
-    async def start(cls, tier: Tier, level: Level, folder: Path, *, echo: bool) -> Zygote:
-        """Start one and wait until it is warm.
+    async def start(cls, tier: Tier, level: Level, folder: Path | None, *, echo: bool) -> Zygote:
+        """Start one and wait until it is warm. Scratch folders are in `folder` unless it has namespaces.
 
         Raises:
             IsolationError: the machine refuses a mechanism of the level.
@@ -184,10 +182,10 @@ class Zygote:
         ours, theirs = channel.pair()
         with tempfile.TemporaryFile() as said:
             process = _spawn("rstar.sandbox.zygote", theirs, said)
-            zygote = cls(process, ours, tier, level, folder)
+            zygote = cls(process, ours, tier, folder)
             try:
-                settings = {"folder": str(folder), "tier": tier, "path": search_path(), "echo": echo}
-                settings["mechanisms"] = LEVELS[level]
+                settings: channel.Message = {"mechanisms": LEVELS[level], "folder": folder and str(folder)}
+                settings |= {"tier": tier, "path": search_path(), "echo": echo}
                 ready = zygote.link.expect(0)
                 zygote.link.send(settings)
                 event = await ready

@@ -7,8 +7,8 @@ takes the course of the first; code that reads the clock or the system's entropy
 differs in just that. Where even the status of a step differs, there is an error and no state.
 
 Memory: a frozen process shares the pages of its keeper and of the states before it, and owns what it has written,
-which is what `Process.memory` estimates (page faults): 1 to 2 MiB after a small step, 3 to 6 after one with sympy,
-and the keeper of the tree about `KEEPER_MEMORY`. Scratch folders are not counted; each is limited by itself.
+which is what `Process.memory` estimates (page faults): 1.5 to 2 MiB after a small step, 6 after solving something with
+sympy. The keeper of a tree owns about 2. Scratch folders are not counted; each is limited by itself.
 """
 
 from __future__ import annotations

@@ -1,0 +1,117 @@
+"""Scratch folders as the code leaves them: copying, measuring and removing trees that may be made to do harm.
+
+Such a tree can be deeper than the recursion limit and than any path may be long, hold links to anywhere, and change
+while it is looked at. So nothing here recurses without a bound or follows a link.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from contextlib import suppress
+from itertools import count
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+_DEEPEST = 50
+_MOST_ENTRIES = 20_000
+_ENTRY_BYTES = 4096
+
+
+def copy_tree(source: str, target: str) -> None:
+    """Copy the files, folders and links in a folder into an empty one. Raises `OSError`, also for too deep a tree."""
+    _copy_entries(os.open(source, _FOLDER), os.open(target, _FOLDER), 0)
+
+
+def _copy_entries(source: int, target: int, depth: int) -> None:
+    """Copy what is in `source`; closes both descriptors."""
+    try:
+        if depth > _DEEPEST:
+            raise OSError(errno.ELOOP, "scratch folders too deep to copy")
+        for name in os.listdir(source):
+            mode = os.stat(name, dir_fd=source, follow_symlinks=False).st_mode
+            if stat.S_ISDIR(mode):
+                os.mkdir(name, 0o700, dir_fd=target)
+                inner = os.open(name, _FOLDER, dir_fd=source)
+                _copy_entries(inner, os.open(name, _FOLDER, dir_fd=target), depth + 1)
+            elif stat.S_ISREG(mode):
+                _copy_file(name, source, target, stat.S_IMODE(mode) & 0o700)
+            elif stat.S_ISLNK(mode):
+                os.symlink(os.readlink(name, dir_fd=source), name, dir_fd=target)
+    finally:
+        os.close(source)
+        os.close(target)
+
+
+def _copy_file(name: str, source: int, target: int, mode: int) -> None:
+    with (
+        open(os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=source), "rb") as old,
+        open(os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode, dir_fd=target), "wb") as new,
+    ):
+        left = os.fstat(old.fileno()).st_size
+        while left > 0 and (sent := os.sendfile(new.fileno(), old.fileno(), None, left)):
+            left -= sent
+
+
+def exceeds(folder: str, size: int) -> bool:
+    """Whether what is in a folder takes more than `size` bytes, or cannot be overlooked."""
+    total, entries, folders = 0, 0, [folder]
+    while folders:
+        with suppress(FileNotFoundError, NotADirectoryError, PermissionError), os.scandir(folders.pop()) as found:
+            for entry in found:
+                entries += 1
+                with suppress(FileNotFoundError):
+                    total += entry.stat(follow_symlinks=False).st_size + _ENTRY_BYTES
+                    if entry.is_dir(follow_symlinks=False):
+                        folders.append(entry.path)
+                if total > size or entries > _MOST_ENTRIES or len(entry.path) > 2_000:
+                    return True
+    return False
+
+
+def remove_tree(folder: str) -> None:
+    """Remove a folder and all in it, as far as this process may: what lies deep is moved to the top first."""
+    with suppress(OSError):
+        top = os.open(folder, _FOLDER)
+        names = count()
+        try:
+            progress = True
+            while progress:
+                progress = False
+                for name in os.listdir(top):
+                    progress |= _removed(name, top, names)
+        finally:
+            os.close(top)
+        os.rmdir(folder)
+
+
+def _removed(name: str, top: int, names: count[int]) -> bool:
+    """Remove one entry of `top`, to which the folders in it move. False if that is impossible."""
+    try:
+        if not stat.S_ISDIR(os.stat(name, dir_fd=top, follow_symlinks=False).st_mode):
+            os.unlink(name, dir_fd=top)
+            return True
+        folder = _open_own(name, top)
+        try:
+            for inner in os.listdir(folder):
+                if stat.S_ISDIR(os.stat(inner, dir_fd=folder, follow_symlinks=False).st_mode):
+                    os.close(_open_own(inner, folder))
+                    os.rename(inner, f"removed {next(names)}", src_dir_fd=folder, dst_dir_fd=top)
+                else:
+                    os.unlink(inner, dir_fd=folder)
+        finally:
+            os.close(folder)
+        os.rmdir(name, dir_fd=top)
+    except OSError:
+        return False
+    return True
+
+
+def _open_own(name: str, parent: int) -> int:
+    """Open a folder, which may have been made without any permission."""
+    place = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=parent)
+    try:
+        os.chmod(f"/proc/self/fd/{place}", 0o700)
+        return os.open(f"/proc/self/fd/{place}", os.O_RDONLY | os.O_DIRECTORY)
+    finally:
+        os.close(place)

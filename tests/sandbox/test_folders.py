@@ -1,0 +1,78 @@
+"""Folders made to do harm are copied, measured and removed without harm."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from rstar.sandbox.folders import copy_tree, exceeds, remove_tree
+
+
+def deep(folder: Path, depth: int) -> None:
+    here = os.getcwd()
+    os.chdir(folder)
+    for _ in range(depth):
+        os.mkdir("d" * 50)
+        os.chdir("d" * 50)
+    os.chdir(here)
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "kept").write_text("kept")
+    folder = tmp_path / "tree"
+    (folder / "a" / "b").mkdir(parents=True)
+    (folder / "a" / "file").write_bytes(b"x" * 10_000)
+    (folder / "a" / "b" / "empty").touch(0o500)
+    (folder / "link").symlink_to(outside)
+    (folder / "dangling").symlink_to("/nowhere")
+    os.mkfifo(folder / "pipe")
+    return folder
+
+
+def test_copy(tree: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    copy_tree(str(tree), str(copy))
+    assert (copy / "a" / "file").read_bytes() == b"x" * 10_000
+    assert os.readlink(copy / "link") == str(tmp_path / "outside")
+    assert sorted(os.listdir(copy)) == ["a", "dangling", "link"]
+    assert os.listdir(copy / "a" / "b") == ["empty"]
+
+
+def test_copy_of_too_deep_a_tree_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "copy").mkdir()
+    deep(tmp_path / "tree", 2_000)
+    before = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(OSError, match="too deep"):
+        copy_tree(str(tmp_path / "tree"), str(tmp_path / "copy"))
+    assert len(os.listdir("/proc/self/fd")) == before
+    remove_tree(str(tmp_path / "tree"))
+    remove_tree(str(tmp_path / "copy"))
+
+
+def test_size(tree: Path, tmp_path: Path) -> None:
+    assert exceeds(str(tree), 10_000)
+    assert not exceeds(str(tree), 100_000)
+    assert not exceeds(str(tmp_path / "missing"), 0)
+    for number in range(50):
+        (tree / str(number)).touch()
+    assert exceeds(str(tree), 150_000)  # names take space, too
+    deep(tree, 2_000)
+    assert exceeds(str(tree), 1 << 30)
+    remove_tree(str(tree))
+
+
+def test_remove(tree: Path, tmp_path: Path) -> None:
+    deep(tree / "a", 3_000)
+    (tree / "closed").mkdir(0)
+    (tree / "a" / "b").chmod(0)
+    remove_tree(str(tree))
+    assert not tree.exists()
+    assert (tmp_path / "outside" / "kept").read_text() == "kept"
+    remove_tree(str(tree))
