@@ -57,7 +57,7 @@ def test_pick() -> None:
 
 
 def test_the_bundled_problems_are_drawn_from_the_held_out_split() -> None:
-    """The file is what the command in its own name makes: nothing was picked by hand."""
+    """The families in it were chosen, one problem each; the problems are what the generator draws for them."""
     file = files("rstar.tiny") / "demo.jsonl"
     rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
     chosen = pick([row["family"] for row in rows])
