@@ -213,24 +213,22 @@ def test_memory_budget() -> None:
     assert values == [f"({number}, {20 << 20})\n" for number in range(6)]
 
 
-def test_a_state_that_cannot_be_rebuilt_is_an_error() -> None:
+def test_a_state_that_cannot_be_rebuilt_ends_what_would_run_from_it() -> None:
     """Here code that ends differently each time; better no state than a wrong one."""
 
     async def work(sandbox: LocalSandbox) -> None:
         state = None
         while state is None:
-            after, result = await sandbox.start().run("import os\nassert os.urandom(1)[0] < 128")
+            after, result = await sandbox.start().run("import os\nassert os.urandom(1)[0] < 60")
             state = after if result.ok else None
         outcomes = set()
         for _ in range(40):
             sandbox._states.close()
-            try:
-                await state.run("1")
-                outcomes.add("the same state")
-            except SandboxError as error:
-                outcomes.add(str(error))
+            after, result = await state.run("1")
+            outcomes.add((after is None, result.status, result.error and result.error.message))
         assert outcomes == {
-            "the same state", "a state could not be rebuilt: its step 1 ended in 'ok', and now in 'error'"
+            (False, "ok", None),
+            (True, "killed", "the state could not be rebuilt: its step 1 ended in 'ok' before and in 'error' now"),
         }  # fmt: skip
 
     with_sandbox(work)

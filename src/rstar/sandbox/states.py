@@ -4,7 +4,8 @@ A state *is* its code, from the start; the process that ran it is a cache. Proce
 when they are too many or too large, and made again by running their code from the nearest state that has one. A fresh
 interpreter starts from fixed seeds (`random`, `numpy.random`, the order of sets of strings), so that the second run
 takes the course of the first; code that reads the clock or the system's entropy may not, and then a rebuilt state
-differs in just that. Where even the status of a step differs, there is an error and no state.
+differs in just that. Where even the status of a step differs, and each time it is tried, the run that wanted the state
+ends as ``killed``: that is the code's doing, and no failure of the sandbox.
 
 Memory: a frozen process shares the pages of its keeper and of the states before it, and owns what it has written,
 which is what `Process.memory` estimates (page faults): 1.5 to 2 MiB after a small step, 6 after solving something with
@@ -21,7 +22,7 @@ from functools import partial
 from typing import Any
 
 from rstar.errors import SandboxError
-from rstar.sandbox.api import Limits, Result
+from rstar.sandbox.api import CodeError, Limits, Result
 from rstar.sandbox.execution import Execution, Outcome, cpu_seconds, kernel_limits
 from rstar.sandbox.pool import GoneError, LostError, Tree
 from rstar.sandbox.tiers import Tier
@@ -121,8 +122,8 @@ class States:
             node.root.running -= 1
             self._end_unneeded(node)
             self._keep_budget()
-        if isinstance(lost, GoneError):  # rebuilt, and still it would not fork: its own code has seen to that
-            return None, Result("killed")
+        if isinstance(lost, GoneError):  # rebuilt, and still not there to be forked: its own code has seen to that
+            return None, Result("killed", error=CodeError("StateLost", str(lost), None))
         raise SandboxError(f"a state was lost {ATTEMPTS} times in a row") from lost
 
     def release(self, node: Node) -> None:
@@ -206,7 +207,7 @@ class States:
         """Run the node's code again, in one process, from the nearest state that has one.
 
         Raises:
-            SandboxError: a step ended differently this time.
+            GoneError: a step ended differently this time.
         """
         steps: list[Node] = []
         base, source = node, None
@@ -229,9 +230,9 @@ class States:
                 memory = outcome.memory
                 if outcome.result.status != step.status:
                     tree.link.send({"do": "kill", "id": number, "hard": True})
-                    raise SandboxError(
-                        f"a state could not be rebuilt: its step {step.depth} ended in '{step.status}', and now in"
-                        f" '{outcome.result.status}'"
+                    raise GoneError(
+                        f"the state could not be rebuilt: its step {step.depth} ended in '{step.status}' before and"
+                        f" in '{outcome.result.status}' now"
                     )
         process = Process(tree, number, ceiling, memory)
         self._hold(node, process)
