@@ -54,6 +54,17 @@ def test_pick() -> None:
     assert len(pick([])) == len(families())
     with pytest.raises(ConfigError, match="unknown family 'chess'"):
         pick(["chess"])
+    weighted = [family.name for family in pick(["all", "search:2", "queens:3"])]
+    assert [weighted.count(name) for name in ("ages", "latin", "queens")] == [1, 3, 6]
+    for bad in ("search:0", "search:x", "search:-1"):
+        with pytest.raises(ConfigError, match=f"family '{bad}'"):
+            pick([bad])
+
+
+def test_weighted_families_come_more_often() -> None:
+    rows = list(draw(200, 1, chosen=pick(["queens:3", "ages"])))
+    assert sum(d.family.name == "queens" for d in rows) == 150
+    assert len({d.instance.question for d in rows if d.family.name == "queens"}) > 100
 
 
 def test_the_bundled_problems_are_drawn_from_the_held_out_split() -> None:

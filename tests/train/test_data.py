@@ -39,10 +39,17 @@ def test_any_text_survives(tokenizer: Tokenizer, text: str) -> None:
 
 @pytest.mark.parametrize("frame", ["{}", " {} ", "x = {}", "[{}, 5]", "({})", "costs ${} more", "={}", "{}%", "\n{}"])
 def test_a_number_is_the_same_tokens_everywhere(tokenizer: Tokenizer, frame: str) -> None:
-    for number in ("7", "42", "1905"):
+    for number in ("7", *map(str, range(10, 100)), "105", "1905", "12.50"):
         tokens = tokenizer.encode(frame.format(number)).tokens
-        assert "".join(token for token in tokens if token.isdigit()).startswith(number)
-        assert all(token.isdigit() is False or len(token) == 1 for token in tokens)
+        expected = [number] if number in map(str, range(100)) else list(number)
+        start = tokens.index(expected[0])
+        assert tokens[start : start + len(expected)] == expected
+
+
+@pytest.mark.parametrize("row", ["4", "47", "471", "4715"])
+def test_cells_of_a_quoted_row_are_tokens_of_their_own(tokenizer: Tokenizer, row: str) -> None:
+    tokens = tokenizer.encode(f"go('{row}')").tokens
+    assert [token for token in tokens if token.isdigit()] == list(row)
 
 
 def test_markers_and_phrases_are_single_tokens(tokenizer: Tokenizer, rows: list[list[str]]) -> None:

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import tempfile
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.table import Table
 
-from rstar.cli.common import AsJson, console, print_json
+from rstar.cli.common import AsJson, console, print_json, progress
+from rstar.prompts import steps as prompt
+from rstar.tiny.generate import draw
+
+PROGRAM_TOKENS = 512
+"""Most tokens of a solution in the engine's benchmark."""
 
 app = typer.Typer(no_args_is_help=True, help="Measure the sandbox, the engine and the search.")
 
@@ -57,17 +64,42 @@ def sandbox(as_json: AsJson = False) -> None:
 
 
 @app.command("engine")
-def engine(as_json: AsJson = False) -> None:
-    """Tokens per second of the local engine against `transformers.generate`, same weights, same run."""
-    from rstar.models.bench import SHAPES, bench_engine
+def engine(
+    model: Annotated[
+        Path | None, typer.Option(help="Folder of a model.", show_default="the bundled one", exists=True)
+    ] = None,
+    n: Annotated[int, typer.Option("--n", help="Problems that it solves, greedily.", min=1)] = 256,
+    threads: Annotated[int, typer.Option(help="Threads of each.", min=1)] = 1,
+    dtype: Annotated[str, typer.Option(help="float32, bfloat16 or float16.")] = "float32",
+    as_json: AsJson = False,
+) -> None:
+    """Tokens per second of the local engine against `transformers.generate`: same weights, same run, greedy.
 
-    rows = {shape: bench_engine(shape) for shape in SHAPES}
+    Three kinds of work: a model writes solutions of held-out problems; models with random weights write completions
+    that all have the same length (uniform), or each a length of its own (ragged).
+    """
+    from rstar.models.bench import SHAPES, bench_engine, ragged_work, text_work, uniform_work, write_random_model
+    from rstar.models.spec import tiny_folder
+
+    folder = model or tiny_folder()
+    prompts = [prompt.prompt(drawn.instance.question) for drawn in draw(n, seed=0)]
+    rows = {}
+    with tempfile.TemporaryDirectory() as scratch, progress(1 + 2 * len(SHAPES), "measurements") as advance:
+        work = text_work(folder, prompts, prompt.END_CODE, PROGRAM_TOKENS)
+        rows[f"{n} problems"] = bench_engine(folder, work, dtype=dtype, threads=threads)
+        advance()
+        for shape, config in SHAPES.items():
+            write_random_model(Path(scratch), config)
+            for kind, work in (("ragged", ragged_work()), ("uniform", uniform_work())):
+                rows[f"{shape}, {kind}"] = bench_engine(Path(scratch), work, dtype=dtype, threads=threads)
+                advance()
     if as_json:
-        print_json({shape: asdict(row) | {"ratio": row.ratio} for shape, row in rows.items()})
+        print_json({name: asdict(row) | {"ratio": row.ratio} for name, row in rows.items()})
         return
-    for shape, row in rows.items():
-        console().print(
-            f"{shape} parameters: {row.local:,.0f} tokens/s, transformers.generate {row.transformers:,.0f}: "
-            f"{row.ratio:.1f} times as fast, equal greedy text for {100 * row.equal:.0f}%",
-            highlight=False,
-        )
+    table = Table(header_style="bold", pad_edge=False)
+    for name in ("work", "tokens/s", "transformers.generate", "ratio", "equal texts"):
+        table.add_column(name, justify="left" if name == "work" else "right")
+    for name, row in rows.items():
+        speeds = f"{row.local:,.0f}", f"{row.transformers:,.0f}"
+        table.add_row(name, *speeds, f"{row.ratio:.2f}", f"{100 * row.equal:.0f}%")
+    console().print(table)

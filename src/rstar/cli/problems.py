@@ -29,7 +29,10 @@ def make(
     levels: Annotated[str, typer.Option(help="Difficulty, such as `3` or `1-5`.")] = "1-5",
     family: Annotated[
         list[str] | None,
-        typer.Option(help="Family or kind of families; may be repeated.", show_default="all"),
+        typer.Option(
+            help="Family, kind of families or `all`, `search:3` for three times as many; may be repeated.",
+            show_default="all",
+        ),
     ] = None,
     split: Annotated[
         Split, typer.Option(help="`numbers`: held-out numbers; `templates`: held-out templates too; `train`.")
@@ -53,7 +56,9 @@ def make(
             written += 1
             advance()
     part.replace(out)
-    console().print(f"{written} problems of {len(chosen)} families written to [bold]{out}[/]", highlight=False)
+    console().print(
+        f"{written} problems of {len({one.name for one in chosen})} families written to [bold]{out}[/]", highlight=False
+    )
     if written < n:
         console().print(f"[yellow]fewer than {n}: there are no more different ones at these levels[/]")
 

@@ -1,20 +1,17 @@
-"""How fast the local engine is beside ``transformers.generate``: same random weights, same prompts, same run.
+"""How fast the local engine is beside ``transformers.generate``: same weights, same prompts, same run, greedy.
 
-Two kinds of work. *Uniform*: as many prompts as the batch holds, all of the same length, each continued by the same
-number of tokens. *Ragged*: four times as many requests, each ending after a number of tokens of its own, as steps of
-solutions do; ``generate`` works through them batch by batch, each as long as its longest request.
-
-Rounds of the two engines alternate and the best round of each counts, so that other work on the machine disturbs both
-alike. Greedy, on the CPU; only tokens that were asked for are counted, the time of the prompts is included.
+`generate` takes the requests batch by batch, in the order in which they came; each batch is padded to its longest
+prompt and runs until its longest completion has ended. Rounds of the two alternate and the best round of each counts,
+so that other work on the machine disturbs both alike. Tokens of completions are counted, up to where each ends; the
+time of the prompts is included.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +20,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from rstar.models.decoder import Decoder, DecoderConfig
 from rstar.models.decoder_files import DTYPES, save_decoder
-from rstar.models.engine import Context, Request
+from rstar.models.engine import Completion, Context, Request
 from rstar.models.local import LocalEngine
 
 Texts = list[list[int]]
@@ -35,6 +32,18 @@ SHAPES = {
 """Llamas by their number of parameters."""
 
 BATCH, PROMPT_TOKENS, NEW_TOKENS = 64, 32, 128
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Requests to be completed: for each the ids of its prompt and the most tokens that may follow.
+
+    With `stop`, a text that is one token of the model, completions also end with it.
+    """
+
+    prompts: Texts
+    limits: list[int]
+    stop: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,45 +66,44 @@ class EngineFigures:
         return self.local / self.transformers
 
 
+def uniform_work(new_tokens: int = NEW_TOKENS) -> Work:
+    """As many random prompts as the batch holds, all of one length, each continued by `new_tokens`."""
+    return Work(_random_prompts(BATCH), [new_tokens] * BATCH)
+
+
+def ragged_work(new_tokens: int = NEW_TOKENS) -> Work:
+    """Four times as many requests as the batch holds, each ending after 1 to `new_tokens` tokens."""
+    rng = random.Random(1)
+    return Work(_random_prompts(4 * BATCH), [rng.randint(1, new_tokens) for _ in range(4 * BATCH)])
+
+
+def text_work(folder: Path, prompts: Sequence[str], stop: str, new_tokens: int) -> Work:
+    """Texts to be completed by the model in `folder` until it writes `stop`, by at most `new_tokens`."""
+    engine = LocalEngine(folder)
+    return Work([list(engine.context(prompt).ids) for prompt in prompts], [new_tokens] * len(prompts), stop)
+
+
 def bench_engine(
-    shape: str,
-    *,
-    dtype: str = "float32",
-    ragged: bool = False,
-    threads: int = 1,
-    rounds: int = 2,
-    new_tokens: int = NEW_TOKENS,
+    folder: Path, work: Work, *, dtype: str = "float32", threads: int = 1, rounds: int = 2
 ) -> EngineFigures:
-    """Compare the two with the model `shape` of `SHAPES` in `dtype`, on uniform or ragged work (10 to 20 seconds)."""
+    """Let both engines do `work` with the model in `folder`, on the CPU (10 to 30 seconds)."""
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
-        return _compare(SHAPES[shape], dtype, ragged, threads, rounds, new_tokens)
-    finally:
-        torch.set_num_threads(before)
-
-
-def _compare(
-    config: DecoderConfig, dtype: str, ragged: bool, threads: int, rounds: int, new_tokens: int
-) -> EngineFigures:
-    rng = random.Random(0)
-    count = 4 * BATCH if ragged else BATCH
-    prompts = [[rng.randrange(256) for _ in range(PROMPT_TOKENS)] for _ in range(count)]
-    limits = [rng.randint(1, new_tokens) if ragged else new_tokens for _ in prompts]
-    with tempfile.TemporaryDirectory() as name:
-        write_random_model(Path(name), config)
-        engine = LocalEngine(Path(name), batch=BATCH, dtype=dtype, device="cpu", threads=threads)
-        generate = _transformers(Path(name), dtype)
+        engine = LocalEngine(folder, batch=BATCH, dtype=dtype, device="cpu", threads=threads)
+        generate = _transformers(folder, dtype, work)
         ours, theirs = [], []
         for _ in range(rounds):
             start = time.perf_counter()
-            expected = generate(prompts, limits)
+            expected = generate()
             middle = time.perf_counter()
-            found = asyncio.run(_complete(engine, prompts, limits))
+            found = asyncio.run(_complete(engine, work))
             theirs.append(middle - start)
             ours.append(time.perf_counter() - middle)
-    equal = sum(a == b for a, b in zip(found, expected, strict=True)) / count
-    return EngineFigures(sum(limits) / min(ours), sum(limits) / min(theirs), equal)
+    finally:
+        torch.set_num_threads(before)
+    equal = sum(a == b for a, b in zip(found, expected, strict=True)) / len(found)
+    return EngineFigures(_tokens(found) / min(ours), _tokens(expected) / min(theirs), equal)
 
 
 def write_random_model(folder: Path, config: DecoderConfig, seed: int = 0) -> None:
@@ -108,31 +116,48 @@ def write_random_model(folder: Path, config: DecoderConfig, seed: int = 0) -> No
     tokenizer.save(str(folder / "tokenizer.json"))
 
 
-async def _complete(engine: LocalEngine, prompts: Texts, limits: list[int]) -> Texts:
-    async def one(prompt: list[int], limit: int) -> list[int]:
-        request = Request(Context("", tuple(prompt)), max_tokens=limit, temperature=0.0)
-        return list((await engine.complete(request))[0].ids)
+def _random_prompts(count: int) -> Texts:
+    rng = random.Random(0)
+    return [[rng.randrange(256) for _ in range(PROMPT_TOKENS)] for _ in range(count)]
+
+
+def _tokens(texts: Texts) -> int:
+    return sum(map(len, texts))
+
+
+async def _complete(engine: LocalEngine, work: Work) -> Texts:
+    stop = (work.stop,) if work.stop else ()
+
+    async def one(prompt: list[int], limit: int) -> Completion:
+        request = Request(Context("", tuple(prompt)), max_tokens=limit, temperature=0.0, stop=stop)
+        return (await engine.complete(request))[0]
 
     async with engine:
-        return await asyncio.gather(*(one(*pair) for pair in zip(prompts, limits, strict=True)))
+        completions = await asyncio.gather(*map(one, work.prompts, work.limits))
+    return [list(completion.ids) for completion in completions]
 
 
-def _transformers(folder: Path, dtype: str) -> Callable[[Texts, list[int]], Texts]:
+def _transformers(folder: Path, dtype: str, work: Work) -> Callable[[], Texts]:
     from transformers import AutoModelForCausalLM, logging  # slow to import, and not needed to run models
 
     logging.disable_progress_bar()
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=DTYPES[dtype])
+    stop = None if work.stop is None else Tokenizer.from_file(str(folder / "tokenizer.json")).token_to_id(work.stop)
 
-    def generate(prompts: Texts, limits: list[int]) -> Texts:
-        texts: Texts = []
-        for start in range(0, len(prompts), BATCH):
-            ids = torch.tensor(prompts[start : start + BATCH])
-            longest = max(limits[start : start + BATCH])
-            output = model.generate(
-                ids, attention_mask=torch.ones_like(ids), do_sample=False, pad_token_id=0, max_new_tokens=longest
-            )
-            texts += output[:, ids.shape[1] :].tolist()
-        return [text[:limit] for text, limit in zip(texts, limits, strict=True)]
+    def continued(prompts: Texts, limits: list[int]) -> Texts:
+        width = max(map(len, prompts))
+        ids = torch.tensor([[0] * (width - len(prompt)) + prompt for prompt in prompts])
+        mask = torch.tensor([[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts])
+        output = model.generate(
+            ids, attention_mask=mask, do_sample=False, pad_token_id=0, eos_token_id=stop, max_new_tokens=max(limits)
+        )
+        texts = [text[:limit] for text, limit in zip(output[:, width:].tolist(), limits, strict=True)]
+        return [text[: text.index(stop) + 1] if stop in text else text for text in texts]
 
-    generate([[1, 2, 3]], [2])
+    def generate() -> Texts:
+        starts = range(0, len(work.prompts), BATCH)
+        parts = (continued(work.prompts[i : i + BATCH], work.limits[i : i + BATCH]) for i in starts)
+        return [text for part in parts for text in part]
+
+    continued([[1, 2, 3]], [2])
     return generate

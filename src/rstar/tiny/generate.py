@@ -33,14 +33,19 @@ def families() -> dict[str, Family]:
 
 
 def pick(names: Sequence[str]) -> list[Family]:
-    """The families of these names or kinds (all, when there are none). Raises `ConfigError` for an unknown one."""
+    """The families of these names or kinds, or ``all``; ``search:3`` has each family three times, so that it is drawn
+    three times as often. All once, when there are no names. Raises `ConfigError` for an unknown name or bad number.
+    """
     known = families()
     chosen: list[Family] = []
     for name in names:
-        of_kind = [family for family in known.values() if family.kind == name]
-        if name not in known and not of_kind:
-            raise ConfigError(f"unknown family {name!r}; families: {', '.join(known)}")
-        chosen += [known[name]] if name in known else of_kind
+        base, _, times = name.partition(":")
+        found = [family for family in known.values() if base in (family.name, family.kind, "all")]
+        if not found:
+            raise ConfigError(f"unknown family {base!r}; families: {', '.join(known)}")
+        if times and not (times.isdecimal() and int(times)):
+            raise ConfigError(f"family {name!r}: expected a whole number from 1 behind the colon")
+        chosen += found * int(times or 1)
     return chosen or list(known.values())
 
 
@@ -87,7 +92,7 @@ def draw(
         seed: of the set.
         split: ``train``, ``numbers`` or ``templates`` (see `rstar.tiny.family`).
         levels: levels from 1 to 5.
-        chosen: families, all by default.
+        chosen: families, all by default; one that stands there twice is drawn twice as often.
         first: number of the first problem.
     """
     pool = list(chosen or families().values())

@@ -149,7 +149,7 @@ def _steps(numbers: list[int], goal: int, way: list[Move]) -> tuple[str, ...]:
         left.remove(b)
         left.append(value)
         moves.append((f"{a} {sign} {b} = {value}", f"use({a}, '{sign}', {b}, {left})"))
-    setup = f"left, goal = '{_text(tuple(numbers))}'.split(), {goal}\n{HELPER}"
+    setup = f"left, goal = list(map(str, {numbers})), {goal}\n{HELPER}"
     return solution(setup, moves, FINISH)
 
 

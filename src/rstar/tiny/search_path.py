@@ -114,7 +114,7 @@ HAMILTON_HELPER = """\
 def go(now):
     global path
     assert now[:-1] == path and now[-1] not in path
-    assert ''.join(sorted(now[-2:])) in roads
+    assert '-'.join(sorted(now[-2:])) in roads
     path = now"""
 HAMILTON_FINISH = "assert len(path) == places\nprint([int(p) for p in path])"
 HAMILTON_FORMS = {
@@ -195,7 +195,7 @@ def _make_hamilton(rng: random.Random, level: int, template: str) -> Instance:
     pairs = [(a, b) for a in range(1, size + 1) for b in range(a + 1, size + 1) if roads[a] >> b & 1]
     text = "".join(map(str, path))
     moves = [(f"{text[n - 2]} to {text[n - 1]}", f"go('{text[:n]}')") for n in range(2, size + 1)]
-    names = " ".join(f"{a}{b}" for a, b in pairs)
+    names = " ".join(f"{a}-{b}" for a, b in pairs)
     setup = f"places, path, roads = {size}, '{path[0]}', '{names}'.split()\n{HAMILTON_HELPER}"
     # The walk gives each place a number of its own: maps that differ only in the names of the places are equal.
     order = {place: n for n, place in enumerate(path)}

@@ -1,7 +1,8 @@
 """A small tokenizer for code-step solutions, trained from nothing.
 
-Byte-level BPE in which every digit is a token of its own and a number is the same tokens wherever it stands, so that a
-small model copies numbers by attention instead of learning them by heart. The format's markers are single tokens, and
+Byte-level BPE in which a number is the same tokens wherever it stands, so that a small model copies numbers by
+attention instead of learning them by heart: numbers below 100 are single tokens, all others are written digit by digit.
+Quoted numbers are, too: there the format writes rows of cells, not numbers. The format's markers are single tokens, and
 so are *phrases*: blocks of code that many solutions repeat to the letter (a helper function, say).
 """
 
@@ -11,6 +12,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -19,8 +21,9 @@ from rstar.prompts.steps import MARKERS
 from rstar.train.settings import TokenizerConfig
 
 EOS = "<|endoftext|>"
-# Digits alone; an operator takes the spaces around it when a number follows; words and signs take the space before.
-PATTERN = r"\d|\n+(?:# ?)?| ?[^\s\w]+ ?(?=\d)| ?[^\W\d]+| ?[^\s\w]+|\s"
+# Two digits that are a number; digits; line breaks. An operator takes the spaces around it when a number follows, words
+# and signs take the space before.
+PATTERN = r"(?<!\d)(?<!\d\.)(?<!')\d\d(?!\d|\.\d|')|\d|\n+(?:# ?)?| ?[^\s\w]+ ?(?=\d)| ?[^\W\d]+| ?[^\s\w]+|\s"
 SHORTEST_PHRASE = 16
 FOREIGN = re.compile(r"<\||<[a-z_]+>|#")  # a marker of the format, or a comment
 
@@ -28,6 +31,7 @@ FOREIGN = re.compile(r"<\||<[a-z_]+>|#")  # a marker of the format, or a comment
 def train_tokenizer(texts: Iterable[str], config: TokenizerConfig) -> Tokenizer:
     """A tokenizer trained on solutions (prompt, steps and answer of each in one string)."""
     corpus = list(texts)
+    numbers = [" ".join(map(str, range(10, 100)))] * len(corpus)  # so often that each becomes one token
     phrases = find_phrases(corpus, config.phrase_share)
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
@@ -45,7 +49,8 @@ def train_tokenizer(texts: Iterable[str], config: TokenizerConfig) -> Tokenizer:
         show_progress=False,
     )
     cut = re.compile("|".join(map(re.escape, sorted([*special, *phrases], key=len, reverse=True))))
-    tokenizer.train_from_iterator((piece for text in corpus for piece in cut.split(text) if piece), trainer)
+    pieces = (piece for text in corpus for piece in cut.split(text) if piece)
+    tokenizer.train_from_iterator(chain(numbers, pieces), trainer)
     tokenizer.add_tokens([AddedToken(phrase, normalized=False, special=False) for phrase in phrases])
     return tokenizer
 
