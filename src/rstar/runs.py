@@ -47,13 +47,7 @@ class Run:
             ResumeError: the folder belongs to a different run (names the keys that differ), is in use, or holds
                 something else.
         """
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = os.open(folder, os.O_RDONLY)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            os.close(lock)
-            raise ResumeError(f"{folder} is in use by another process") from error
+        lock = lock_folder(folder)
         try:
             _claim(folder, identity, about)
             return cls(folder, lock)
@@ -144,6 +138,22 @@ class _Lines:
 
     def close(self) -> None:
         self._out.close()
+
+
+def lock_folder(folder: Path) -> int:
+    """Create `folder` if need be and lock it for this process: a descriptor that unlocks it when closed.
+
+    Raises:
+        ResumeError: another process has it.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(lock)
+        raise ResumeError(f"{folder} is in use by another process") from error
+    return lock
 
 
 def _claim(folder: Path, identity: Mapping[str, Any], about: Mapping[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import torch
 from rstar.errors import ConfigError, DataError, ResumeError
 from rstar.models.decoder import Decoder, DecoderConfig
 from rstar.models.decoder_files import load_decoder
+from rstar.runs import lock_folder
 from rstar.tiny.generate import draw, pick
 from rstar.train.loop import Progress, schedule
 from rstar.train.losses import sft_loss
@@ -62,6 +64,29 @@ def test_it_learns_and_an_interrupted_run_ends_with_the_same_weights(tmp_path: P
     assert steps[0] == 6
     first, second = weights(whole), weights(parts)
     assert all(torch.equal(first[name], second[name]) for name in first)
+    assert logged(tmp_path / "parts") == logged(tmp_path / "whole")
+
+
+def logged(folder: Path) -> list[tuple[int, float]]:
+    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return [(row["step"], row["loss"]) for row in rows]
+
+
+def test_steps_behind_the_checkpoint_are_logged_once(tmp_path: Path, data: Path) -> None:
+    train_sft(CONFIG, data, tmp_path, lambda p: None)
+    complete = logged(tmp_path)
+    with (tmp_path / "metrics.jsonl").open("a") as file:
+        file.write('{"step": 999, "loss": 1.0}\n{"step": 10')
+    train_sft(CONFIG, data, tmp_path, lambda p: None)
+    assert logged(tmp_path) == complete
+
+
+def test_one_process_at_a_time(tmp_path: Path, data: Path) -> None:
+    lock = lock_folder(tmp_path)
+    with pytest.raises(ResumeError, match="in use by another process"):
+        train_sft(CONFIG, data, tmp_path, lambda p: None)
+    os.close(lock)
+    assert not list(tmp_path.iterdir())
 
 
 def test_loss_is_the_mean_over_written_tokens() -> None:

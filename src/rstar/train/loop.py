@@ -23,7 +23,7 @@ from rstar.train.data import Batch, IntArray, TokenSet, collate, plan, rounded
 from rstar.train.losses import sft_loss
 from rstar.train.settings import TrainConfig
 
-CHECKPOINT = "checkpoint.pt"
+CHECKPOINT, METRICS = "checkpoint.pt", "metrics.jsonl"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,8 @@ class Trainer:
     def run(self, report: Callable[[Progress], None]) -> None:
         """Train to the end; calls `report` after every step."""
         saved = time.monotonic()
-        with (self.folder / "metrics.jsonl").open("a", encoding="utf-8") as metrics:
+        self._cut_metrics()
+        with (self.folder / METRICS).open("a", encoding="utf-8") as metrics:
             while self.step < self.steps:
                 started = time.perf_counter()
                 loss, tokens = self._one_step()
@@ -159,6 +160,14 @@ class Trainer:
         part = self.folder / (CHECKPOINT + ".part")
         torch.save(state, part)
         part.replace(self.folder / CHECKPOINT)
+
+    def _cut_metrics(self) -> None:
+        """Drop what an interrupted run wrote about steps behind its checkpoint: they are made again."""
+        file = self.folder / METRICS
+        if file.exists():
+            lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
+            kept = [line for line in lines if line.endswith("\n") and json.loads(line)["step"] <= self.step]
+            file.write_text("".join(kept), encoding="utf-8")
 
     def _load(self) -> None:
         file = self.folder / CHECKPOINT

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from rstar.config import flatten
 from rstar.errors import ConfigError, DataError, ResumeError
 from rstar.models.decoder import Decoder, DecoderConfig
 from rstar.models.decoder_files import copy_tokenizer, load_decoder, save_decoder
+from rstar.runs import lock_folder
 from rstar.train.data import TokenSet, read_pieces, tokenize
 from rstar.train.loop import Progress, Trainer
 from rstar.train.settings import TrainConfig
@@ -31,15 +33,18 @@ def train_sft(config: TrainConfig, data: Path, folder: Path, report: Callable[[P
 
     Raises:
         DataError: bad lines, or no data.
-        ResumeError: `folder` was written with another configuration or other data.
+        ResumeError: `folder` was written with another configuration or other data, or is in use by another process.
     """
     if config.threads:
         torch.set_num_threads(config.threads)
-    folder.mkdir(parents=True, exist_ok=True)
-    _claim(config, data, folder)
-    tokenizer, model = _start(config, data, folder)
-    trainer = Trainer(model, _tokens(config, data, folder, tokenizer), config, folder)
-    trainer.run(report)
+    lock = lock_folder(folder)
+    try:
+        _claim(config, data, folder)
+        tokenizer, model = _start(config, data, folder)
+        trainer = Trainer(model, _tokens(config, data, folder, tokenizer), config, folder)
+        trainer.run(report)
+    finally:
+        os.close(lock)
     out = folder / "model"
     save_decoder(model.cpu(), out, dtype=torch.bfloat16)
     copy_tokenizer(folder if config.base is None else config.base, out)
