@@ -1,3 +1,4 @@
+import itertools
 import json
 from pathlib import Path
 
@@ -10,8 +11,9 @@ from tokenizers import Tokenizer
 from rstar.errors import DataError
 from rstar.prompts import steps as prompt
 from rstar.tiny.generate import draw
-from rstar.train.data import LENGTH_STEP, collate, plan, rounded, tokenize
-from rstar.train.settings import TokenizerConfig
+from rstar.train.data import LENGTH_STEP, TokenSet, collate, plan, rounded, tokenize
+from rstar.train.loop import Steps
+from rstar.train.settings import TokenizerConfig, TrainConfig
 from rstar.train.tokenizer import EOS, find_phrases, train_tokenizer
 
 
@@ -72,17 +74,36 @@ def test_only_what_the_policy_wrote_is_trained(tmp_path: Path, tokenizer: Tokeni
     file = tmp_path / "d.jsonl"
     file.write_text(json.dumps({"pieces": ["question 1", "code 2", "output 3", "answer 4"]}) + "\n")
     eos = tokenizer.token_to_id(EOS)
-    data, dropped = tokenize(file, tokenizer, eos, 100)
+    data, dropped = tokenize([file], tokenizer, eos, 100)
     assert (len(data), dropped) == (1, 0)
     trained = tokenizer.decode([int(i) for i in data.ids[data.written]], skip_special_tokens=False)
     assert trained == f"code 2answer 4{EOS}"
     assert data.ids[-1] == eos
 
 
+def test_files_are_stages_of_a_curriculum(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    files = [tmp_path / f"{stage}.jsonl" for stage in range(3)]
+    for stage, file in enumerate(files):
+        rows = ({"pieces": ["q", f"{stage} " * (1 + i % 40)]} for i in range(30 + stage))
+        file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    data, _ = tokenize(files, tokenizer, 0, 100)
+    assert data.stages.tolist() == [0, 30, 61, 93]
+    data.save(tmp_path / "tokens.npz")
+    steps = Steps(TokenSet.load(tmp_path / "tokens.npz"), TrainConfig(batch_tokens=256, micro_tokens=128))
+    stage_of = {tokenizer.token_to_id(str(stage)): stage for stage in range(3)}
+    seen: list[int] = []
+    for step in itertools.count():
+        seen += [stage_of[int(row[1])] for batch in steps.micro_batches(step) for row in batch.ids]
+        if len(seen) >= 2 * len(data):
+            break
+    epoch = [0] * 30 + [1] * 31 + [2] * 32
+    assert seen[: 2 * len(epoch)] == epoch * 2
+
+
 def test_too_long_is_dropped_and_counted(tmp_path: Path, tokenizer: Tokenizer) -> None:
     file = tmp_path / "d.jsonl"
     file.write_text("".join(json.dumps({"pieces": ["q", "1 " * n]}) + "\n" for n in (2, 500)))
-    data, dropped = tokenize(file, tokenizer, 0, 50)
+    data, dropped = tokenize([file], tokenizer, 0, 50)
     assert (len(data), dropped) == (1, 1)
 
 
@@ -91,7 +112,7 @@ def test_bad_lines_are_named(tmp_path: Path, tokenizer: Tokenizer, line: str) ->
     file = tmp_path / "d.jsonl"
     file.write_text(json.dumps({"pieces": ["q", "a"]}) + "\n" + line + "\n")
     with pytest.raises(DataError, match=r"d\.jsonl:2: "):
-        tokenize(file, tokenizer, 0, 50)
+        tokenize([file], tokenizer, 0, 50)
 
 
 @given(
@@ -114,7 +135,7 @@ def test_an_epoch_holds_every_sequence_once_within_the_limit(
 def test_collate(tmp_path: Path, tokenizer: Tokenizer) -> None:
     file = tmp_path / "d.jsonl"
     file.write_text("".join(json.dumps({"pieces": ["q", "1" * n]}) + "\n" for n in (2, 30)))
-    data, _ = tokenize(file, tokenizer, 0, 50)
+    data, _ = tokenize([file], tokenizer, 0, 50)
     batch = collate(data, np.asarray([0, 1], np.int32))
     assert batch.ids.shape == batch.written.shape == (2, 2 * LENGTH_STEP)
     assert batch.written.sum() == data.written.sum()

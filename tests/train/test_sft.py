@@ -48,7 +48,7 @@ def weights(folder: Path) -> dict[str, torch.Tensor]:
 
 def test_it_learns_and_an_interrupted_run_ends_with_the_same_weights(tmp_path: Path, data: Path) -> None:
     losses: list[float] = []
-    whole = train_sft(CONFIG, data, tmp_path / "whole", lambda p: losses.append(p.loss))
+    whole = train_sft(CONFIG, [data], tmp_path / "whole", lambda p: losses.append(p.loss))
     assert losses[-1] < losses[0] - 1
 
     for stop_after in (2, 5):
@@ -58,9 +58,9 @@ def test_it_learns_and_an_interrupted_run_ends_with_the_same_weights(tmp_path: P
                 raise StopError
 
         with pytest.raises(StopError):
-            train_sft(CONFIG, data, tmp_path / "parts", stop)
+            train_sft(CONFIG, [data], tmp_path / "parts", stop)
     steps: list[int] = []
-    parts = train_sft(CONFIG, data, tmp_path / "parts", lambda p: steps.append(p.step))
+    parts = train_sft(CONFIG, [data], tmp_path / "parts", lambda p: steps.append(p.step))
     assert steps[0] == 6
     first, second = weights(whole), weights(parts)
     assert all(torch.equal(first[name], second[name]) for name in first)
@@ -73,18 +73,18 @@ def logged(folder: Path) -> list[tuple[int, float]]:
 
 
 def test_steps_behind_the_checkpoint_are_logged_once(tmp_path: Path, data: Path) -> None:
-    train_sft(CONFIG, data, tmp_path, lambda p: None)
+    train_sft(CONFIG, [data], tmp_path, lambda p: None)
     complete = logged(tmp_path)
     with (tmp_path / "metrics.jsonl").open("a") as file:
         file.write('{"step": 999, "loss": 1.0}\n{"step": 10')
-    train_sft(CONFIG, data, tmp_path, lambda p: None)
+    train_sft(CONFIG, [data], tmp_path, lambda p: None)
     assert logged(tmp_path) == complete
 
 
 def test_one_process_at_a_time(tmp_path: Path, data: Path) -> None:
     lock = lock_folder(tmp_path)
     with pytest.raises(ResumeError, match="in use by another process"):
-        train_sft(CONFIG, data, tmp_path, lambda p: None)
+        train_sft(CONFIG, [data], tmp_path, lambda p: None)
     os.close(lock)
     assert not list(tmp_path.iterdir())
 
@@ -105,30 +105,30 @@ def test_micro_batches_do_not_change_the_gradient(tmp_path: Path, data: Path) ->
     for micro in (512, 2048):
         config = CONFIG.model_copy(update={"micro_tokens": micro, "bf16": False, "tokens": 2048})
         found: list[float] = []
-        train_sft(config, data, tmp_path / str(micro), lambda p, found=found: found.append(p.loss))  # type: ignore[misc]
+        train_sft(config, [data], tmp_path / str(micro), lambda p, found=found: found.append(p.loss))  # type: ignore[misc]
         losses[micro] = found
     assert math.isclose(losses[512][0], losses[2048][0], rel_tol=0.05)
 
 
 def test_another_run_is_refused(tmp_path: Path, data: Path) -> None:
     config = CONFIG.model_copy(update={"tokens": 2048})
-    train_sft(config, data, tmp_path / "run", lambda p: None)
+    train_sft(config, [data], tmp_path / "run", lambda p: None)
     with pytest.raises(ResumeError, match="seed"):
-        train_sft(config.model_copy(update={"seed": 4}), data, tmp_path / "run", lambda p: None)
+        train_sft(config.model_copy(update={"seed": 4}), [data], tmp_path / "run", lambda p: None)
     other = tmp_path / "other.jsonl"
     other.write_text(data.read_text() + data.read_text())
     with pytest.raises(ResumeError, match=r"data\.sha256"):
-        train_sft(config, other, tmp_path / "run", lambda p: None)
+        train_sft(config, [other], tmp_path / "run", lambda p: None)
     with pytest.raises(DataError, match="no data file"):
-        train_sft(config, tmp_path / "none", tmp_path / "run2", lambda p: None)
+        train_sft(config, [tmp_path / "none"], tmp_path / "run2", lambda p: None)
 
 
 def test_fine_tuning_starts_from_a_model(tmp_path: Path, data: Path) -> None:
     learning: list[float] = []
-    base = train_sft(CONFIG, data, tmp_path / "base", lambda p: learning.append(p.loss))
+    base = train_sft(CONFIG, [data], tmp_path / "base", lambda p: learning.append(p.loss))
     config = CONFIG.model_copy(update={"base": base, "tokens": 2048, "matrix_lr": 1e-6, "other_lr": 1e-7})
     losses: list[float] = []
-    tuned = train_sft(config, data, tmp_path / "tuned", lambda p: losses.append(p.loss))
+    tuned = train_sft(config, [data], tmp_path / "tuned", lambda p: losses.append(p.loss))
     before, after = weights(base), weights(tuned)
     assert losses[0] < learning[0] - 0.5
     assert max((before[name] - after[name]).abs().max() for name in before) < 0.01

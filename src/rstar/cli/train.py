@@ -16,7 +16,13 @@ app = typer.Typer(no_args_is_help=True, help="Train models.")
 @app.command("sft")
 def sft(
     recipe: Annotated[Path, typer.Argument(help="TOML file with the training settings.", exists=True, dir_okay=False)],
-    data: Annotated[Path, typer.Option(help="JSONL file with `pieces`, as `rstar problems make --solutions` writes.")],
+    data: Annotated[
+        list[Path],
+        typer.Option(
+            help="JSONL file with `pieces`, as `rstar problems make --solutions` writes; "
+            "several are the stages of a curriculum, in this order."
+        ),
+    ],
     out: Annotated[Path, typer.Option(help="Folder of this training; continued when it holds this one.")],
 ) -> None:
     """Train a policy on solutions: from nothing (tokenizer and all), or from the model that the recipe names.

@@ -4,13 +4,15 @@ A line of a data file is ``{"id": …, "pieces": [prompt, written, shown, writte
 policy and are trained on, even ones were shown to it. Each piece is tokenised on its own, as it is at inference. The
 end-of-text token follows the last written piece.
 
+Several data files are the stages of a curriculum: in every epoch the sequences of one come before those of the next.
+
 Steps are a pure function of (seed, epoch), so that a run that is interrupted goes on with the step it was at.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,11 +36,13 @@ class TokenSet:
         ids: (N,) int32 token ids of all sequences.
         written: (N,) bool, True where the policy wrote the token.
         starts: (M + 1,) int64, sequence i is ``ids[starts[i]:starts[i + 1]]``.
+        stages: (S + 1,) int64, stage s has the sequences from ``stages[s]`` to ``stages[s + 1]`` - 1.
     """
 
     ids: IntArray
     written: npt.NDArray[np.bool_]
     starts: npt.NDArray[np.int64]
+    stages: npt.NDArray[np.int64]
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -50,13 +54,13 @@ class TokenSet:
 
     def save(self, file: Path) -> None:
         """Write to an ``.npz`` file."""
-        np.savez(file, ids=self.ids, written=self.written, starts=self.starts)
+        np.savez(file, ids=self.ids, written=self.written, starts=self.starts, stages=self.stages)
 
     @staticmethod
     def load(file: Path) -> TokenSet:
         """Read what `save` wrote."""
         with np.load(file) as arrays:
-            return TokenSet(arrays["ids"], arrays["written"], arrays["starts"])
+            return TokenSet(arrays["ids"], arrays["written"], arrays["starts"], arrays["stages"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,24 +84,27 @@ def read_pieces(file: Path) -> Iterator[list[str]]:
             yield pieces
 
 
-def tokenize(file: Path, tokenizer: Tokenizer, eos: int, max_length: int) -> tuple[TokenSet, int]:
-    """All sequences of a data file that fit `max_length` tokens, and how many did not."""
+def tokenize(files: Sequence[Path], tokenizer: Tokenizer, eos: int, max_length: int) -> tuple[TokenSet, int]:
+    """All sequences of data files that fit `max_length` tokens, a stage for each file, and how many did not fit."""
     ids: list[IntArray] = []
     written: list[npt.NDArray[np.bool_]] = []
-    dropped = 0
-    for pieces in read_pieces(file):
-        parts = [tokenizer.encode(piece, add_special_tokens=False).ids for piece in pieces]
-        parts[-1].append(eos)
-        sequence = np.concatenate([np.asarray(part, np.int32) for part in parts])
-        if len(sequence) > max_length:
-            dropped += 1
-            continue
-        ids.append(sequence)
-        written.append(np.concatenate([np.full(len(part), i % 2 == 1) for i, part in enumerate(parts)]))
-    if not ids:
-        raise DataError(f"{file}: no sequence of at most {max_length} tokens")
-    starts = np.concatenate([[0], np.cumsum([len(sequence) for sequence in ids])]).astype(np.int64)
-    return TokenSet(np.concatenate(ids), np.concatenate(written), starts), dropped
+    stages, dropped = [0], 0
+    for file in files:
+        for pieces in read_pieces(file):
+            parts = [tokenizer.encode(piece, add_special_tokens=False).ids for piece in pieces]
+            parts[-1].append(eos)
+            sequence = np.concatenate([np.asarray(part, np.int32) for part in parts])
+            if len(sequence) > max_length:
+                dropped += 1
+                continue
+            ids.append(sequence)
+            written.append(np.concatenate([np.full(len(part), i % 2 == 1) for i, part in enumerate(parts)]))
+        if len(ids) == stages[-1]:
+            raise DataError(f"{file}: no sequence of at most {max_length} tokens")
+        stages.append(len(ids))
+    starts = np.concatenate([[0], np.cumsum([len(sequence) for sequence in ids])])
+    counts = starts.astype(np.int64), np.asarray(stages, np.int64)
+    return TokenSet(np.concatenate(ids), np.concatenate(written), *counts), dropped
 
 
 def plan(

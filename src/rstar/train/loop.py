@@ -11,6 +11,7 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -44,9 +45,13 @@ class Steps:
         self._plan = self._of_epoch(0)
 
     def _of_epoch(self, epoch: int) -> list[list[IntArray]]:
-        config = self._config
+        config, lengths, stages = self._config, self._data.lengths, self._data.stages
         per_step = max(1, config.batch_tokens // config.micro_tokens)
-        return plan(self._data.lengths, config.micro_tokens, per_step, config.seed, epoch)
+        steps: list[list[IntArray]] = []
+        for first, end in pairwise(stages.tolist()):
+            of_stage = plan(lengths[first:end], config.micro_tokens, per_step, config.seed, epoch)
+            steps += [[(rows + first).astype(np.int32) for rows in step] for step in of_stage]
+        return steps
 
     def micro_batches(self, step: int) -> list[Batch]:
         """The micro-batches of `step` (from 0). Steps are asked for in rising order."""

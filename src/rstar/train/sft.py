@@ -8,10 +8,10 @@ is refused.
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
 import os
-from collections.abc import Callable
+import random
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
@@ -28,8 +28,8 @@ from rstar.train.settings import TrainConfig
 from rstar.train.tokenizer import EOS, save_tokenizer, train_tokenizer
 
 
-def train_sft(config: TrainConfig, data: Path, folder: Path, report: Callable[[Progress], None]) -> Path:
-    """Train on a data file (see `rstar.train.data`) and return the folder of the finished model.
+def train_sft(config: TrainConfig, data: Sequence[Path], folder: Path, report: Callable[[Progress], None]) -> Path:
+    """Train on data files (see `rstar.train.data`), stage by stage, and return the folder of the finished model.
 
     Raises:
         DataError: bad lines, or no data.
@@ -51,13 +51,14 @@ def train_sft(config: TrainConfig, data: Path, folder: Path, report: Callable[[P
     return out
 
 
-def _claim(config: TrainConfig, data: Path, folder: Path) -> None:
+def _claim(config: TrainConfig, data: Sequence[Path], folder: Path) -> None:
     """Write the run's identity into the folder, or refuse a folder of another run."""
-    if not data.is_file():
-        raise DataError(f"no data file {data}")
+    for file in data:
+        if not file.is_file():
+            raise DataError(f"no data file {file}")
     free = {"threads", "checkpoint_seconds"}
     identity = {k: v for k, v in flatten(config.model_dump(mode="json")).items() if k not in free}
-    identity["data.sha256"] = hashlib.sha256(data.read_bytes()).hexdigest()
+    identity["data.sha256"] = [hashlib.sha256(file.read_bytes()).hexdigest() for file in data]
     file = folder / "config.json"
     if file.exists():
         old = json.loads(file.read_text(encoding="utf-8"))
@@ -67,14 +68,15 @@ def _claim(config: TrainConfig, data: Path, folder: Path) -> None:
     file.write_text(json.dumps(identity, indent=2) + "\n", encoding="utf-8")
 
 
-def _start(config: TrainConfig, data: Path, folder: Path) -> tuple[Tokenizer, Decoder]:
+def _start(config: TrainConfig, data: Sequence[Path], folder: Path) -> tuple[Tokenizer, Decoder]:
     """The tokenizer and the model before the first step: those of `base`, or fresh ones."""
     if config.base is not None:
         return Tokenizer.from_file(str(config.base / "tokenizer.json")), load_decoder(config.base, torch.float32)
     shape = config.shape
     if not (folder / "tokenizer.json").exists():
-        sample = itertools.islice(read_pieces(data), config.tokenizer.sample)
-        tokenizer = train_tokenizer(("".join(pieces) for pieces in sample), config.tokenizer)
+        texts = ["".join(pieces) for file in data for pieces in read_pieces(file)]
+        sample = random.Random(config.seed).sample(texts, min(len(texts), config.tokenizer.sample))
+        tokenizer = train_tokenizer(sample, config.tokenizer)
         save_tokenizer(tokenizer, folder, shape.max_context)
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     eos = _eos(tokenizer, folder)
@@ -93,7 +95,7 @@ def _start(config: TrainConfig, data: Path, folder: Path) -> tuple[Tokenizer, De
     return tokenizer, Decoder(model, seed=config.seed)
 
 
-def _tokens(config: TrainConfig, data: Path, folder: Path, tokenizer: Tokenizer) -> TokenSet:
+def _tokens(config: TrainConfig, data: Sequence[Path], folder: Path, tokenizer: Tokenizer) -> TokenSet:
     file = folder / "tokens.npz"
     if file.exists():
         return TokenSet.load(file)
