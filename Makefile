@@ -1,6 +1,9 @@
 # Two commands matter: `make demo` and `make test`. Both create the environment when it is missing or out of date.
 # Another Python, or another build of torch: make demo PYTHON=python3.12 TORCH="torch==2.13.0"
 ROOT := $(dir $(abspath $(lastword $(MAKEFILE_LIST))))
+ifneq ($(words $(MAKEFILE_LIST) $(ROOT)),2)
+$(error make cannot work in a folder whose path has a space: $(ROOT))
+endif
 PYTHON ?= python3
 TORCH ?= torch==2.13.0
 DEMO ?=

@@ -53,7 +53,11 @@ BAD: list[tuple[object, str]] = [
     ({"question": "  "}, "'question' must be a non-empty string"),
     ({"question": "q", "answer": ["1"]}, "'answer' must be a string or a number, got list"),
     ({"question": "q", "answer": ""}, "'answer' is empty"),
-    ({"question": "q", "id": None}, "'id' must be a string or an integer"),
+    ({"question": "q", "id": [1]}, "'id' must be a string or an integer"),
+    ('{"question": "q", "answer": ' + "9" * 5000 + "}", "not readable as JSON"),
+    ("[" * 100_000, "not readable as JSON"),
+    ('{"question": "\\ud800"}', "half a character"),
+    ({"question": "q", "check": {"kind": "expression"}}, "'check' needs an 'answer'"),
     ({"question": "q", "id": "good"}, "id 'good' was used before"),
     ({"question": "q", "check": {"x": 1}}, "'check' must be an object with a 'kind'"),
     ("[1]", "expected an object with 'question', got list"),
@@ -67,6 +71,20 @@ def test_a_bad_line_is_named_and_stops(tmp_path: Path, line: object, reason: str
         read_problems(file)
     assert str(caught.value).startswith(f"{file}:2: ")
     assert reason in str(caught.value)
+
+
+def test_ids_that_are_missing_or_null_are_numbers_that_nobody_uses(tmp_path: Path) -> None:
+    file = write(tmp_path, {"question": "a"}, {"id": 0, "question": "b"}, {"id": None, "question": "c"})
+    assert [p.id for p in read_problems(file).problems] == ["1", "0", "2"]
+
+
+@pytest.mark.parametrize("mark", ["\u2028", "\x85", "\x0b", "\x0c"])
+def test_only_line_feeds_end_a_line(tmp_path: Path, mark: str) -> None:
+    file = tmp_path / "p.jsonl"
+    rows = ({"question": f"one{mark}two"}, {"question": "three"})
+    text = "\r\n".join(json.dumps(row, ensure_ascii=False) for row in rows if "\x0b" not in mark and "\x0c" not in mark)
+    file.write_bytes(b"\xef\xbb\xbf" + (text or "\n".join(map(json.dumps, rows))).encode())  # with a byte order mark
+    assert [p.question for p in read_problems(file).problems] == [f"one{mark}two", "three"]
 
 
 def test_skip_bad_counts(tmp_path: Path) -> None:

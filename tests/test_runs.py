@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rstar.errors import DataError, ResumeError
+from rstar.errors import ConfigError, DataError, ResumeError
 from rstar.runs import RESULTS, TREES, Run, read_lines
 
 IDENTITY = {"seed": 1, "search.c": 2.0}
@@ -56,13 +56,37 @@ def test_sealed_files_do_not_depend_on_the_order_of_finishing(tmp_path: Path) ->
 
 
 def test_another_configuration_is_refused_and_named(tmp_path: Path) -> None:
-    with open_run(tmp_path / "run"):
-        pass
+    with open_run(tmp_path / "run") as run:
+        run.begin()
     with pytest.raises(ResumeError) as caught:
         Run.open(tmp_path / "run", {"seed": 2, "search.c": 2.0, "new": 0}, {})
     assert "seed: 1 there, 2 now" in str(caught.value)
     assert "new" in str(caught.value)
     assert "search.c" not in str(caught.value)
+
+
+def test_a_run_that_never_began_claims_nothing(tmp_path: Path) -> None:
+    with open_run(tmp_path / "run"):
+        pass
+    assert not list((tmp_path / "run").iterdir())
+    (tmp_path / "run" / "config.part").write_text("{")  # killed at the first write
+    with Run.open(tmp_path / "run", {"seed": 2}, {}) as run:
+        run.begin()
+    assert [file.name for file in (tmp_path / "run").iterdir()] == ["config.json"]
+
+
+def test_folders_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for folder in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(ConfigError, match=f"cannot make the folder {folder}"):
+            open_run(folder)
+
+
+def test_half_characters_are_kept(tmp_path: Path) -> None:
+    with open_run(tmp_path / "run") as run:
+        run.add({"id": "a", "text": "\ud800 é"})
+        run.seal(["a"], {"text": "\ud800"})
+        assert list(run.results()) == [{"id": "a", "text": "\ud800 é"}]
 
 
 def test_foreign_folders_are_refused(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ class SearchConfig(Section):
         0, ge=0, le=4, description="worked examples before the question, for models not trained on steps"
     )
     concurrency: int = Field(64, ge=1, description="problems searched at the same time")
-    keep_trees: bool = Field(True, description="MCTS: write trees.jsonl")
+    keep_trees: bool = Field(True, description="write trees.jsonl")
     record_tokens: bool = Field(False, description="keep token ids and log-probs in trees.jsonl")
 
 
@@ -104,8 +104,8 @@ class Config(Section):
         search = self.search
         if search.method in ("sample", "best-of-n", "mcts", "beam") and search.temperature == 0:
             raise ValueError(f"search.temperature = 0 gives {search.method} nothing but copies: use method greedy")
-        if search.max_tokens is not None and search.max_tokens < search.max_step_tokens and search.method == "greedy":
-            raise ValueError("search.max_tokens below search.max_step_tokens: greedy could not finish a step")
+        if search.early_stop and search.method in ("greedy", "sample"):
+            raise ValueError(f"search.early_stop: {search.method} asks for all its programs at once; use best-of-n")
         return self
 
     def digest(self) -> str:
@@ -147,6 +147,8 @@ def resolve(
             tree = tomllib.loads(file.read_text(encoding="utf-8"))
         except OSError as error:
             raise ConfigError(f"cannot read configuration {file}: {error.strerror}") from error
+        except UnicodeDecodeError as error:
+            raise ConfigError(f"{file}: not UTF-8 text (byte {error.start})") from error
         except tomllib.TOMLDecodeError as error:
             raise ConfigError(f"{file}: not valid TOML: {error}") from error
     for override in overrides:

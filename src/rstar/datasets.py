@@ -7,6 +7,7 @@ a solver, `ProblemSet.keys` may not.
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -56,7 +57,7 @@ def read_problems(file: Path, skip_bad: bool = False) -> ProblemSet:
             ``file:line: reason`` for each of the first `MOST_ERRORS`.
     """
     try:
-        text = file.read_text(encoding="utf-8")
+        text = file.read_text(encoding="utf-8-sig")
     except OSError as error:
         raise DataError(f"cannot read {file}: {error.strerror}") from error
     except UnicodeDecodeError as error:
@@ -65,9 +66,12 @@ def read_problems(file: Path, skip_bad: bool = False) -> ProblemSet:
     keys: dict[str, AnswerKey] = {}
     errors: list[str] = []
     first_at: dict[str, str] = {}
-    for where, entry in _entries(file, text):
+    entries = list(_entries(file, text))
+    given = {str(entry.get("id")) for _, entry in entries if isinstance(entry, dict)}
+    free = (name for name in map(str, itertools.count()) if name not in given)
+    for where, entry in entries:
         try:
-            problem, key = _parse(entry, default_id=str(len(problems)))
+            problem, key = _parse(entry, free)
             if problem.id in first_at:
                 raise ValueError(f"id {problem.id!r} was used before, at {first_at[problem.id]}")
         except ValueError as error:
@@ -92,18 +96,23 @@ def _entries(file: Path, text: str) -> Iterator[tuple[str, Any]]:
             entries = json.loads(text)
         except json.JSONDecodeError as error:
             raise DataError(f"{file}:{error.lineno}: not valid JSON: {error.msg}") from error
+        except (ValueError, RecursionError) as error:
+            raise DataError(f"{file}: not readable as JSON: {error}") from error
         yield from ((f"{file}: entry {i}", entry) for i, entry in enumerate(entries, 1))
         return
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue
         try:
             yield f"{file}:{number}", json.loads(line)
         except json.JSONDecodeError as error:
             yield f"{file}:{number}", ValueError(f"not valid JSON: {error.msg} (column {error.colno})")
+        except (ValueError, RecursionError) as error:
+            yield f"{file}:{number}", ValueError(f"not readable as JSON: {error}")
 
 
-def _parse(entry: Any, default_id: str) -> tuple[Problem, AnswerKey | None]:
+def _parse(entry: Any, free: Iterator[str]) -> tuple[Problem, AnswerKey | None]:
+    """The problem and its key; an id from `free` where it has none. Raises ValueError with the reason."""
     if isinstance(entry, ValueError):
         raise entry
     if not isinstance(entry, dict):
@@ -113,11 +122,24 @@ def _parse(entry: Any, default_id: str) -> tuple[Problem, AnswerKey | None]:
         near = next((k for k in ("problem", "prompt", "Question", "input") if k in entry), None)
         hint = f" (there is {near!r}: rename it)" if near else ""
         raise ValueError(f"'question' must be a non-empty string{hint}")
-    name = entry.get("id", default_id)
+    name = entry.get("id")
+    if name is None:
+        name = next(free)
     if not isinstance(name, str | int):
         raise ValueError(f"'id' must be a string or an integer, got {type(name).__name__}")
+    for text in (question, str(name), str(entry.get("answer"))):
+        if not _is_unicode(text):
+            raise ValueError(f"half a character (a lone surrogate) in {text[:60]!r}")
     meta = {k: entry[k] for k in META_FIELDS if isinstance(entry.get(k), str | int | float)}
     return Problem(str(name), question, meta), _key(entry)
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _key(entry: dict[str, Any]) -> AnswerKey | None:
@@ -125,6 +147,8 @@ def _key(entry: dict[str, Any]) -> AnswerKey | None:
     if check is not None and not (isinstance(check, dict) and isinstance(check.get("kind"), str)):
         raise ValueError("'check' must be an object with a 'kind'")
     if answer is None:
+        if check is not None:
+            raise ValueError("'check' needs an 'answer', an example of what passes it")
         return None
     if isinstance(answer, bool) or not isinstance(answer, str | int | float):
         raise ValueError(f"'answer' must be a string or a number, got {type(answer).__name__}")

@@ -25,6 +25,10 @@ class EngineError(RstarError):
     """The model or its server failed (not: the model said something wrong)."""
 
 
+class ContextFullError(EngineError):
+    """The context leaves the model no room for another token. Search ends the branch there, as ``length``."""
+
+
 class SandboxError(RstarError):
     """The sandbox itself failed (not: the snippet failed)."""
 

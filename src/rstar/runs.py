@@ -19,9 +19,9 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, BinaryIO, Self
 
-from rstar.errors import DataError, ResumeError
+from rstar.errors import ConfigError, DataError, ResumeError
 
 CONFIG, RESULTS, TREES, SUMMARY = "config.json", "results.jsonl", "trees.jsonl", "summary.json"
 
@@ -29,14 +29,14 @@ CONFIG, RESULTS, TREES, SUMMARY = "config.json", "results.jsonl", "trees.jsonl",
 class Run:
     """An open run folder; use as ``with Run.open(...) as run:``. One process at a time."""
 
-    def __init__(self, folder: Path, lock: int) -> None:
+    def __init__(self, folder: Path, lock: int, config: Mapping[str, Any]) -> None:
         self.folder = folder
-        self._lock = lock
+        self._lock, self._config = lock, config
         self._files = {name: _Lines(folder / name) for name in (RESULTS, TREES)}
 
     @classmethod
     def open(cls, folder: Path, identity: Mapping[str, Any], about: Mapping[str, Any]) -> Run:
-        """Begin a run in `folder`, or continue the one in it.
+        """Open a run in `folder`, or the one in it. Nothing is written before `begin`.
 
         Args:
             folder: created when missing.
@@ -46,11 +46,12 @@ class Run:
         Raises:
             ResumeError: the folder belongs to a different run (names the keys that differ), is in use, or holds
                 something else.
+            ConfigError: it cannot be made.
         """
         lock = lock_folder(folder)
         try:
-            _claim(folder, identity, about)
-            return cls(folder, lock)
+            _check(folder, identity)
+            return cls(folder, lock, {"identity": dict(identity), **about})
         except BaseException:
             os.close(lock)
             raise
@@ -65,6 +66,12 @@ class Run:
             file.close()
         os.close(self._lock)
 
+    def begin(self) -> None:
+        """Claim the folder: from now on it belongs to this run."""
+        file = self.folder / CONFIG
+        if not file.exists():
+            write_json(file, self._config)
+
     @property
     def finished(self) -> set[str]:
         """Ids of the problems whose result is stored."""
@@ -72,16 +79,19 @@ class Run:
 
     def add(self, result: Mapping[str, Any], tree: Mapping[str, Any] | None = None) -> None:
         """Store a finished problem. Both have an ``id``; the tree goes first, so that a result implies its tree."""
+        self.begin()
         if tree is not None and tree["id"] not in self._files[TREES].ids:
             self._files[TREES].append(tree)
         self._files[RESULTS].append(result)
 
     def results(self) -> Iterator[dict[str, Any]]:
         """The stored results, one at a time, in the file's order."""
-        return read_lines(self.folder / RESULTS)
+        file = self.folder / RESULTS
+        return read_lines(file) if file.exists() else iter(())
 
     def seal(self, order: Sequence[str], summary: Mapping[str, Any]) -> None:
         """Finish: lines in the order of the problem ids `order`, and ``summary.json``."""
+        self.begin()
         for file in self._files.values():
             file.reorder(order)
         write_json(self.folder / SUMMARY, summary)
@@ -93,10 +103,8 @@ class _Lines:
     def __init__(self, file: Path) -> None:
         self._file = file
         self.ids: dict[str, int] = {}  # id → byte offset of its line
-        end = self._scan()
-        self._out = file.open("ab")
-        self._out.truncate(end)
-        self._out.seek(end)
+        self._end = self._scan()
+        self._out: BinaryIO | None = None
 
     def _scan(self) -> int:
         """Fill `ids`; returns where the last whole line ends."""
@@ -115,8 +123,13 @@ class _Lines:
         return end
 
     def append(self, record: Mapping[str, Any]) -> None:
+        if self._out is None:
+            self._out = self._file.open("ab")
+            self._out.truncate(self._end)
+            self._out.seek(self._end)
         self.ids[record["id"]] = self._out.tell()
-        self._out.write(json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
+        text = json.dumps(record, ensure_ascii=False, separators=(",", ":"))
+        self._out.write(text.encode(errors="backslashreplace") + b"\n")  # lone surrogates become JSON's own escapes
         self._out.flush()
         os.fsync(self._out.fileno())
 
@@ -137,7 +150,8 @@ class _Lines:
         part.replace(self._file)
 
     def close(self) -> None:
-        self._out.close()
+        if self._out is not None:
+            self._out.close()
 
 
 def lock_folder(folder: Path) -> int:
@@ -145,9 +159,13 @@ def lock_folder(folder: Path) -> int:
 
     Raises:
         ResumeError: another process has it.
+        ConfigError: it cannot be made.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    lock = os.open(folder, os.O_RDONLY)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = os.open(folder, os.O_RDONLY)
+    except OSError as error:
+        raise ConfigError(f"cannot make the folder {folder}: {error.strerror}") from error
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
@@ -156,13 +174,13 @@ def lock_folder(folder: Path) -> int:
     return lock
 
 
-def _claim(folder: Path, identity: Mapping[str, Any], about: Mapping[str, Any]) -> None:
+def _check(folder: Path, identity: Mapping[str, Any]) -> None:
+    """Raise `ResumeError` for a folder that holds another run, or something else."""
     file = folder / CONFIG
     if not file.exists():
-        foreign = [name.name for name in folder.iterdir()]
+        foreign = [entry.name for entry in folder.iterdir() if entry != file.with_suffix(".part")]
         if foreign:
             raise ResumeError(f"{folder} is not a run folder, and not empty: it holds {foreign[0]!r}")
-        write_json(file, {"identity": dict(identity), **about})
         return
     try:
         old = json.loads(file.read_text(encoding="utf-8"))["identity"]
@@ -175,15 +193,21 @@ def _claim(folder: Path, identity: Mapping[str, Any], about: Mapping[str, Any]) 
 
 
 def read_lines(file: Path) -> Iterator[dict[str, Any]]:
-    """The records of a JSONL file; a torn last line is passed over."""
+    """The records of a JSONL file; a torn last line is passed over. Raises `DataError` where one is damaged."""
     with file.open("rb") as lines:
-        for line in lines:
+        for number, line in enumerate(lines, 1):
             if line.endswith(b"\n"):
-                yield json.loads(line)
+                try:
+                    yield json.loads(line)
+                except ValueError as error:
+                    raise DataError(f"{file}:{number}: damaged: {error}") from error
 
 
 def write_json(file: Path, content: Mapping[str, Any]) -> None:
     """Write a small JSON file atomically."""
     part = file.with_suffix(".part")
-    part.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    with part.open("w", encoding="utf-8", errors="backslashreplace") as out:
+        out.write(json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+        out.flush()
+        os.fsync(out.fileno())
     part.replace(file)

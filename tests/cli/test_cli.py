@@ -98,11 +98,25 @@ def test_default_run_folder_is_named(tmp_path: Path) -> None:
         (["problems", "make", "--n", "1", "--levels", "0-9", "--out", "x"], "--levels '0-9'"),
         (["problems", "make", "--n", "1", "--family", "chess", "--out", "x"], "unknown family 'chess'"),
         (["view", "."], "is not a run folder"),
+        (["view", "damaged"], "results.jsonl:1: damaged"),
+        (["view", "foreign"], "results.jsonl:1: not the result of a problem"),
+        (["solve", "q", "--out", "run"], "--out, --limit and --skip-bad belong to --problems"),
+        (["solve", "q", "--method", "sample", "--set", "search.early_stop=true"], "use best-of-n"),
+        (["solve", "q", "--policy", "openai:http://localhost:x#m"], "Port could not be cast"),
+        (["solve", "q", "--config", "latin.toml"], "latin.toml: not UTF-8 text (byte 2)"),
+        (["solve", "--problems", "p.jsonl", "--policy", "fake:steps", "--out", "p.jsonl"], "cannot make the folder"),
+        (["compare", ".", "--problems", "p.jsonl", "--out", "c"], "cannot read ."),
+        (["problems", "make", "--n", "1", "--out", "p.jsonl/x"], "cannot write p.jsonl/x"),
         (["sandbox", "run", "none.py"], "none.py"),
     ],
 )
 def test_bad_input_is_named_before_any_work(tmp_path: Path, arguments: list[str], reason: str) -> None:
     (tmp_path / "bad.jsonl").write_text('{"question": "q"}\n{"q": 1}\n')
+    (tmp_path / "p.jsonl").write_text('{"question": "q"}\n')
+    (tmp_path / "latin.toml").write_bytes(b"# \xe9")
+    for name, line in (("damaged", "{"), ("foreign", "{}")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "results.jsonl").write_text(line + "\n")
     done = rstar(*arguments, code=2, cwd=tmp_path)
     assert reason in done.stderr
     assert not (tmp_path / "runs").exists()
@@ -140,6 +154,16 @@ def test_sandbox_run() -> None:
     assert "timeout" in slow.stderr
 
 
+def test_half_characters_of_an_exception() -> None:
+    found = json.loads(rstar("sandbox", "run", "-", "--json", stdin='raise ValueError("\\ud800")', code=1).stdout)
+    assert found["error"]["message"] == "?"
+
+
+def test_code_is_shown_as_it_is(tmp_path: Path) -> None:
+    done = rstar("sandbox", "run", "-", stdin="print('xs[0:m:2]', '3:100:5')")
+    assert "xs[0:m:2] 3:100:5" in done.stdout
+
+
 def test_info() -> None:
     facts = json.loads(rstar("info", "--json").stdout)
     assert facts["versions"]["rstar"]
@@ -162,7 +186,30 @@ def test_compare(tmp_path: Path) -> None:
     assert "search families" in rstar(*arguments, cwd=tmp_path).stdout
 
 
-@pytest.mark.parametrize("text", ["", "[[entry]]\n", '[[entry]]\nname = "a"\nsearch.methd = "x"', "x = "])
+def test_settings_outside_of_entries_hold_for_all(tmp_path: Path) -> None:
+    (tmp_path / "p.json").write_text('[{"question": "q", "answer": "1"}]')
+    (tmp_path / "r.toml").write_text(
+        'policy = "fake:steps"\nsearch.samples = 3\n[[entry]]\nname = "a"\nsearch.method = "sample"\n'
+        '[[entry]]\nname = "b"\nsearch = { method = "sample", samples = 2 }\n'
+    )
+    rstar("compare", "r.toml", "--problems", "p.json", "--out", "c", cwd=tmp_path)
+    found = {name: json.loads((tmp_path / "c" / name / "results.jsonl").read_text())["rollouts"] for name in "ab"}
+    assert found == {"a": 3, "b": 2}
+
+
+def test_every_entry_is_checked_before_the_first_runs(tmp_path: Path) -> None:
+    (tmp_path / "p.json").write_text('[{"question": "q", "answer": "1"}]')
+    (tmp_path / "r.toml").write_text(
+        'policy = "fake:steps"\n[[entry]]\nname = "a"\n[[entry]]\nname = "b"\nreward = "agreemnt"\n'
+    )
+    assert "agreemnt" in rstar("compare", "r.toml", "--problems", "p.json", "--out", "c", code=2, cwd=tmp_path).stderr
+    assert not (tmp_path / "c").exists()
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "serach = 3\n[[entry]]\nname = 'a'\n", "[[entry]]\n", '[[entry]]\nname = "a"\nsearch.methd = "x"', "x = "],
+)
 def test_bad_comparisons_are_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "r.toml").write_text(text)
     (tmp_path / "p.json").write_text('[{"question": "q", "answer": "1"}]')

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,15 @@ import pytest
 from rstar.answers import AnswerKey
 from rstar.config import Config, SearchConfig
 from rstar.datasets import ProblemSet
-from rstar.errors import EngineError, ResumeError
-from rstar.evals.solve import Finished, solve_run
+from rstar.errors import ConfigError, DataError, EngineError, ResumeError
+from rstar.evals.solve import Finished, solve_run, summarize
+from rstar.grading import Verdict
+from rstar.models.engine import Completion, Request
 from rstar.models.fake import FakeEngine
 from rstar.problems import Problem
 from rstar.runs import RESULTS, TREES, read_lines
 from rstar.search.solver import Solver
+from tests.models.tiny_models import write_model
 from tests.search.plain import PlainSandbox
 
 CONFIG = Config(policy="fake:steps", search=SearchConfig(rollouts=4, expansions=4))
@@ -37,7 +41,7 @@ def run(folder: Path, config: Config = CONFIG, n: int = 6, policy: FakeEngine | 
 
 
 def timeless(file: Path) -> list[dict[str, Any]]:
-    return [{k: v for k, v in row.items() if k != "seconds"} for row in read_lines(file)]
+    return [{k: v for k, v in row.items() if k not in ("seconds", "clock")} for row in read_lines(file)]
 
 
 def test_records(tmp_path: Path) -> None:
@@ -63,6 +67,82 @@ def test_records(tmp_path: Path) -> None:
     config = json.loads((tmp_path / "run" / "config.json").read_text())
     assert config["digest"] == CONFIG.digest()
     assert config["versions"]["python"]
+
+
+def test_summary_counts_the_time_of_the_run_once(tmp_path: Path) -> None:
+    found = run(tmp_path / "run", policy=FakeEngine("fake:steps?latency=0.02"))
+    assert found.summary["seconds"] < sum(row["seconds"] for row in found.results)
+    assert found.summary["seconds"] == max(row["clock"] for row in found.results)
+    assert found.summary["tokens"] == {way: sum(row[f"tokens_{way}"] for row in found.results) for way in ("in", "out")}
+
+
+def test_time_goes_on_where_an_interrupted_run_stopped(tmp_path: Path) -> None:
+    class FailsAtFour(FakeEngine):
+        async def complete(self, request: Request) -> Sequence[Completion]:
+            if "What is 4" in request.context.text:
+                raise EngineError("lost")
+            return await super().complete(request)
+
+    config = CONFIG.model_copy(update={"search": SearchConfig(rollouts=4, expansions=4, concurrency=1)})
+    with pytest.raises(EngineError):
+        run(tmp_path / "run", config, policy=FailsAtFour("fake:steps"))
+    before = [row["clock"] for row in read_lines(tmp_path / "run" / RESULTS)]
+    assert before
+    found = run(tmp_path / "run", config)
+    assert [row["clock"] for row in found.results][:4] == before
+    assert all(row["clock"] > max(before) for row in found.results[4:])
+
+
+def test_labels_of_another_type_are_one_label() -> None:
+    rows = [
+        {"meta": {"level": level}, "correct": True, "tokens_in": 0, "tokens_out": 0, "clock": 1.0} for level in (1, "1")
+    ]
+    assert summarize(rows)["by"]["level"]["1"]["n"] == 2
+
+
+def test_another_grader(tmp_path: Path) -> None:
+    def strict(key: AnswerKey, answer: str | None) -> Verdict:
+        return Verdict("wrong", "too easy")
+
+    solver = Solver(CONFIG, policy=FakeEngine("fake:steps"), sandbox=PlainSandbox())
+    found = asyncio.run(solve_run(CONFIG, problem_set(), tmp_path / "run", solver=solver, grade=strict))
+    assert found.summary["accuracy"] == 0
+    assert {row.get("reason") for row in found.results} == {"too easy", None}
+
+
+def test_what_cannot_work_claims_no_folder(tmp_path: Path) -> None:
+    config = Config(policy=f"hf:{tmp_path / 'model'}", search=CONFIG.search)
+    with pytest.raises(ConfigError, match="no model there"):
+        asyncio.run(solve_run(config, problem_set(), tmp_path / "run"))
+    problems = problem_set()
+    problems.keys["0"] = AnswerKey("1", {"kind": "expresion"})
+    with pytest.raises(DataError, match="problem '0': unknown kind of check"):
+        asyncio.run(solve_run(CONFIG, problems, tmp_path / "run"))
+    with pytest.raises(EngineError):
+        run(tmp_path / "run", policy=FakeEngine("fake:fail?rate=1"))
+    assert run(tmp_path / "run", CONFIG.model_copy(update={"seed": 0})).summary["n"] == 6
+
+
+def test_another_check_is_another_run(tmp_path: Path) -> None:
+    problems = problem_set()
+    for target in (3, 4):
+        problems.keys["0"] = AnswerKey("1 + 2", {"kind": "expression", "numbers": [1, 2], "target": target})
+        solver = Solver(CONFIG, policy=FakeEngine("fake:steps"), sandbox=PlainSandbox())
+        if target == 3:
+            asyncio.run(solve_run(CONFIG, problems, tmp_path / "run", solver=solver))
+            continue
+        with pytest.raises(ResumeError, match="problems"):
+            asyncio.run(solve_run(CONFIG, problems, tmp_path / "run", solver=solver))
+
+
+def test_other_weights_in_the_same_folder_are_another_run(tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    write_model(folder)
+    config = Config(policy=f"hf:{folder}", search=SearchConfig(method="greedy", max_step_tokens=4, max_depth=1))
+    asyncio.run(solve_run(config, problem_set(1), tmp_path / "run"))
+    write_model(folder, seed=5)
+    with pytest.raises(ResumeError, match=r"policy\.weights"):
+        asyncio.run(solve_run(config, problem_set(1), tmp_path / "run"))
 
 
 def test_a_finished_run_is_not_done_again(tmp_path: Path) -> None:
@@ -98,7 +178,7 @@ def test_lost_infrastructure_keeps_what_was_finished(tmp_path: Path) -> None:
     [
         ({"seed": 1}, 6, "seed: 0 there, 1 now"),
         ({"search": SearchConfig(rollouts=5, expansions=4)}, 6, "search.rollouts: 4 there, 5 now"),
-        ({}, 5, "problems.sha256"),
+        ({}, 5, "problems: '6 problems, "),
     ],
 )
 def test_another_run_is_refused(tmp_path: Path, other: dict[str, Any], n: int, named: str) -> None:

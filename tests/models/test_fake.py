@@ -111,7 +111,7 @@ def test_length_limits() -> None:
     assert (sample.text, sample.finish, sample.stop) == ("abc", "length", None)
     (sample,) = complete(FakeEngine("fake:noise?max_context=8"), "12345")
     assert len(sample.ids) <= 2
-    with pytest.raises(EngineError, match="6 tokens does not fit max_context 6"):
+    with pytest.raises(EngineError, match="6 tokens of context fill max_context 6"):
         complete(FakeEngine("fake:noise?max_context=6"), "12345")
 
 

@@ -217,7 +217,7 @@ def test_length_limits(folder: Path) -> None:
     (sample,) = run(engine, [Request(prompt(1, 35), max_tokens=50, seed=3)])[0]
     assert (sample.finish, len(sample.ids)) == ("length", 5)
     assert engine.max_context == 40
-    with pytest.raises(EngineError, match="prompt of 40 tokens does not fit max_context 40"):
+    with pytest.raises(EngineError, match="40 tokens of context fill max_context 40"):
         run(engine, [Request(prompt(1, 40))])
     with pytest.raises(EngineError, match=r"engine\.context"):
         run(engine, [Request(Context("text"))])

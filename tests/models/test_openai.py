@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from rstar.errors import EngineError
+from rstar.errors import ContextFullError, EngineError
 from rstar.models.engine import Completion, Context, Engine, Request
 from rstar.models.openai import OpenAIEngine
 
@@ -208,6 +208,81 @@ def test_length_and_unknown_endings() -> None:
         server.run(ask())
 
 
+@pytest.mark.parametrize("reason", ["eos_token", "content_filter"])
+def test_other_endings_mean_that_the_model_says_no_more(reason: str) -> None:
+    with serving(lambda _: choices({"text": "abc", "finish_reason": reason})) as server:
+        assert server.run(ask())[0][0].finish == "eos"
+
+
+def test_choices_without_a_number_and_with_a_wrong_one() -> None:
+    def unnumbered(body: dict[str, Any]) -> Answer:
+        found = [{"text": f"{i}<stop>", "finish_reason": "stop"} for i in range(body["n"])]
+        return 200, {}, {"choices": found}
+
+    with serving(unnumbered) as server:
+        assert [sample.text for sample in server.run(ask(n=3))[0]] == ["0<stop>", "1<stop>", "2<stop>"]
+    with (
+        serving(lambda _: choices({"text": "a<stop>", "index": 7})) as server,
+        pytest.raises(EngineError, match="choice number 7 of 1"),
+    ):
+        server.run(ask())
+
+
+def test_half_characters_of_a_server_do_no_harm() -> None:
+    with serving(lambda _: choices({"text": "a\ud800<stop>"})) as server:
+        assert server.run(ask())[0][0].text == "a?<stop>"
+
+
+def test_tokens_as_the_server_counts_them() -> None:
+    usage = {"prompt_tokens": 11, "completion_tokens": 30}
+
+    def counting(body: dict[str, Any]) -> Answer:
+        status, headers, value = choices({"text": "12<stop>"}, {"text": "1234567890<stop>"})
+        return status, headers, value | {"usage": usage}
+
+    with serving(counting) as server:
+        short, long = server.run(ask(n=2))[0]
+    assert (short.prompted, long.prompted) == (11, 11)
+    assert short.n_tokens + long.n_tokens == 30
+    assert short.n_tokens < long.n_tokens
+
+
+def test_logprobs_in_the_form_of_chats() -> None:
+    content = [{"token": "one", "logprob": -1.0}, {"token": ".two<stop>", "logprob": -2.0}]
+    with serving(lambda _: choices({"text": "one.two<stop>", "logprobs": {"content": content}})) as server:
+        assert server.run(ask())[0][0].logprobs == (-1.0, -2.0)
+
+
+def test_fewer_tokens_are_asked_for_where_prompt_and_completion_do_not_fit() -> None:
+    def small(body: dict[str, Any]) -> Answer:
+        if 100 + body["max_tokens"] > 400:
+            return 400, {}, {"message": "This model's maximum context length is 400 tokens."}
+        return choices({"text": "abc<stop>"})
+
+    with serving(small) as server:
+        server.run(ask(max_tokens=2000))
+        assert [body["max_tokens"] for body in server.asked] == [2000, 1000, 500, 250]
+
+    def full(body: dict[str, Any]) -> Answer:
+        return 400, {}, {"error": {"type": "exceed_context_size_error", "message": "the request exceeds it"}}
+
+    with serving(full) as server, pytest.raises(ContextFullError):
+        server.run(ask(max_tokens=2000))
+
+
+def test_two_users_of_one_engine() -> None:
+    with serving(vllm) as server:
+
+        async def both() -> int:
+            engine = OpenAIEngine(server.url, "m")
+            async with engine:
+                async with engine:
+                    pass
+                return len(await engine.complete(ask()))
+
+        assert asyncio.run(both()) == 1
+
+
 def test_logprobs_cover_the_text_alone() -> None:
     logprobs = {"tokens": ["one", ".", "tw", "o<stop>t", "</s>"], "token_logprobs": [-1.0, -2.0, None, -3.0, -9.0]}
     with serving(lambda _: choices({"text": "one.two<stop>t", "logprobs": logprobs})) as server:
@@ -247,7 +322,7 @@ def test_with_a_tokenizer_ids_go_in_and_out() -> None:
         ]
     with serving(vllm) as server, pytest.raises(EngineError, match="does not return token ids"):
         server.run(Request(context), tokenizer=Bytes())
-    with serving(vllm) as server, pytest.raises(EngineError, match="4 tokens does not fit max_context 4"):
+    with serving(vllm) as server, pytest.raises(EngineError, match="4 tokens of context fill max_context 4"):
         server.run(Request(context), tokenizer=Bytes(), max_context=4)
 
 

@@ -13,7 +13,7 @@ from rstar.errors import ConfigError
 from rstar.models.fake import FakeEngine
 from rstar.models.local import LocalEngine
 from rstar.models.openai import OpenAIEngine
-from rstar.models.spec import FORMS, open_engine
+from rstar.models.spec import FORMS, fingerprint, open_engine
 from tests.models.tiny_models import write_model
 
 
@@ -69,6 +69,28 @@ def test_bad_specs(spec: str, message: str) -> None:
 def test_unreadable_key_file(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="key_file"):
         open_engine("openai:http://localhost#m", EngineConfig(key_file=tmp_path / "none"))
+
+
+@pytest.mark.parametrize("key", ["a b\nc", "sk-é"])
+def test_keys_that_cannot_be_sent_are_refused_and_not_shown(monkeypatch: pytest.MonkeyPatch, key: str) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    with pytest.raises(ConfigError, match="OPENAI_API_KEY") as caught:
+        open_engine("openai:http://localhost#m")
+    assert key not in str(caught.value)
+
+
+def test_a_key_is_stripped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", " sk-123 \n")
+    engine = open_engine("openai:http://localhost#m")
+    assert isinstance(engine, OpenAIEngine)
+    assert engine._client._headers == {"Authorization": "Bearer sk-123"}
+
+
+def test_a_fingerprint_tells_weights_apart(tmp_path: Path) -> None:
+    for name, seed in (("a", 0), ("b", 0), ("c", 1)):
+        write_model(tmp_path / name, seed=seed)
+    one, same, other = (fingerprint(tmp_path / name) for name in "abc")
+    assert one == same != other
 
 
 def test_torch_is_imported_for_local_engines_only() -> None:

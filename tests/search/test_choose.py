@@ -1,4 +1,5 @@
 import asyncio
+import time
 from fractions import Fraction
 
 import pytest
@@ -89,3 +90,12 @@ def test_reward_specs() -> None:
     assert open_reward("agreement").name == "agreement"
     with pytest.raises(ConfigError, match=r"agreement, logprob"):
         open_reward("gold")
+
+
+def test_equivalent_answers_that_come_at_once_are_one_group() -> None:
+    async def groups() -> list[tuple[str, int]]:
+        votes = Votes(lambda a, b: time.sleep(0.002) is None and abs(float(a) - float(b)) < 1e-9)
+        await asyncio.gather(*(votes.add(answer) for answer in ("7", "0.5", ".5", "0.50", "7.0", "0.500")))
+        return [(group.answer, group.votes) for group in votes.groups]
+
+    assert asyncio.run(groups()) == [("7", 2), ("0.5", 4)]

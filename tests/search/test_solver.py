@@ -12,11 +12,14 @@ import rstar
 from rstar.answers import AnswerKey
 from rstar.config import Config, Method, SearchConfig
 from rstar.errors import EngineError, SandboxError
-from rstar.models.engine import Request
+from rstar.models.engine import Completion, Request
 from rstar.models.fake import FakeEngine
+from rstar.models.openai_http import RefusedError
 from rstar.problems import Problem
+from rstar.sandbox import LocalSandbox
 from rstar.search import methods, reward, solver
 from rstar.search.solver import Solution, Solver
+from rstar.seeds import derive
 from tests.search.plain import PlainSandbox
 
 METHODS: list[Method] = ["greedy", "sample", "best-of-n", "beam", "mcts"]
@@ -225,6 +228,103 @@ def test_equal_seeds_give_equal_results(method: Method) -> None:
     assert run(1) == run(1)
     if method != "greedy":
         assert run(1) != run(2)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_when_completions_come_does_not_matter(method: Method) -> None:
+    """The same answers, tokens and trees when a slow machine answers in another order."""
+
+    def found(shuffle: int) -> list[tuple[object, ...]]:
+        class Slow(FakeEngine):
+            async def complete(self, request: Request) -> Sequence[Completion]:
+                await asyncio.sleep(derive(shuffle, request.context.text, request.seed) % 7 / 1000)
+                return await super().complete(request)
+
+        config = Config(search=SearchConfig(method=method, samples=8, rollouts=6, expansions=4, beam_width=3))
+        solver = Solver(config, policy=Slow("fake:steps"), sandbox=PlainSandbox())
+        problems = [Problem(str(i), f"Add {i} and 2.") for i in range(6)]
+        solutions = sorted(solver.solve(problems), key=lambda solution: solution.problem.id)
+        return [(s.answer, s.value, s.tokens_out, s.tree) for s in solutions]
+
+    assert found(1) == found(2)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_full_context_ends_the_branch_and_nothing_else(method: Method) -> None:
+    def script(request: Request, sample: int) -> str:
+        loud = "loud" in request.context.text
+        return answering(request) or (f"print('7 ' * 3000)\n{CODE}" if loud else f"print(7)\n{CODE}")
+
+    config = Config(search=SearchConfig(method=method, samples=3, rollouts=3, expansions=3))
+    policy = FakeEngine("fake:script?max_context=2000", script=script)
+    problems = [Problem("a", "How much?"), Problem("b", "How loud?"), Problem("c", "How " + "very " * 1000 + "long?")]
+    solver = Solver(config, policy=policy, sandbox=PlainSandbox())
+    solutions = {solution.problem.id: solution for solution in solver.solve(problems)}
+    assert solutions["a"].answer == "7"
+    for name in "bc":
+        assert solutions[name].answer is None
+        assert set(solutions[name].failures) == {"length"}
+
+
+def test_sampling_keeps_to_the_budget_of_tokens() -> None:
+    config = Config(search=SearchConfig(method="sample", samples=8, max_tokens=400))
+    solver = Solver(config, policy=FakeEngine("fake:noise"), sandbox=PlainSandbox())
+    (solution,) = solver.solve([Problem("p", "How much?")])
+    assert 0 < solution.tokens_out <= 400
+
+
+def test_given_parts_are_opened_and_closed() -> None:
+    sandbox = LocalSandbox()
+    solver = Solver(Config(), policy=FakeEngine("fake:steps"), sandbox=sandbox)
+    for _ in range(2):
+        assert len(list(solver.solve([Problem("p", "Add 1 and 2.")]))) == 1
+    assert not sandbox._open
+
+
+def test_a_solver_closes_with_its_last_user() -> None:
+    async def use() -> list[str | None]:
+        solver = Solver(Config(search=SearchConfig(rollouts=2)), policy=FakeEngine("fake:steps"))
+        problem = Problem("p", "Add 1 and 2.")
+
+        async def all_of(count: int) -> list[str | None]:
+            problems = [Problem(str(i), "Add 1 and 2.") for i in range(count)]
+            return [solution.answer async for solution in solver.asolve(problems)]
+
+        async with solver:
+            short, long = await asyncio.gather(all_of(1), all_of(12))
+            return [*short, *long, (await solver.solve_one(problem)).answer]
+
+    assert len(asyncio.run(use())) == 14
+
+
+def test_another_search() -> None:
+    async def twice(search: methods.Search) -> None:
+        for _ in range(2):
+            await search.grow([search.expander.root], 3)
+
+    solver = Solver(Config(), policy=FakeEngine("fake:steps"), sandbox=PlainSandbox(), search=twice)
+    (solution,) = solver.solve([Problem("p", "Add 1 and 2.")])
+    assert solution.expansions == 2
+
+
+def test_a_reward_of_logprobs_needs_them() -> None:
+    class Silent(FakeEngine):
+        async def complete(self, request: Request) -> Sequence[Completion]:
+            return [dataclasses.replace(sample, logprobs=()) for sample in await super().complete(request)]
+
+    solver = Solver(Config(reward="logprob"), policy=Silent("fake:steps"), sandbox=PlainSandbox())
+    with pytest.raises(EngineError, match="needs log-probabilities"):
+        list(solver.solve([Problem("p", "Add 1 and 2.")]))
+
+
+def test_a_servers_refusal_names_the_problem() -> None:
+    class Refusing(FakeEngine):
+        async def complete(self, request: Request) -> Sequence[Completion]:
+            raise RefusedError("http://here", 404, "no such model")
+
+    solver = Solver(Config(), policy=Refusing("fake:steps"), sandbox=PlainSandbox())
+    with pytest.raises(EngineError, match=r"problem 'p'.*HTTP 404"):
+        list(solver.solve([Problem("p", "Add 1 and 2.")]))
 
 
 def test_nobody_waits_for_the_slowest() -> None:

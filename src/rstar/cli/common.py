@@ -27,7 +27,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines in
 
 def console() -> Console:
     """For text that people read."""
-    return Console(soft_wrap=False)
+    return Console(soft_wrap=False, emoji=False)  # xs[0:m:2] is no emoji
 
 
 def print_json(value: Any) -> None:
@@ -50,7 +50,7 @@ def progress(total: int, what: str) -> Iterator[Any]:
         TimeElapsedColumn(),
         TimeRemainingColumn(),
         TextColumn("[dim]{task.fields[note]}"),
-        console=Console(stderr=True),
+        console=Console(stderr=True, emoji=False),
         disable=not sys.stderr.isatty(),
         transient=True,
     )

@@ -45,10 +45,14 @@ def make(
     """
     chosen = pick(family or [])
     span = _levels(levels)
-    out.parent.mkdir(parents=True, exist_ok=True)
     part = out.with_name(out.name + ".part")
     written = 0
-    with progress(n, "problems") as advance, part.open("w", encoding="utf-8") as file:
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        file = part.open("w", encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"cannot write {out}: {error.strerror}") from error
+    with progress(n, "problems") as advance, file:
         for drawn in (
             draw(n, seed, split, span, chosen) if split == "train" else _distinct(n, seed, split, span, chosen)
         ):

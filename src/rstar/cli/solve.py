@@ -65,6 +65,8 @@ def solve(
     if (question is None) == (problems is None):
         raise ConfigError("give either a question or --problems FILE")
     if question is not None:
+        if out is not None or limit is not None or skip_bad:
+            raise ConfigError("--out, --limit and --skip-bad belong to --problems; a question's answer is only printed")
         _solve_question(settings, question, as_json)
         return
     assert problems is not None
@@ -105,7 +107,7 @@ def print_summary(finished: Finished, problems: ProblemSet) -> None:
         out.print(f"accuracy [bold]{percent(right, len(graded))}[/] (95% interval, n = {len(graded)})", highlight=False)
     if problems.skipped:
         out.print(f"{len(problems.skipped)} bad entries skipped; the first: {escape(problems.skipped[0])}")
-    out.print(f"{summary['tokens_out']:,} tokens generated, run folder [bold]{escape(str(finished.folder))}[/]")
+    out.print(f"{summary['tokens']['out']:,} tokens generated, run folder [bold]{escape(str(finished.folder))}[/]")
 
 
 def _solve_question(settings: Config, question: str, as_json: bool) -> None:

@@ -27,6 +27,9 @@ def view(
     if not (run / RESULTS).is_file():
         raise DataError(f"{run} is not a run folder: it has no {RESULTS}")
     results = list(read_lines(run / RESULTS))
+    needed = {"id", "question", "answer", "meta", "rollouts", "tokens_out", "seconds"}
+    if bad := next((n for n, row in enumerate(results, 1) if not needed <= row.keys()), None):
+        raise DataError(f"{run / RESULTS}:{bad}: not the result of a problem")
     if problem is None:
         console().print(results_table(results))
         if (run / SUMMARY).is_file():

@@ -1,6 +1,7 @@
 """Several methods on the same problems: one table, with cost beside accuracy and paired tests against the first entry.
 
-A recipe is a TOML file of ``[[entry]]`` tables, each with a ``name`` and the settings that differ from the defaults.
+A recipe is a TOML file of ``[[entry]]`` tables, each with a ``name`` and the settings that differ from the defaults;
+settings outside of them hold for all entries that do not say otherwise.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from rstar.config import Config, build
 from rstar.errors import ConfigError
 from rstar.evals.metrics import percent, sign_test
 from rstar.evals.solve import Finished, Record
+from rstar.search.solver import Solver
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +60,12 @@ class Row:
 def read_entries(recipe: Path, options: Mapping[str, Any]) -> list[Entry]:
     """The entries of a recipe; `options` (those that are not None) hold for all. Raises `ConfigError`."""
     try:
-        tables = tomllib.loads(recipe.read_text(encoding="utf-8")).get("entry", [])
+        shared = tomllib.loads(recipe.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot read {recipe}: {error}") from error
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{recipe}: not valid TOML: {error}") from error
+    tables = shared.pop("entry", None)
     if not isinstance(tables, list) or not tables:
         raise ConfigError(f"{recipe}: no [[entry]] in it")
     entries: list[Entry] = []
@@ -71,12 +76,23 @@ def read_entries(recipe: Path, options: Mapping[str, Any]) -> list[Entry]:
         if name in {entry.name for entry in entries}:
             raise ConfigError(f"{recipe}: two entries are named {name!r}")
         given = {key: value for key, value in options.items() if value is not None}
-        entries.append(Entry(name, build(table | given, where=f"{recipe}: entry {name!r}")))
+        entries.append(Entry(name, build(_merged(shared, table) | given, where=f"{recipe}: entry {name!r}")))
     return entries
 
 
+def _merged(shared: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """`own` settings over `shared` ones, table by table."""
+    merged = dict(shared)
+    for key, value in own.items():
+        old = merged.get(key)
+        merged[key] = _merged(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
+    return merged
+
+
 def compare_methods(entries: Sequence[Entry], run: Callable[[Entry], Finished]) -> list[Row]:
-    """Run every entry and compare."""
+    """Run every entry and compare. Raises `ConfigError` for any entry that cannot be run before the first one is."""
+    for entry in entries:
+        Solver(entry.config)
     rows: list[Row] = []
     base: dict[str, bool] = {}
     for entry in entries:

@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 import json
 import platform
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -20,12 +21,16 @@ from typing import Any
 from rstar.answers import AnswerKey
 from rstar.config import Config
 from rstar.datasets import ProblemSet
+from rstar.errors import DataError
 from rstar.evals.metrics import wilson
 from rstar.grading import Verdict, verify
+from rstar.grading.checks import run_check
+from rstar.models.spec import fingerprint, local_folder
 from rstar.runs import Run
 from rstar.search.solver import Solution, Solver
 
 Record = dict[str, Any]
+Grader = Callable[[AnswerKey, str | None], Verdict]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +48,7 @@ async def solve_run(
     folder: Path,
     on_result: Callable[[Record], None] = lambda record: None,
     solver: Solver | None = None,
+    grade: Grader = verify,
 ) -> Finished:
     """Solve what `folder` does not hold yet, and finish it.
 
@@ -52,12 +58,16 @@ async def solve_run(
         folder: the run folder, created or continued.
         on_result: called with each result, those stored earlier first.
         solver: to use instead of one made from `config`.
+        grade: what a gold answer makes of an answer.
 
     Raises:
         ResumeError: the folder belongs to another run.
+        ConfigError, DataError: a model that cannot be opened, a check that is none. The folder is not claimed.
         EngineError, SandboxError: infrastructure failed; what was finished is kept.
     """
-    identity = config.identity() | {"problems.sha256": _digest(problems)}
+    _refuse_bad_checks(problems)
+    solver = solver or Solver(config)
+    identity = config.identity() | _model_identity(config) | {"problems": _digest(problems)}
     about = {"digest": config.digest(), "config": config.model_dump(mode="json"), "versions": versions()}
     with Run.open(folder, identity, about) as run:
         order = [problem.id for problem in problems.problems]
@@ -65,11 +75,17 @@ async def solve_run(
             on_result(record)
         finished = run.finished
         todo = [problem for problem in problems.problems if problem.id not in finished]
-        async for solution in (solver or Solver(config)).asolve(todo):
-            record = await asyncio.to_thread(grade_solution, solution, problems.keys.get(solution.problem.id))
-            tree = {"id": solution.problem.id, "nodes": solution.tree} if solution.tree else None
-            run.add(record, tree)
-            on_result(record)
+        if todo:
+            before = max((record["clock"] for record in run.results()), default=0.0)
+            started = time.perf_counter()
+            async with solver:
+                run.begin()
+                async for solution in solver.asolve(todo):
+                    key = problems.keys.get(solution.problem.id)
+                    record = await asyncio.to_thread(grade_solution, solution, key, grade)
+                    record["clock"] = round(before + time.perf_counter() - started, 3)
+                    run.add(record, {"id": solution.problem.id, "nodes": solution.tree} if solution.tree else None)
+                    on_result(record)
         stored = {record["id"]: record for record in run.results()}
         results = [stored[name] for name in order]
         summary = summarize(results)
@@ -77,7 +93,7 @@ async def solve_run(
     return Finished(folder, results, summary)
 
 
-def grade_solution(solution: Solution, key: AnswerKey | None) -> Record:
+def grade_solution(solution: Solution, key: AnswerKey | None, grade: Grader = verify) -> Record:
     """A line of ``results.jsonl``; without a key, it has no gold, verdict and correct."""
     problem = solution.problem
     record: Record = {"id": problem.id, "question": problem.question, "answer": solution.answer}
@@ -85,7 +101,7 @@ def grade_solution(solution: Solution, key: AnswerKey | None) -> Record:
     if key is not None:
         verdicts: dict[str | None, Verdict] = {}
         for answer in {solution.answer, *(row["answer"] for row in trajectories)}:
-            verdicts[answer] = verify(key, answer)
+            verdicts[answer] = grade(key, answer)
         for row in trajectories:
             row["correct"] = verdicts[row["answer"]].correct
         verdict = verdicts[solution.answer]
@@ -105,18 +121,20 @@ def grade_solution(solution: Solution, key: AnswerKey | None) -> Record:
 
 
 def summarize(results: Iterable[Record]) -> Record:
-    """``summary.json``: n, accuracy with its 95% interval (of the graded), tokens, seconds, verdicts, and by label."""
+    """``summary.json``: n, accuracy with its 95% interval (of the graded), tokens, seconds, verdicts, and by label.
+
+    Seconds are those of the run, interruptions left out: the latest `clock` of its results.
+    """
     rows = list(results)
     labels = sorted({name for row in rows for name in row["meta"]})
     return _accuracy(rows) | {
-        "tokens_in": sum(row["tokens_in"] for row in rows),
-        "tokens_out": sum(row["tokens_out"] for row in rows),
-        "seconds": round(sum(row["seconds"] for row in rows), 3),
+        "tokens": {"in": sum(row["tokens_in"] for row in rows), "out": sum(row["tokens_out"] for row in rows)},
+        "seconds": max((row["clock"] for row in rows), default=0.0),
         "verdicts": dict(sorted(Counter(row["verdict"] for row in rows if "verdict" in row).items())),
         "by": {
             label: {
-                str(value): _accuracy([row for row in rows if row["meta"].get(label) == value])
-                for value in sorted({row["meta"][label] for row in rows if label in row["meta"]}, key=str)
+                value: _accuracy([row for row in rows if label in row["meta"] and str(row["meta"][label]) == value])
+                for value in sorted({str(row["meta"][label]) for row in rows if label in row["meta"]})
             }
             for label in labels
         },
@@ -145,8 +163,22 @@ def versions() -> dict[str, str]:
     return found
 
 
+def _refuse_bad_checks(problems: ProblemSet) -> None:
+    for name, key in problems.keys.items():
+        if key.check is not None:
+            try:
+                run_check(key.check, None)
+            except DataError as error:
+                raise DataError(f"problem {name!r}: {error}") from error
+
+
+def _model_identity(config: Config) -> dict[str, str]:
+    """What tells a model that runs here from another one in the same folder; nothing for other models."""
+    folder = local_folder(config.policy)
+    return {} if folder is None else {"policy.weights": fingerprint(folder)}
+
+
 def _digest(problems: ProblemSet) -> str:
-    rows = [
-        (p.id, p.question, problems.keys[p.id].answer if p.id in problems.keys else None) for p in problems.problems
-    ]
-    return hashlib.sha256(json.dumps(rows).encode()).hexdigest()[:16]
+    keys = ((p, problems.keys.get(p.id)) for p in problems.problems)
+    rows = [(p.id, p.question, key and key.answer, key and key.check) for p, key in keys]
+    return f"{len(rows)} problems, {hashlib.sha256(json.dumps(rows).encode()).hexdigest()[:16]}"

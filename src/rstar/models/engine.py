@@ -7,7 +7,8 @@ Invariants, held by every engine:
   cannot know ids (a server that does not offer them) leaves `ids` empty and works on `text`.
 * A completion depends on its request alone (context, settings, seed), not on what else is in the batch.
 * A completion's text ends with its stop string when `finish` is ``"stop"``.
-* Failures of the model or its server raise `rstar.errors.EngineError`; they never come back as text.
+* Failures of the model or its server raise `rstar.errors.EngineError`; they never come back as text. A context that is
+  full is told apart (`ContextFullError`): it is the end of one text, not of the engine.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ class Completion:
             `ids` (or, when ids are unknown, one per server token); empty when not offered.
         finish: ``stop`` (a stop string), ``eos`` (the model ended the text), ``length`` (max_tokens, or no room left).
         stop: the stop string that ended it, or None.
+        counted: number of generated tokens as a server counted them, for one that tells neither ids nor log-probs.
+        prompted: number of the context's tokens as a server counted them, 0 where it does not say.
     """
 
     text: str
@@ -39,11 +42,13 @@ class Completion:
     logprobs: tuple[float, ...]
     finish: Finish
     stop: str | None = None
+    counted: int = 0
+    prompted: int = 0
 
     @property
     def n_tokens(self) -> int:
         """Number of generated tokens, as far as the engine knows it."""
-        return len(self.ids) or len(self.logprobs)
+        return len(self.ids) or len(self.logprobs) or self.counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +105,12 @@ class Engine(Protocol):
         ...
 
     async def complete(self, request: Request) -> Sequence[Completion]:
-        """`request.n` completions, in order. Raises `EngineError` when the model or its server fails."""
+        """`request.n` completions, in order.
+
+        Raises:
+            ContextFullError: the context leaves no room for another token.
+            EngineError: the model or its server failed.
+        """
         ...
 
     async def __aenter__(self) -> Self: ...

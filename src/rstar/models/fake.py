@@ -31,7 +31,7 @@ from urllib.parse import parse_qsl
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from rstar.errors import ConfigError, EngineError
+from rstar.errors import ConfigError, ContextFullError, EngineError
 from rstar.models.engine import Completion, Context, Finish, Request
 from rstar.prompts.steps import ANSWER, ASSISTANT, END_CODE, END_OUTPUT, END_STEP, OUTPUT, USER, answer
 
@@ -90,15 +90,14 @@ class FakeEngine:
         """`request.n` completions, in order.
 
         Raises:
-            EngineError: the context leaves no room, a scripted list is used up, or kind ``fail`` chose to fail.
+            ContextFullError: the context leaves no room.
+            EngineError: a scripted list is used up, or kind ``fail`` chose to fail.
         """
         if self.options.latency:
             await asyncio.sleep(self.options.latency)
         room = self.max_context - len(request.context.ids)
         if room <= 0:
-            raise EngineError(
-                f"prompt of {len(request.context.ids)} tokens does not fit max_context {self.max_context}"
-            )
+            raise ContextFullError(f"{len(request.context.ids)} tokens of context fill max_context {self.max_context}")
         if request.max_tokens < room:
             room = request.max_tokens
         key = blake2b(

@@ -29,7 +29,7 @@ from typing import Any, Self
 
 import torch
 
-from rstar.errors import ConfigError, EngineError
+from rstar.errors import ConfigError, ContextFullError, EngineError
 from rstar.models.decoder import Decoder
 from rstar.models.decoder_files import DTYPES, load_decoder
 from rstar.models.engine import Completion, Context, Request
@@ -116,14 +116,14 @@ class LocalEngine:
         """`request.n` completions, in order.
 
         Raises:
-            EngineError: a context without ids or too long for the model, an engine that is not open, or a failure of
-                the model.
+            ContextFullError: the context is as long as the model's, or longer.
+            EngineError: a context without ids, an engine that is not open, or a failure of the model.
         """
         length = len(request.context.ids)
         if not length:
             raise EngineError(f"{self.name}: a context without token ids; make it with engine.context(text)")
         if length >= self.max_context:
-            raise EngineError(f"{self.name}: prompt of {length} tokens does not fit max_context {self.max_context}")
+            raise ContextFullError(f"{self.name}: {length} tokens of context fill max_context {self.max_context}")
         if request.n < 1 or request.max_tokens < 1:
             raise EngineError(f"{self.name}: n and max_tokens must be positive")
         limit = min(request.max_tokens, self.max_context - length)

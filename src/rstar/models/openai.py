@@ -21,18 +21,23 @@ Not done here: chat templates (completions continue a text; chat endpoints do no
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar
 
-from rstar.errors import EngineError
+from rstar.errors import ContextFullError, EngineError
 from rstar.models.engine import Completion, Context, Finish, Request
 from rstar.models.openai_http import RefusedError, ServerClient
 
 T = TypeVar("T")
 _PATH = "/completions"
+_FAILURES = ("abort", "error")
+"""Reasons for a text's end that say that the server failed."""
+_CONTEXT_FULL = re.compile(r"context.{0,3}(?:length|size|window)|max_model_len|maximum.{0,20}length", re.IGNORECASE)
+_FEWEST_TOKENS = 16
 
 
 class Tokenizer(Protocol):
@@ -60,18 +65,22 @@ class _Written:
     ids: list[int] = field(default_factory=list)
     tokens: list[str] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
+    counted: int = 0
+    prompted: int = 0
 
     def add(self, choice: dict[str, Any]) -> None:
         """Take over a choice, whole or the next piece of a stream."""
-        self.text += choice.get("text") or ""
+        self.text += (choice.get("text") or "").encode(errors="replace").decode()  # no lone surrogates
         self.reason = choice.get("finish_reason") or self.reason
         for key in ("stop_reason", "matched_stop"):
             if key in choice:
                 self.names_stops, self.named_stop = True, choice[key]
         self.ids += choice.get("token_ids") or ()
         logprobs = choice.get("logprobs") or {}
-        self.tokens += logprobs.get("tokens") or ()
-        self.logprobs += [value or 0.0 for value in logprobs.get("token_logprobs") or ()]
+        listed = logprobs.get("content") or ()  # the form of chat completions, which some servers use here, too
+        self.tokens += logprobs.get("tokens") or [token["token"] for token in listed]
+        values = logprobs.get("token_logprobs") or [token["logprob"] for token in listed]
+        self.logprobs += [value or 0.0 for value in values]
 
 
 class OpenAIEngine:
@@ -116,6 +125,7 @@ class OpenAIEngine:
         self._extras: dict[str, Any] = {"logprobs": 1, "skip_special_tokens": False}
         if tokenizer is not None:
             self._extras["return_token_ids"] = True
+        self._users = 0
         self._one_each = False
         self._shows_stops = False
         self._streams = False
@@ -132,21 +142,25 @@ class OpenAIEngine:
         """`request.n` completions, in order.
 
         Raises:
-            EngineError: a prompt that does not fit, or a server that refuses, fails, or does not do what is needed.
+            ContextFullError: the context fills the model's, as far as can be known, or as the server says.
+            EngineError: a server that refuses, fails, or does not do what is needed.
         """
         length = len(request.context.ids)
         if length >= self.max_context:
-            raise EngineError(f"{self.name}: prompt of {length} tokens does not fit max_context {self.max_context}")
+            raise ContextFullError(f"{self.name}: {length} tokens of context fill max_context {self.max_context}")
         if request.temperature == 0:  # all samples are the same one, and some servers refuse n > 1
             return list(await self._samples(request, 1)) * request.n
         return await self._samples(request, request.n)
 
     async def __aenter__(self) -> Self:
+        self._users += 1
+        if self._users > 1:
+            return self
         await self._client.open()
         try:
             listed = await self._client.get("/models")
         except BaseException:
-            await self._client.close()
+            await self.__aexit__(None, None, None)
             raise
         for model in listed.get("data", ()) if isinstance(listed, dict) else ():
             if isinstance(model, dict) and model.get("id") == self._model and model.get("max_model_len"):
@@ -156,7 +170,9 @@ class OpenAIEngine:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._client.close()
+        self._users -= 1
+        if self._users == 0:
+            await self._client.close()
 
     async def _samples(self, request: Request, n: int) -> Sequence[Completion]:
         if n > 1 and not self._one_each and not self._streams:
@@ -182,11 +198,15 @@ class OpenAIEngine:
     async def _post(self, request: Request, n: int, seed: int) -> list[_Written]:
         answer = await self._asking(lambda body: self._client.post(_PATH, body), request, n, seed, request.stop)
         choices = answer.get("choices") if isinstance(answer, dict) else None
-        if not choices:
+        if not isinstance(choices, list) or not choices or not all(isinstance(choice, dict) for choice in choices):
             raise EngineError(f"{self.name}: an answer without choices: {str(answer)[:200]}")
         written = [_Written() for _ in choices]
-        for choice in choices:
-            written[choice.get("index", 0)].add(choice)
+        for position, choice in enumerate(choices):
+            index = choice.get("index", position)
+            if index not in range(len(choices)):
+                raise EngineError(f"{self.name}: choice number {index!r} of {len(choices)}")
+            written[index].add(choice)
+        _count(written, answer.get("usage"))
         return written
 
     async def _stream(self, request: Request, seed: int) -> _Written:
@@ -207,17 +227,28 @@ class OpenAIEngine:
     async def _asking(
         self, send: Callable[[dict[str, Any]], Awaitable[T]], request: Request, n: int, seed: int, stop: tuple[str, ...]
     ) -> T:
-        """What `send` returns for the request's body, without the optional fields that the server refuses."""
+        """What `send` returns for the request's body.
+
+        Asked again without the optional fields that the server refuses, and for fewer tokens where prompt and
+        completion together are too long for it: without a tokenizer only the server knows how long the prompt is.
+        """
+        body = self._body(request, n, seed, stop)
         while True:
             extras = dict(self._extras)
             try:
-                return await send(self._body(request, n, seed, stop) | extras)
+                return await send(body | extras)
             except RefusedError as error:
-                refused = [name for name in extras if name in error.body]
-                if error.status not in (400, 422) or not refused:
+                if error.status not in (400, 413, 422):
                     raise
-                for name in refused:
-                    self._extras.pop(name, None)
+                if refused := [name for name in extras if name in error.body]:
+                    for name in refused:
+                        self._extras.pop(name, None)
+                elif _CONTEXT_FULL.search(error.body):
+                    if body["max_tokens"] <= _FEWEST_TOKENS:
+                        raise ContextFullError(str(error)) from error
+                    body["max_tokens"] //= 2
+                else:
+                    raise
 
     def _body(self, request: Request, n: int, seed: int, stop: tuple[str, ...]) -> dict[str, Any]:
         ids = request.context.ids
@@ -243,8 +274,10 @@ class OpenAIEngine:
             return self._build(written, text[: found[0]], "stop", found[1])
         if written.reason == "length":
             return self._build(written, text, "length", None)
-        if written.reason != "stop":
+        if written.reason in _FAILURES:
             raise EngineError(f"{self.name}: the server ended a text because of {written.reason!r}")
+        if written.reason not in (None, "stop"):  # eos_token, content_filter and the like: the model says no more
+            return self._build(written, text, "eos", None)
         if isinstance(named, str) and named in request.stop:
             return self._build(written, text + named, "stop", named)
         if request.stop and not written.names_stops and not self._shows_stops:
@@ -256,7 +289,7 @@ class OpenAIEngine:
         found = _first_stop(written.text, request.stop)
         if found is not None:
             return self._build(written, written.text[: found[0]], "stop", found[1])
-        if written.reason not in ("stop", "length"):
+        if written.reason is None or written.reason in _FAILURES:
             raise EngineError(f"{self.name}: a stream ended because of {written.reason!r}")
         return self._build(written, written.text, "length" if written.reason == "length" else "eos", None)
 
@@ -270,12 +303,25 @@ class OpenAIEngine:
                     logprobs = logprobs[:count]
                     break
                 covered += len(token)
-            return Completion(text, (), tuple(logprobs), finish, stop)
+            return Completion(text, (), tuple(logprobs), finish, stop, written.counted, written.prompted)
         if written.text and not ids:
             raise EngineError(f"{self.name}: the server does not return token ids; use it without a tokenizer")
         if finish == "eos" and ids and ids[-1] in self._tokenizer.eos_ids:
             ids = ids[:-1]
         return Completion(text, tuple(ids), tuple(logprobs[: len(ids)]), finish, stop)
+
+
+def _count(written: list[_Written], usage: object) -> None:
+    """Share the generated tokens that a server counted for all its choices, by the length of their texts."""
+    if not isinstance(usage, dict):
+        return
+    tokens, prompt = usage.get("completion_tokens"), usage.get("prompt_tokens")
+    length = sum(len(sample.text) for sample in written)
+    for sample in written:
+        if isinstance(tokens, int):
+            sample.counted = round(tokens * len(sample.text) / length) if length else tokens // len(written)
+        if isinstance(prompt, int):
+            sample.prompted = prompt
 
 
 def _first_stop(text: str, stops: tuple[str, ...]) -> tuple[int, str] | None:

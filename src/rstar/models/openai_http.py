@@ -1,7 +1,7 @@
 """Posting JSON to a model server: connection pool, limit of requests under way, retries, clear errors.
 
-Tried again, after an exponential pause with jitter (or the server's ``Retry-After``): 408, 429, 5xx and lost or refused
-connections. Everything else raises at once. The API key is sent and never appears in a message.
+Tried again, after an exponential pause with jitter (or the server's ``Retry-After``, at most 30 seconds): 408, 429, 5xx
+and lost or refused connections. Everything else raises at once. The API key is sent and never appears in a message.
 """
 
 from __future__ import annotations
@@ -127,12 +127,14 @@ class ServerClient:
                 if not error.passing or not left:
                     raise
                 wait = error.retry_after
+            except (httpx.InvalidURL, httpx.DecodingError, httpx.TooManyRedirects) as error:
+                raise EngineError(f"{self.url}{path}: {type(error).__name__}: {error}") from error
             except httpx.TransportError as error:
                 if not left:
                     reason = f"{type(error).__name__}: {error}".removesuffix(": ")
                     raise EngineError(f"{self.url}{path}: {reason} ({self._retries + 1} attempts)") from error
             # Jitter keeps requests that failed together from coming back together.
-            await asyncio.sleep(pause * random.uniform(0.5, 1.0) if wait is None else wait)
+            await asyncio.sleep(pause * random.uniform(0.5, 1.0) if wait is None else min(wait, _LONGEST_PAUSE))
             pause = min(2 * pause, _LONGEST_PAUSE)
         raise AssertionError("unreachable")
 

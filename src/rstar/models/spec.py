@@ -6,6 +6,7 @@ torch is imported for the local engines only.
 from __future__ import annotations
 
 import difflib
+import hashlib
 import os
 from importlib.resources import files
 from pathlib import Path
@@ -26,6 +27,10 @@ FORMS = {
 """What a model can be called, and what it is."""
 
 
+SAMPLE, SAMPLES = 1 << 16, 256
+"""A fingerprint reads this many bytes at this many places of a file."""
+
+
 def open_engine(spec: str, settings: EngineConfig | None = None) -> Engine:
     """The engine that `spec` names, ready for ``async with``.
 
@@ -37,20 +42,53 @@ def open_engine(spec: str, settings: EngineConfig | None = None) -> Engine:
         ConfigError: an unknown form, a model that cannot be opened, or an unreadable key file.
     """
     settings = settings or EngineConfig()
-    kind, colon, rest = spec.partition(":")
-    if spec == "tiny":
-        return _local(tiny_folder(), spec, settings)
-    if kind == "hf" and rest:
-        return _local(Path(rest).expanduser(), spec, settings)
-    if kind == "fake" and rest:
+    check_spec(spec)
+    kind, _, rest = spec.partition(":")
+    if kind == "fake":
         return FakeEngine(spec)
-    if kind == "openai" and rest:
+    if kind == "openai":
         return _server(spec, rest, settings)
+    folder = local_folder(spec)
+    assert folder is not None, "any other spec is refused above"
+    return _local(folder, spec, settings)
+
+
+def check_spec(spec: str) -> None:
+    """Raise `ConfigError` for a spec of no known form, or of a folder that is not there. Opens nothing."""
+    kind, colon, rest = spec.partition(":")
+    folder = local_folder(spec)
+    if folder is not None:
+        if not (folder / "config.json").is_file():
+            raise ConfigError(f"{spec}: no model there: {folder / 'config.json'} is missing")
+        return
+    if kind in ("fake", "openai") and rest:
+        return
     if kind == "vllm" and colon:
         raise ConfigError(f"{spec}: vLLM in process is not part of this version; serve it and use openai:URL#MODEL")
     near = difflib.get_close_matches(kind, [form.partition(":")[0] for form in FORMS], 1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     raise ConfigError(f"model {spec!r} is not one of {', '.join(FORMS)}{hint}")
+
+
+def local_folder(spec: str) -> Path | None:
+    """The folder of a model that runs here, None for another spec. Raises `ConfigError` as `tiny_folder`."""
+    kind, _, rest = spec.partition(":")
+    if spec == "tiny":
+        return tiny_folder()
+    return Path(rest).expanduser() if kind == "hf" and rest else None
+
+
+def fingerprint(folder: Path) -> str:
+    """A hash of a model's files: names, sizes, and samples from all over the weights (all of a small file)."""
+    digest = hashlib.sha256()
+    for file in sorted(file for pattern in ("*.json", "*.safetensors") for file in folder.glob(pattern)):
+        size = file.stat().st_size
+        digest.update(f"{file.name} {size}\n".encode())
+        with file.open("rb") as data:
+            for start in range(0, size, max(SAMPLE, size // SAMPLES)):
+                data.seek(start)
+                digest.update(data.read(SAMPLE))
+    return digest.hexdigest()[:16]
 
 
 def tiny_folder() -> Path:
@@ -81,6 +119,10 @@ def _server(spec: str, rest: str, settings: EngineConfig) -> Engine:
     url, _, fragment = rest.partition("#")
     model, _, options = fragment.partition("?")
     parts = urlsplit(url)
+    try:
+        parts.port  # noqa: B018  (raises for a port that is none)
+    except ValueError as error:
+        raise ConfigError(f"{spec}: {error}") from error
     if parts.scheme not in ("http", "https") or not parts.hostname or not model:
         raise ConfigError(f"{spec}: expected openai:URL#MODEL, such as openai:http://127.0.0.1:8000/v1#my-model")
     if parts.username or parts.password:
@@ -113,8 +155,14 @@ def _tokenizer(folder: Path) -> Tokenizer:
 def _key(file: Path | None) -> str | None:
     """The API key of a file, else of the environment; it is never written anywhere."""
     if file is None:
-        return os.environ.get("OPENAI_API_KEY") or None
-    try:
-        return file.read_text(encoding="utf-8").strip()
-    except OSError as error:
-        raise ConfigError(f"engine.key_file {file}: {error.strerror}") from error
+        where, key = "OPENAI_API_KEY", os.environ.get("OPENAI_API_KEY", "")
+    else:
+        where = f"engine.key_file {file}"
+        try:
+            key = file.read_text(encoding="utf-8", errors="replace")
+        except OSError as error:
+            raise ConfigError(f"{where}: {error.strerror}") from error
+    key = key.strip()
+    if not key.isascii() or not key.isprintable():
+        raise ConfigError(f"{where}: the key holds characters that cannot be sent")
+    return key or None

@@ -180,10 +180,16 @@ def read_report(text: str) -> Result:
         error = None
         if status != "ok":
             line = report["line"]
-            error = CodeError(str(report["kind"]), str(report["message"]), line if isinstance(line, int) else None)
+            kind, message = (_printable(str(report[name])) for name in ("kind", "message"))
+            error = CodeError(kind, message, line if isinstance(line, int) else None)
         return Result(status, error=error, exit_code=code)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return Result("killed")
+
+
+def _printable(text: str) -> str:
+    """Without lone surrogates, which JSON can carry and UTF-8 cannot."""
+    return text.encode(errors="replace").decode()
 
 
 def cpu_seconds(limits: Limits) -> int:

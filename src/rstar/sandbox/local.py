@@ -76,17 +76,26 @@ class LocalSandbox:
         self._memory, self._max_states, self._echo = memory_budget_mb << 20, max_states, echo
         self._parent_folder = folder
         self._folder: Path | None = None
-        self._open = False
+        self._open, self._users = False, 0
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._zygotes: dict[Tier, Zygote] = {}
         self._absent = False
 
     async def __aenter__(self) -> Self:
-        """Start. Raises `IsolationError` when this machine cannot give the level."""
+        """Start, or take part in it where it is started already: it ends when the last user leaves.
+
+        Raises:
+            IsolationError: this machine cannot give the level.
+            SandboxError: it is open in another event loop.
+        """
         if self._open:
-            raise SandboxError("the sandbox is open already")
+            if asyncio.get_running_loop() is not self._loop:
+                raise SandboxError("the sandbox is open in another event loop: use it there, or open one of your own")
+            self._users += 1
+            return self
         if sys.platform != "linux":
             raise IsolationError(f"the local sandbox needs Linux, this is {sys.platform}: use a judge service")
-        self._open = True
+        self._open, self._users = True, 1
         if "namespaces" not in LEVELS[self.level]:
             self._folder = Path(tempfile.mkdtemp(prefix="rstar-sandbox-", dir=self._parent_folder))
             self._folder.chmod(0o711)  # runs may have another uid
@@ -105,8 +114,9 @@ class LocalSandbox:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End every process and remove every file."""
-        if not self._open:
+        """End every process and remove every file, when the last user leaves."""
+        self._users -= 1
+        if not self._open or self._users:
             return
         self._open = False
         self._states.close()
@@ -167,7 +177,7 @@ class LocalSandbox:
 
     def _release_later(self, node: Node) -> None:
         """From whatever thread the garbage collector runs in."""
-        if self._open:
+        if self._open and self._loop is not None:
             with suppress(RuntimeError):  # the loop is closed, and with it the sandbox
                 self._loop.call_soon_threadsafe(self._release, node)
 

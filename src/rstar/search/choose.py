@@ -30,6 +30,7 @@ class Votes:
     def __init__(self, equivalent: Equivalence) -> None:
         self._equivalent = equivalent
         self._of: dict[str, Group] = {}  # every form seen → its group
+        self._comparing = asyncio.Lock()  # two equivalent answers at once must not found two groups
         self.groups: list[Group] = []
 
     @property
@@ -39,15 +40,17 @@ class Votes:
 
     async def group(self, answer: str) -> Group:
         """The group of `answer`, a new one when it is equivalent to none. Slow comparisons run off the event loop."""
-        if (known := self._of.get(answer)) is not None:
-            return known
-        for group in list(self.groups):
-            if await asyncio.to_thread(self._equivalent, group.answer, answer):
-                break
-        else:
-            group = Group(answer)
-            self.groups.append(group)
-        return self._of.setdefault(answer, group)
+        async with self._comparing:
+            if (known := self._of.get(answer)) is not None:
+                return known
+            for group in self.groups:
+                if await asyncio.to_thread(self._equivalent, group.answer, answer):
+                    break
+            else:
+                group = Group(answer)
+                self.groups.append(group)
+            self._of[answer] = group
+            return group
 
     async def add(self, answer: str, votes: int = 1) -> Group:
         """Count `votes` more samples for `answer`."""

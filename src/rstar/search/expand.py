@@ -21,6 +21,7 @@ import asyncio
 from dataclasses import dataclass
 
 from rstar.config import SearchConfig
+from rstar.errors import ContextFullError
 from rstar.grading.extract import boxed
 from rstar.models.engine import Completion, Engine, Request
 from rstar.prompts import steps as prompt
@@ -52,7 +53,8 @@ class Expander:
         sandbox: runs them.
         config: search settings.
         limits: of one step's run.
-        seed: the problem's own seed; expansion k draws from a stream of (seed, k).
+        seed: the problem's own seed; expansion k of a node draws from a stream of (seed, place of the node, k), so
+            that nodes may be expanded at the same time.
     """
 
     def __init__(
@@ -93,9 +95,15 @@ class Expander:
 
         Returns:
             All new children, failed ones included (they are closed, with their reason in `finish`). A node that is
-            expanded again keeps its earlier ones, and samples that say the same as those are passed over.
+            expanded again keeps its earlier ones, and samples that say the same as those are passed over. A node whose
+            context is full has none, and fails itself.
         """
-        completions = _merged(await self._ask(node, n, greedy=greedy, whole=whole), merge)
+        try:
+            completions = _merged(await self._ask(node, n, greedy=greedy, whole=whole), merge)
+        except ContextFullError:
+            _failed(node, "length")
+            close(node)
+            return []
         if merge:
             known = {child.step.text for child in node.children if child.step is not None}
             completions = [(completion, votes) for completion, votes in completions if completion.text not in known]
@@ -103,6 +111,8 @@ class Expander:
         children = list(await asyncio.gather(*grown))
         if merge:
             children = _one_per_answer(children)
+        for index, child in enumerate(children, len(node.children)):
+            child.place = (*node.place, index)
         node.expanded = True
         node.children.extend(children)
         if all(child.closed for child in node.children):
@@ -111,21 +121,25 @@ class Expander:
 
     async def _ask(self, node: Node, n: int, *, greedy: bool, whole: bool) -> list[Completion]:
         config = self._config
+        most = config.max_step_tokens * (config.max_depth if whole else 1)
+        if config.max_tokens is not None and whole:
+            most = min(most, max(1, (config.max_tokens - self.usage.tokens_out) // n))
         request = Request(
             node.context,
-            max_tokens=config.max_step_tokens * (config.max_depth if whole else 1),
+            max_tokens=most,
             temperature=0.0 if greedy else config.temperature,
             top_p=config.top_p,
             n=n,
             stop=prompt.STOPS[1:] if whole else prompt.STOPS,
-            seed=derive(self._seed, self.usage.expansions),
+            seed=derive(self._seed, *node.place, "expansion", node.expansions),
         )
+        node.expansions += 1
         self.usage.expansions += 1
         return await self._complete(request)
 
     async def _complete(self, request: Request) -> list[Completion]:
         completions = list(await self._policy.complete(request))
-        self.usage.tokens_in += len(request.context.ids)
+        self.usage.tokens_in += len(request.context.ids) or completions[0].prompted
         self.usage.tokens_out += sum(completion.n_tokens for completion in completions)
         return completions
 
@@ -178,7 +192,11 @@ class Expander:
         shown = prompt.output(child.stdout.strip("\n"))
         context = self._policy.append(child.context, shown)
         request = Request(context, max_tokens=ANSWER_TOKENS, temperature=0.0, stop=(prompt.END_ANSWER,))
-        (completion,) = await self._complete(request)
+        try:
+            (completion,) = await self._complete(request)
+        except ContextFullError:  # the output was too long for the model
+            child.step = Step(step.text, shown, step.ids, step.logprobs, step.status, step.error)
+            return _failed(child, "length")
         child.context = context.extend(completion)
         child.step = Step(step.text, shown + completion.text, step.ids, step.logprobs, step.status, step.error)
         return _finished(child, completion.text)

@@ -11,7 +11,7 @@ A method returns nothing: what it found is in the tree. No method waits for anot
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from rstar.config import Method, SearchConfig
@@ -41,11 +41,12 @@ class Search:
         settled = config.early_stop and self.votes.settled(config.settled_share, config.settled_votes)
         return settled or self.expander.spent
 
-    async def grow(self, node: Node, n: int, *, merge: bool = True, score: bool = True) -> list[Node]:
-        """Expand `node`, count the new answers, and let the reward judge the new children."""
-        children = await self.expander.expand(node, n, merge=merge)
-        await self.judge(children, score)
-        return children
+    async def grow(self, nodes: Sequence[Node], n: int, *, merge: bool = True, score: bool = True) -> list[Node]:
+        """Expand `nodes` at the same time; then, in their order, count the new answers and let the reward judge."""
+        grown = await asyncio.gather(*(self.expander.expand(node, n, merge=merge) for node in nodes))
+        for children in grown:
+            await self.judge(children, score)
+        return [child for children in grown for child in children]
 
     async def judge(self, children: list[Node], score: bool = True) -> None:
         """Count the answers of `children`; with `score`, set the reward's value of those that have not failed."""
@@ -75,22 +76,18 @@ async def sample(search: Search) -> None:
 
 
 async def best_of_n(search: Search) -> None:
-    """`samples` independent programs step by step; a program ends at its first failing step.
+    """`samples` independent programs, one step of all at a time; a program ends at its first failing step.
 
     With `early_stop` they come in waves of `expansions`, and no wave starts once the answer is settled.
     """
     config, root = search.config, search.expander.root
-
-    async def go_on(node: Node) -> None:
-        while not node.closed and not search.expander.spent:
-            (node,) = await search.grow(node, 1, merge=False, score=False)
-
     left = config.samples
-    while left and not search.done:
+    while left and not search.done and root.finish is None:
         wave = min(left, config.expansions) if config.early_stop else left
-        children = await search.grow(root, wave, merge=False, score=False)
+        programs = await search.grow([root], wave, merge=False, score=False)
         root.closed = False
-        await asyncio.gather(*map(go_on, children))
+        while (going_on := [node for node in programs if not node.closed]) and not search.expander.spent:
+            programs = await search.grow(going_on, 1, merge=False, score=False)
         search.rollouts += wave
         left -= wave
 
@@ -103,8 +100,7 @@ async def beam(search: Search) -> None:
     config = search.config
     frontier = [search.expander.root]
     while frontier and not search.done:
-        grown = await asyncio.gather(*(search.grow(node, config.expansions) for node in frontier))
-        open_nodes = [child for children in grown for child in children if not child.closed]
+        open_nodes = [child for child in await search.grow(frontier, config.expansions) if not child.closed]
         ranks = {id(node): (node.value if node.value is not None else 0.0, _logprob(node)) for node in open_nodes}
         frontier = sorted(open_nodes, key=lambda node: ranks[id(node)], reverse=True)[: config.beam_width]
     search.rollouts = config.beam_width
@@ -118,6 +114,8 @@ async def mcts(search: Search) -> None:
     """
     root = search.expander.root
     while search.rollouts < search.config.rollouts and not search.done:
+        if root.finish is not None:  # the question alone fills the model's context
+            return
         if root.closed:
             root.closed = root.expanded = False
         await _rollout(search)
@@ -133,7 +131,7 @@ async def _rollout(search: Search) -> None:
     while True:
         if not node.expanded:
             n = config.expansions if node.depth else config.root_expansions or config.expansions
-            for child in await search.grow(node, n):
+            for child in await search.grow([node], n):
                 if child.answer is not None:
                     back_up(child, child.value or 0.0)
                 elif not child.closed and child.value is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from rstar.errors import ConfigError
+from rstar.errors import ConfigError, EngineError
 from rstar.problems import Problem
 from rstar.search.choose import Votes
 from rstar.trajectories import Trajectory
@@ -52,7 +52,9 @@ class LogProb:
     name = "logprob"
 
     async def score(self, problem: Problem, trajectories: Sequence[Trajectory], votes: Votes) -> Sequence[float | None]:
-        """See `Reward.score`."""
+        """See `Reward.score`. Raises `EngineError` when the policy tells no log-probabilities."""
+        if any(step.text and not step.logprobs for t in trajectories for step in t.steps):
+            raise EngineError("reward 'logprob' needs log-probabilities, and this model does not tell them")
         return [1 / (1 - t.logprob) for t in trajectories]
 
 

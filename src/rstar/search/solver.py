@@ -12,7 +12,7 @@ import queue
 import threading
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any, Self
@@ -21,7 +21,7 @@ from rstar.config import Choice, Config
 from rstar.errors import EngineError, SandboxError
 from rstar.grading import is_equivalent
 from rstar.models.engine import Engine
-from rstar.models.spec import open_engine
+from rstar.models.spec import check_spec, open_engine
 from rstar.problems import Problem
 from rstar.sandbox import LocalSandbox
 from rstar.sandbox.api import Limits, Sandbox
@@ -72,15 +72,19 @@ class Solution:
 class Solver:
     """Solves problems with one model.
 
-    Every part can be replaced by an object with the same few methods; what is not given is opened from the
-    configuration on first use, and closed with the solver.
+    Every part can be replaced by an object with the same few methods; what is not given is made from the
+    configuration. Policy and sandbox are opened with the solver and closed when its last user leaves, also those given.
 
     Args:
         config: what to do; defaults to MCTS with the bundled model.
         policy: writes steps, instead of `config.policy`.
         reward: scores solutions, instead of `config.reward`.
         sandbox: runs steps, instead of one from `config.sandbox`.
+        search: grows the tree of a problem, instead of `config.search.method`: see `rstar.search.methods`.
         equivalent: whether two answers are the same; used to group answers, never against a gold answer.
+
+    Raises:
+        ConfigError: an unknown reward, or a policy that cannot be.
 
     Example:
         >>> for solution in Solver().solve([Problem("1", "What is 2 + 3?")]):  # doctest: +SKIP
@@ -94,34 +98,42 @@ class Solver:
         policy: Engine | None = None,
         reward: Reward | None = None,
         sandbox: Sandbox | None = None,
+        search: Callable[[Search], Awaitable[None]] | None = None,
         equivalent: Equivalence = is_equivalent,
     ) -> None:
         self.config = config or Config()
-        self.policy = policy
-        self.sandbox = sandbox
+        if policy is None:
+            check_spec(self.config.policy)
         self.reward = reward or open_reward(self.config.reward)
         self.equivalent = equivalent
-        self._opened: AsyncExitStack | None = None
+        self._search = search or METHODS[self.config.search.method]
+        self._given = policy, sandbox
+        self._policy: Engine | None = None
+        self._sandbox: Sandbox | None = None
+        self._users = 0
+        self._opening = asyncio.Lock()
+        self._opened = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
-        """Open the parts that were not given. Raises `ConfigError`, `EngineError` or `IsolationError`."""
-        if self._opened is None:
-            async with AsyncExitStack() as stack:
-                if self.policy is None:
-                    engine = await asyncio.to_thread(open_engine, self.config.policy, self.config.engine)
-                    self.policy = await stack.enter_async_context(engine)
-                    stack.callback(setattr, self, "policy", None)
-                if self.sandbox is None:
-                    self.sandbox = await stack.enter_async_context(self._local_sandbox())
-                    stack.callback(setattr, self, "sandbox", None)
-                self._opened = stack.pop_all()
+        """Open policy and sandbox. Raises `ConfigError`, `EngineError` or `IsolationError`."""
+        async with self._opening:
+            if self._users == 0:
+                policy, sandbox = self._given
+                if policy is None:
+                    policy = await asyncio.to_thread(open_engine, self.config.policy, self.config.engine)
+                async with AsyncExitStack() as stack:
+                    self._policy = await stack.enter_async_context(policy)
+                    self._sandbox = await stack.enter_async_context(sandbox or self._local_sandbox())
+                    self._opened = stack.pop_all()
+            self._users += 1
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Close the parts that this solver opened."""
-        if self._opened is not None:
-            stack, self._opened = self._opened, None
-            await stack.aclose()
+        """Close policy and sandbox, when the last user leaves."""
+        self._users -= 1
+        if self._users == 0:
+            self._policy = self._sandbox = None
+            await self._opened.aclose()
 
     def _local_sandbox(self) -> LocalSandbox:
         config = self.config.sandbox
@@ -135,7 +147,7 @@ class Solver:
 
     async def solve_one(self, problem: Problem) -> Solution:
         """Search one problem. The solver must be open (``async with solver:``)."""
-        policy, sandbox, config = self.policy, self.sandbox, self.config.search
+        policy, sandbox, config = self._policy, self._sandbox, self.config.search
         if policy is None or sandbox is None:
             raise RuntimeError("the solver is not open: use `async with solver:`")
         started = time.perf_counter()
@@ -143,7 +155,7 @@ class Solver:
         expander = Expander(problem.question, policy, sandbox, config, self._limits(), seed)
         search = Search(problem, config, expander, self.reward, Votes(self.equivalent))
         try:
-            await METHODS[config.method](search)
+            await self._search(search)
             return await self._solution(search, started)
         finally:
             expander.release()
@@ -233,8 +245,10 @@ class Solver:
 def _result(task: asyncio.Task[Solution], problem: Problem) -> Solution:
     try:
         return task.result()
-    except (EngineError, SandboxError) as error:
-        raise type(error)(f"problem {problem.id!r}: {error}") from error
+    except EngineError as error:
+        raise EngineError(f"problem {problem.id!r}: {error}") from error
+    except SandboxError as error:
+        raise SandboxError(f"problem {problem.id!r}: {error}") from error
 
 
 def _failures(root: Node) -> dict[str, int]:

@@ -37,6 +37,8 @@ class Node:
         finish: why the solution ended here, None when it goes on.
         answer: the final answer, when there is one.
         value: the reward's own estimate for this node, None when it gave none.
+        place: which child of which child of the root this is: names the node's random stream.
+        expansions: how often it was expanded.
     """
 
     parent: Node | None
@@ -51,6 +53,8 @@ class Node:
     finish: Finish | None = None
     answer: str | None = None
     value: float | None = None
+    place: tuple[int, ...] = ()
+    expansions: int = 0
     children: list[Node] = field(default_factory=list)
     expanded: bool = False
     closed: bool = False
