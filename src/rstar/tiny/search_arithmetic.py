@@ -28,13 +28,13 @@ Move = tuple[int, str, int, int]
 
 GAME_24 = 24
 HELPER = """\
-def values():
-    return [eval(e) for e in left]
-def use(a, sign, b, now):
-    x, y = (left.pop(values().index(n)) for n in (a, b))
+def use(x, sign, y):
+    left.remove(x)
+    left.remove(y)
     left.append(f'({x} {sign} {y})')
-    assert sign in '+-*/' and values() == now"""
-FINISH = "assert values() == [goal]\nprint(left[0][1:-1])"
+    assert sign in '+-*/' and eval(left[-1]) > 0 and eval(left[-1]) % 1 == 0
+    return left[-1]"""
+FINISH = "assert len(left) == 1 and eval(left[0]) == goal\nprint(left[0][1:-1])"
 
 GAME_FORMS = {
     "cards": (
@@ -142,15 +142,17 @@ def _text(state: Numbers) -> str:
 
 
 def _steps(numbers: list[int], goal: int, way: list[Move]) -> tuple[str, ...]:
-    left = list(numbers)
+    """Each result gets a name, by which later steps call it: what it is, the interpreter knows."""
+    left = [(n, str(n)) for n in numbers]
     moves = []
-    for a, sign, b, value in way:
-        left.remove(a)
-        left.remove(b)
-        left.append(value)
-        moves.append((f"{a} {sign} {b} = {value}", f"use({a}, '{sign}', {b}, {left})"))
-    setup = f"left, goal = list(map(str, {numbers})), {goal}\n{HELPER}"
-    return solution(setup, moves, FINISH)
+    for name, (a, sign, b, value) in zip("abcd", way, strict=False):
+        first = next(one for one in left if one[0] == a)
+        left.remove(first)
+        second = next(one for one in left if one[0] == b)
+        left.remove(second)
+        left.append((value, name))
+        moves.append((f"{name} = {first[1]} {sign} {second[1]}", f"{name} = use({first[1]}, '{sign}', {second[1]})"))
+    return solution(f"left, goal = {numbers}, {goal}\n{HELPER}", moves, FINISH)
 
 
 def _expression(numbers: list[int], way: list[Move]) -> str:

@@ -20,11 +20,11 @@ from rstar.tiny.family import Family, Instance, RejectedError
 from rstar.tiny.searchkit import listing, question, solution
 
 SUBSET_HELPER = """\
-def take(n, now):
+def take(n):
     global items, rest
     items, rest = items[items.index(n) + 1:], rest - n
     taken.append(n)
-    assert 0 <= rest == now <= sum(items)"""
+    assert 0 <= rest <= sum(items)"""
 SUBSET_FINISH = "assert rest == 0\nprint(*taken, sep=', ')"
 SUBSET_FORMS = {
     "plain": (
@@ -67,10 +67,7 @@ def _make_subset(rng: random.Random, level: int, template: str) -> Instance:
     if _subsets(items, goal) != 1:
         raise RejectedError
     chosen = [items[i] for i in taken]
-    moves, rest = [], goal
-    for n in chosen:
-        moves.append((f"{rest} - {n} = {rest - n}", f"take({n}, {rest - n})"))
-        rest -= n
+    moves = [(f"take {n}", f"take({n})") for n in chosen]
     held_class = f"last {items[-1]}"
     return Instance(
         question=question(SUBSET_FORMS | SUBSET_HELD, template, items=listing(items), goal=goal),
@@ -92,12 +89,12 @@ def _subsets(items: Sequence[int], goal: int) -> int:
 
 
 CHANGE_HELPER = """\
-def pay(coin, now, more):
+def pay(coin):
     global rest, left
     rest, left = rest - coin, left - 1
     paid.append(coin)
     assert coin in coins and coin == min(paid)
-    assert rest == now and left == more and left * coins[-1] <= rest <= left * coin"""
+    assert left * coins[-1] <= rest <= left * coin"""
 CHANGE_FINISH = "assert rest == left == 0\nprint(*paid, sep=', ')"
 CHANGE_FORMS = {
     "plain": (
@@ -146,10 +143,7 @@ def _make_change(rng: random.Random, level: int, template: str) -> Instance:
     goal = sum(paid)
     if len(set(paid)) == 1 or sum(sum(c) == goal for c in combinations_with_replacement(coins, count)) != 1:
         raise RejectedError
-    moves, rest, left = [], goal, count
-    for coin in paid:
-        rest, left = rest - coin, left - 1
-        moves.append((f"{rest + coin} - {coin} = {rest}, {left} more", f"pay({coin}, {rest}, {left})"))
+    moves = [(f"pay {coin}", f"pay({coin})") for coin in paid]
     held_class = str(coins)
     return Instance(
         question=question(CHANGE_FORMS | CHANGE_HELD, template, coins=listing(coins), goal=goal, count=count),
@@ -165,10 +159,10 @@ def _make_change(rng: random.Random, level: int, template: str) -> Instance:
 
 
 LOADING_HELPER = """\
-def load(item, truck, now):
+def load(item, truck):
     assert item == items.pop(0) and truck > 0
     room[truck - 1] -= item
-    assert room == now and min(room) >= 0
+    assert min(room) >= 0
     trucks.append(truck)"""
 LOADING_FINISH = "assert not items and not any(room)\nprint(trucks)"
 LOADING_FORMS = {
@@ -214,10 +208,7 @@ def _make_loading(rng: random.Random, level: int, template: str) -> Instance:
     room = [sum(n for n, t in zip(items, trucks, strict=True) if t == truck) for truck in range(1, kinds + 1)]
     if 0 in room or len(set(room)) < kinds or _ways_to_load(items, room) != 1:
         raise RejectedError
-    moves, left = [], list(room)
-    for item, truck in zip(items, trucks, strict=True):
-        left[truck - 1] -= item
-        moves.append((f"{item} in {truck}", f"load({item}, {truck}, {left})"))
+    moves = [(f"{item} in {truck}", f"load({item}, {truck})") for item, truck in zip(items, trucks, strict=True)]
     held_class = f"{kinds} trucks, last {items[-1]}"
     return Instance(
         question=question(

@@ -13,10 +13,10 @@ from rstar.tiny.family import Family, Instance, RejectedError
 from rstar.tiny.searchkit import listing, question, solution
 
 REGISTERS_HELPER = """\
-def press(key, now, more):
+def press(key):
     global shown, left
-    assert keys[key](shown) == now in range(100) and left - 1 == more >= 0
-    shown, left = now, more
+    shown, left = keys[key](shown), left - 1
+    assert shown in range(100) and left >= 0
     pressed.append(key)"""
 REGISTERS_FINISH = "assert shown == goal and left == 0\nprint(pressed)"
 REGISTERS_FORMS = {
@@ -88,11 +88,7 @@ def _make_registers(rng: random.Random, level: int, template: str) -> Instance:
     if not goals:
         raise RejectedError
     goal = rng.choice(goals)
-    moves, before = [], start
-    for more, (key, now) in zip(reversed(range(count)), walks[goal][1], strict=True):
-        sign, n = keys[key - 1]
-        moves.append((f"{before} {sign} {n} = {now}, {more} more", f"press({key}, {now}, {more})"))
-        before = now
+    moves = [(f"button {key}: {' '.join(map(str, keys[key - 1]))}", f"press({key})") for key, _ in walks[goal][1]]
     rules = [f"Button {key} {WORDS[sign].format(n)}." for key, (sign, n) in enumerate(keys, 1)]
     table = ", ".join(f"{key}: lambda n: n {sign} {n}" for key, (sign, n) in enumerate(keys, 1))
     setup = f"keys = {{{table}}}\nshown, goal, left, pressed = {start}, {goal}, {count}, []\n{REGISTERS_HELPER}"
