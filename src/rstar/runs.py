@@ -198,9 +198,12 @@ def read_lines(file: Path) -> Iterator[dict[str, Any]]:
         for number, line in enumerate(lines, 1):
             if line.endswith(b"\n"):
                 try:
-                    yield json.loads(line)
+                    record = json.loads(line)
                 except ValueError as error:
                     raise DataError(f"{file}:{number}: damaged: {error}") from error
+                if not isinstance(record, dict) or "id" not in record:
+                    raise DataError(f"{file}:{number}: damaged: not an object with an id")
+                yield record
 
 
 def write_json(file: Path, content: Mapping[str, Any]) -> None:

@@ -99,7 +99,7 @@ def test_default_run_folder_is_named(tmp_path: Path) -> None:
         (["problems", "make", "--n", "1", "--family", "chess", "--out", "x"], "unknown family 'chess'"),
         (["view", "."], "is not a run folder"),
         (["view", "damaged"], "results.jsonl:1: damaged"),
-        (["view", "foreign"], "results.jsonl:1: not the result of a problem"),
+        (["view", "foreign"], "results.jsonl:1: damaged: not an object with an id"),
         (["solve", "q", "--out", "run"], "--out, --limit and --skip-bad belong to --problems"),
         (["solve", "q", "--method", "sample", "--set", "search.early_stop=true"], "use best-of-n"),
         (["solve", "q", "--policy", "openai:http://localhost:x#m"], "Port could not be cast"),

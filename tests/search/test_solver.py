@@ -79,7 +79,8 @@ def test_duplicates_are_merged_and_failures_kept_with_their_reason() -> None:
     solution = solve(sums)
     rows = solution.tree
     first = [row for row in rows if row["parent"] == 0]
-    assert sorted(row["votes"] for row in first) == [1, 1, 2], "two samples wrote the same step"
+    fewest, *others = sorted(row["votes"] for row in first)
+    assert others == [fewest, 2 * fewest], "two samples of four wrote the same step, whenever the root was sampled"
     assert solution.failures == {"code_error": 1}
     failed = next(row for row in rows if row["finish"] == "code_error")
     assert failed["error"] == "AssertionError:  (line 1)"
@@ -106,6 +107,50 @@ def test_an_exhausted_tree_is_sampled_again_from_the_root() -> None:
     found = solve(script, rollouts=64)
     assert found.answer == "7"
     assert found.failures["code_error"] >= 1
+
+
+def test_samples_that_come_again_are_votes_again() -> None:
+    """Otherwise the same right program would count once, and its varied wrong ones every time."""
+
+    def script(request: Request, sample: int) -> str:
+        right = f"print(1)\n{CODE}"
+        wrong = f"print(2)  # {request.seed}\n{CODE}"
+        return answering(request) or (right if sample % 4 else wrong)
+
+    solution = solve(script, rollouts=8, expansions=4)
+    assert solution.answer == "1"
+    votes = {t.answer: t.votes for t in solution.trajectories}
+    assert votes == {"1": 8 * 3, "2": 8}
+
+
+def test_where_one_expansion_fails_none_goes_on() -> None:
+    class Failing(FakeEngine):
+        going = 0
+
+        async def complete(self, request: Request) -> Sequence[Completion]:
+            if not written(request):
+                return await super().complete(request)
+            if request.seed % 2:
+                raise EngineError("lost")
+            self.going += 1
+            try:
+                await asyncio.sleep(0.2)
+            finally:
+                self.going -= 1
+            return await super().complete(request)
+
+    engine = Failing("fake:script", script=sums)
+    config = Config(search=SearchConfig(method="best-of-n", samples=12))
+    solver = Solver(config, policy=engine, sandbox=PlainSandbox())
+
+    async def run() -> int:
+        with pytest.raises(EngineError):
+            async for _ in solver.asolve([Problem("p", "How much?")]):
+                pass
+        return len(asyncio.all_tasks())
+
+    assert asyncio.run(run()) == 1
+    assert engine.going == 0
 
 
 def test_a_step_runs_from_its_parents_state_once() -> None:

@@ -76,7 +76,7 @@ async def solve_run(
         finished = run.finished
         todo = [problem for problem in problems.problems if problem.id not in finished]
         if todo:
-            before = max((record["clock"] for record in run.results()), default=0.0)
+            before = max((record.get("clock", 0.0) for record in run.results()), default=0.0)
             started = time.perf_counter()
             async with solver:
                 run.begin()
@@ -129,7 +129,7 @@ def summarize(results: Iterable[Record]) -> Record:
     labels = sorted({name for row in rows for name in row["meta"]})
     return _accuracy(rows) | {
         "tokens": {"in": sum(row["tokens_in"] for row in rows), "out": sum(row["tokens_out"] for row in rows)},
-        "seconds": max((row["clock"] for row in rows), default=0.0),
+        "seconds": max((row.get("clock", 0.0) for row in rows), default=0.0),
         "verdicts": dict(sorted(Counter(row["verdict"] for row in rows if "verdict" in row).items())),
         "by": {
             label: {

@@ -240,13 +240,13 @@ class OpenAIEngine:
             except RefusedError as error:
                 if error.status not in (400, 413, 422):
                     raise
-                if refused := [name for name in extras if name in error.body]:
-                    for name in refused:
-                        self._extras.pop(name, None)
-                elif _CONTEXT_FULL.search(error.body):
+                if _CONTEXT_FULL.search(error.body):
                     if body["max_tokens"] <= _FEWEST_TOKENS:
                         raise ContextFullError(str(error)) from error
                     body["max_tokens"] //= 2
+                elif refused := [name for name in extras if name in error.body]:
+                    for name in refused:
+                        self._extras.pop(name, None)
                 else:
                     raise
 

@@ -18,7 +18,9 @@ sandbox are exceptions and pass through.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine, Iterable
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from rstar.config import SearchConfig
 from rstar.errors import ContextFullError
@@ -31,6 +33,7 @@ from rstar.seeds import derive
 from rstar.trajectories import Finish, Step
 
 ANSWER_TOKENS = 64
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -42,6 +45,26 @@ class Usage:
     expansions: int = 0
     runs: int = 0
     run_seconds: float = 0.0
+
+
+@dataclass(slots=True)
+class Growth:
+    """What an expansion brought: new children, and further votes for children that were there before."""
+
+    children: list[Node]
+    again: list[tuple[Node, int]]
+
+
+async def together(parts: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """Run all, like `asyncio.gather`; where one fails, the others are cancelled and have ended before it raises."""
+    tasks = [asyncio.create_task(part) for part in parts]
+    try:
+        return list(await asyncio.gather(*tasks))
+    except BaseException:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        raise
 
 
 class Expander:
@@ -83,7 +106,7 @@ class Expander:
 
     async def expand(
         self, node: Node, n: int, *, greedy: bool = False, merge: bool = True, whole: bool = False
-    ) -> list[Node]:
+    ) -> Growth:
         """Sample `n` continuations of `node` and attach them as its children.
 
         Args:
@@ -95,29 +118,29 @@ class Expander:
 
         Returns:
             All new children, failed ones included (they are closed, with their reason in `finish`). A node that is
-            expanded again keeps its earlier ones, and samples that say the same as those are passed over. A node whose
-            context is full has none, and fails itself.
+            expanded again keeps its earlier ones; samples that say the same as those are more votes for them. A node
+            whose context is full has none, and fails itself.
         """
         try:
             completions = _merged(await self._ask(node, n, greedy=greedy, whole=whole), merge)
         except ContextFullError:
             _failed(node, "length")
             close(node)
-            return []
+            return Growth([], [])
+        again = [(node.texts[found.text], votes) for found, votes in completions if found.text in node.texts]
+        new = [(found, votes) for found, votes in completions if found.text not in node.texts]
+        children = await together(self._grow(node, found, votes) for found, votes in new)
         if merge:
-            known = {child.step.text for child in node.children if child.step is not None}
-            completions = [(completion, votes) for completion, votes in completions if completion.text not in known]
-        grown = [self._grow(node, completion, votes) for completion, votes in completions]
-        children = list(await asyncio.gather(*grown))
-        if merge:
-            children = _one_per_answer(children)
+            children = _one_per_answer(node, children, again)
+        for child, votes in again:
+            child.votes += votes
         for index, child in enumerate(children, len(node.children)):
             child.place = (*node.place, index)
         node.expanded = True
         node.children.extend(children)
         if all(child.closed for child in node.children):
             close(node)
-        return children
+        return Growth(children, again)
 
     async def _ask(self, node: Node, n: int, *, greedy: bool, whole: bool) -> list[Completion]:
         config = self._config
@@ -213,12 +236,20 @@ def _merged(completions: list[Completion], merge: bool) -> list[tuple[Completion
     return [(completion, votes[text]) for text, completion in first.items()]
 
 
-def _one_per_answer(children: list[Node]) -> list[Node]:
+def _one_per_answer(node: Node, children: list[Node], again: list[tuple[Node, int]]) -> list[Node]:
+    """Those of the new `children` of `node` that stay; the others are votes for the child with their answer."""
+    old = {child.answer: child for child in node.children if child.answer is not None}
     kept: dict[str, Node] = {}
     for child in children:
-        if child.answer is not None and (twin := kept.setdefault(child.answer, child)) is not child:
-            twin.votes += child.votes
-    return [child for child in children if child.answer is None or kept[child.answer] is child]
+        assert child.step is not None
+        stands = child
+        if child.answer in old:
+            stands = old[child.answer]
+            again.append((stands, child.votes))
+        elif child.answer is not None and (stands := kept.setdefault(child.answer, child)) is not child:
+            stands.votes += child.votes
+        node.texts[child.step.text] = stands
+    return [child for child in children if child.step is not None and node.texts[child.step.text] is child]
 
 
 def _failed(child: Node, why: Finish) -> Node:

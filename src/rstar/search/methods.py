@@ -10,14 +10,13 @@ A method returns nothing: what it found is in the tree. No method waits for anot
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from rstar.config import Method, SearchConfig
 from rstar.problems import Problem
 from rstar.search.choose import Votes
-from rstar.search.expand import Expander
+from rstar.search.expand import Expander, Growth, together
 from rstar.search.reward import Reward
 from rstar.search.select import select_child
 from rstar.search.tree import Node, back_up
@@ -43,17 +42,17 @@ class Search:
 
     async def grow(self, nodes: Sequence[Node], n: int, *, merge: bool = True, score: bool = True) -> list[Node]:
         """Expand `nodes` at the same time; then, in their order, count the new answers and let the reward judge."""
-        grown = await asyncio.gather(*(self.expander.expand(node, n, merge=merge) for node in nodes))
-        for children in grown:
-            await self.judge(children, score)
-        return [child for children in grown for child in children]
+        grown = await together(self.expander.expand(node, n, merge=merge) for node in nodes)
+        for growth in grown:
+            await self.judge(growth, score)
+        return [child for growth in grown for child in growth.children]
 
-    async def judge(self, children: list[Node], score: bool = True) -> None:
-        """Count the answers of `children`; with `score`, set the reward's value of those that have not failed."""
-        for child in children:
+    async def judge(self, growth: Growth, score: bool = True) -> None:
+        """Count the answers; with `score`, set the reward's value of the new children that have not failed."""
+        for child, votes in [*((child, child.votes) for child in growth.children), *growth.again]:
             if child.answer is not None:
-                await self.votes.add(child.answer, child.votes)
-        alive = [child for child in children if not child.closed or child.answer is not None]
+                await self.votes.add(child.answer, votes)
+        alive = [child for child in growth.children if not child.closed or child.answer is not None]
         if score and alive:
             values = await self.reward.score(self.problem, [child.trajectory() for child in alive], self.votes)
             for child, value in zip(alive, values, strict=True):
@@ -62,16 +61,16 @@ class Search:
 
 async def greedy(search: Search) -> None:
     """One program, the most probable tokens."""
-    children = await search.expander.expand(search.expander.root, 1, greedy=True, whole=True)
-    await search.judge(children)
+    growth = await search.expander.expand(search.expander.root, 1, greedy=True, whole=True)
+    await search.judge(growth)
     search.rollouts = 1
 
 
 async def sample(search: Search) -> None:
     """`samples` independent programs, each written in one go and then run."""
     n = search.config.samples
-    children = await search.expander.expand(search.expander.root, n, merge=False, whole=True)
-    await search.judge(children, score=False)
+    growth = await search.expander.expand(search.expander.root, n, merge=False, whole=True)
+    await search.judge(growth, score=False)
     search.rollouts = n
 
 

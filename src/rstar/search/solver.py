@@ -204,7 +204,8 @@ class Solver:
                     if not running:
                         return
                     done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-                    for task in done:
+                    # Those that failed come last: what is finished is not lost with them.
+                    for task in sorted(done, key=lambda task: task.exception() is not None):
                         problem = running.pop(task)
                         yield _result(task, problem)
             finally:

@@ -39,6 +39,7 @@ class Node:
         value: the reward's own estimate for this node, None when it gave none.
         place: which child of which child of the root this is: names the node's random stream.
         expansions: how often it was expanded.
+        texts: every text that was sampled here -> the child that stands for it (merged expansions only).
     """
 
     parent: Node | None
@@ -56,6 +57,7 @@ class Node:
     place: tuple[int, ...] = ()
     expansions: int = 0
     children: list[Node] = field(default_factory=list)
+    texts: dict[str, Node] = field(default_factory=dict)
     expanded: bool = False
     closed: bool = False
     visits: int = 0

@@ -93,7 +93,7 @@ def gcd_lcm(r: Random, level: int) -> Draft:
     - <Find|Compute> the [{?sum}sum|number] of the [{?kind}{kind} ]divisors of {n}[ greater than {k}][ that are
       divisors of {m} too].
     - {p} writes down all [{?kind}{kind} ]divisors of {n}[ that also divide {m}].[ {p:He} leaves out those up to {k}.]
-      [{?sum}What is the sum of the rest|How many numbers does {p:he} keep]?
+      [{?sum}What is the sum of the numbers that {p:he} keeps|How many numbers does {p:he} keep]?
     - [{?sum}Find the sum of all|Count the] [{?kind}{kind} ]whole numbers [{?k}above {k} ]that divide {n}[ and also
       {m}].
     - {n} {item:s} [and {m} cups ]are to be put on tables, the same on each[; the number of tables is above
@@ -260,8 +260,8 @@ def digits(r: Random, level: int) -> Draft:
     - Which number is [{?after}the next prime bigger than {u}|{?gap}the count of primes n in the range {u} to {v} with
       n + {gap} prime|{?sum}the sum of primes[ that have {end} as last digit] in the range {u} to {v}|the count of
       primes[ that have {end} as last digit] in the range {u} to {v}]?
-    - A lamp has the number {u}. [{?after}The next lamps have the numbers after that. Which is the first with a
-      prime|The last one has {v}. {?gap}How many lamps have a prime n such that n + {gap} is prime|The last one has
+    - Lamps are numbered without a gap, and the first has the number {u}. [{?after}Which is the first prime on the lamps
+      after it|The last one has {v}. {?gap}How many lamps have a prime n such that n + {gap} is prime|The last one has
       {v}. {?sum}What is the sum of the prime numbers[ ending in {end}] on them|The last one has {v}. How many have a
       prime[ ending in {end}]]?
     """,
