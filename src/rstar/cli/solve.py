@@ -116,7 +116,8 @@ def _solve_question(settings: Config, question: str, as_json: bool) -> None:
         print_json(_plain(solution))
         return
     out = console()
-    best = next((t for t in solution.trajectories if t.answer == solution.answer), None)
+    same = [t for t in solution.trajectories if t.answer == solution.answer]
+    best = max(same, key=lambda t: t.value or 0.0, default=None)
     if solution.tree and settings.search.method == "mcts":
         out.print(search_tree(solution.tree, question))
     if best is None:

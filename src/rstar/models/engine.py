@@ -14,7 +14,7 @@ Invariants, held by every engine:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Literal, Protocol, Self, runtime_checkable
 
@@ -42,8 +42,8 @@ class Completion:
     logprobs: tuple[float, ...]
     finish: Finish
     stop: str | None = None
-    counted: int = 0
-    prompted: int = 0
+    counted: int = field(default=0, compare=False)
+    prompted: int = field(default=0, compare=False)
 
     @property
     def n_tokens(self) -> int:

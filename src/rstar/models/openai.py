@@ -215,6 +215,7 @@ class OpenAIEngine:
             async for event in events:
                 for choice in event.get("choices") or ():
                     written.add(choice)
+                    written.counted += bool(choice.get("text"))  # a stream has a token in each event
                 if _first_stop(written.text, request.stop) is not None:
                     break
             return written

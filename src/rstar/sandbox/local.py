@@ -120,11 +120,14 @@ class LocalSandbox:
             return
         self._open = False
         self._states.close()
+        # Taken away before anything is awaited: somebody may open it again meanwhile.
         zygotes, self._zygotes = list(self._zygotes.values()), {}
+        folder, self._folder = self._folder, None
+        null = self._null
         await asyncio.gather(*(zygote.close() for zygote in zygotes))
-        os.close(self._null)
-        if self._folder is not None:
-            await asyncio.to_thread(remove_tree, str(self._folder))
+        os.close(null)
+        if folder is not None:
+            await asyncio.to_thread(remove_tree, str(folder))
 
     def start(self) -> LocalState:
         """See `Sandbox.start`."""

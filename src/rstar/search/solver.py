@@ -130,10 +130,11 @@ class Solver:
 
     async def __aexit__(self, *_: object) -> None:
         """Close policy and sandbox, when the last user leaves."""
-        self._users -= 1
-        if self._users == 0:
-            self._policy = self._sandbox = None
-            await self._opened.aclose()
+        async with self._opening:
+            self._users -= 1
+            if self._users == 0:
+                self._policy = self._sandbox = None
+                await self._opened.aclose()
 
     def _local_sandbox(self) -> LocalSandbox:
         config = self.config.sandbox

@@ -53,8 +53,10 @@ class TokenSet:
         return np.diff(self.starts)
 
     def save(self, file: Path) -> None:
-        """Write to an ``.npz`` file."""
-        np.savez(file, ids=self.ids, written=self.written, starts=self.starts, stages=self.stages)
+        """Write to an ``.npz`` file, whole or not at all."""
+        part = file.with_suffix(".part.npz")
+        np.savez(part, ids=self.ids, written=self.written, starts=self.starts, stages=self.stages)
+        part.replace(file)
 
     @staticmethod
     def load(file: Path) -> TokenSet:

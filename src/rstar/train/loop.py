@@ -172,7 +172,9 @@ class Trainer:
         if file.exists():
             lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
             kept = [line for line in lines if line.endswith("\n") and json.loads(line)["step"] <= self.step]
-            file.write_text("".join(kept), encoding="utf-8")
+            part = file.with_suffix(".part")
+            part.write_text("".join(kept), encoding="utf-8")
+            part.replace(file)
 
     def _load(self) -> None:
         file = self.folder / CHECKPOINT

@@ -21,7 +21,8 @@ from rstar.config import flatten
 from rstar.errors import ConfigError, DataError, ResumeError
 from rstar.models.decoder import Decoder, DecoderConfig
 from rstar.models.decoder_files import copy_tokenizer, load_decoder, save_decoder
-from rstar.runs import lock_folder
+from rstar.models.spec import fingerprint
+from rstar.runs import lock_folder, write_json
 from rstar.train.data import TokenSet, read_pieces, tokenize
 from rstar.train.loop import Progress, Trainer
 from rstar.train.settings import TrainConfig
@@ -43,12 +44,12 @@ def train_sft(config: TrainConfig, data: Sequence[Path], folder: Path, report: C
         tokenizer, model = _start(config, data, folder)
         trainer = Trainer(model, _tokens(config, data, folder, tokenizer), config, folder)
         trainer.run(report)
+        out = folder / "model"
+        save_decoder(model.cpu(), out, dtype=torch.bfloat16)
+        copy_tokenizer(folder if config.base is None else config.base, out)
+        return out
     finally:
         os.close(lock)
-    out = folder / "model"
-    save_decoder(model.cpu(), out, dtype=torch.bfloat16)
-    copy_tokenizer(folder if config.base is None else config.base, out)
-    return out
 
 
 def _claim(config: TrainConfig, data: Sequence[Path], folder: Path) -> None:
@@ -58,6 +59,8 @@ def _claim(config: TrainConfig, data: Sequence[Path], folder: Path) -> None:
             raise DataError(f"no data file {file}")
     free = {"threads", "checkpoint_seconds"}
     identity = {k: v for k, v in flatten(config.model_dump(mode="json")).items() if k not in free}
+    if config.base is not None:
+        identity["base.weights"] = fingerprint(config.base)
     identity["data.sha256"] = [hashlib.sha256(file.read_bytes()).hexdigest() for file in data]
     file = folder / "config.json"
     if file.exists():
@@ -65,7 +68,7 @@ def _claim(config: TrainConfig, data: Sequence[Path], folder: Path) -> None:
         differ = sorted(k for k in identity.keys() | old.keys() if identity.get(k) != old.get(k))
         if differ:
             raise ResumeError(f"{folder} belongs to another run; these differ: {', '.join(differ)}")
-    file.write_text(json.dumps(identity, indent=2) + "\n", encoding="utf-8")
+    write_json(file, identity)
 
 
 def _start(config: TrainConfig, data: Sequence[Path], folder: Path) -> tuple[Tokenizer, Decoder]:

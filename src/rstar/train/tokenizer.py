@@ -84,7 +84,6 @@ def _literal_runs(text: str) -> Iterable[str]:
 def save_tokenizer(tokenizer: Tokenizer, folder: Path, max_context: int) -> None:
     """Write ``tokenizer.json`` and ``tokenizer_config.json`` such that transformers loads them."""
     folder.mkdir(parents=True, exist_ok=True)
-    tokenizer.save(str(folder / "tokenizer.json"))
     config = {
         "tokenizer_class": "PreTrainedTokenizerFast",
         "eos_token": EOS,
@@ -93,3 +92,6 @@ def save_tokenizer(tokenizer: Tokenizer, folder: Path, max_context: int) -> None
         "model_max_length": max_context,
     }
     (folder / "tokenizer_config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+    part = folder / "tokenizer.part"  # whole or not at all: who finds tokenizer.json takes it
+    tokenizer.save(str(part))
+    part.replace(folder / "tokenizer.json")
