@@ -37,7 +37,7 @@ class SearchConfig(Section):
     method: Method = Field("mcts", description="greedy | sample | best-of-n | beam | mcts")
     samples: int = Field(16, ge=1, description="solutions drawn by sample and best-of-n")
     rollouts: int = Field(12, ge=1, description="MCTS: descents from the root to a terminal node")
-    expansions: int = Field(8, ge=1, description="MCTS and beam: steps sampled when a node is expanded")
+    expansions: int = Field(8, ge=1, description="MCTS, beam: steps sampled of a node; else: programs of a wave")
     root_expansions: int | None = Field(None, ge=1, description="the same at the root; unset: as `expansions`")
     c: float = Field(2.0, ge=0, description="MCTS: exploration constant of UCT")
     beam_width: int = Field(8, ge=1, description="beam: partial solutions kept after each step")

@@ -312,10 +312,18 @@ def test_a_full_context_ends_the_branch_and_nothing_else(method: Method) -> None
 
 
 def test_sampling_keeps_to_the_budget_of_tokens() -> None:
-    config = Config(search=SearchConfig(method="sample", samples=8, max_tokens=400))
-    solver = Solver(config, policy=FakeEngine("fake:noise"), sandbox=PlainSandbox())
-    (solution,) = solver.solve([Problem("p", "How much?")])
-    assert 0 < solution.tokens_out <= 400
+    def cost(**search: int) -> tuple[int, int]:
+        config = Config(search=SearchConfig(method="sample", samples=12, expansions=2, **search))  # type: ignore[arg-type]
+        solver = Solver(config, policy=FakeEngine("fake:steps"), sandbox=PlainSandbox())
+        (solution,) = solver.solve([Problem("p", "How much?")])
+        return solution.rollouts, solution.tokens_out
+
+    rollouts, tokens = cost()
+    assert rollouts == 12
+    fewer, within = cost(max_tokens=tokens // 2)
+    assert fewer % 2 == 0
+    assert 0 < fewer < 12
+    assert tokens // 2 <= within < tokens
 
 
 def test_given_parts_are_opened_and_closed() -> None:

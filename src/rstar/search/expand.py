@@ -144,12 +144,9 @@ class Expander:
 
     async def _ask(self, node: Node, n: int, *, greedy: bool, whole: bool) -> list[Completion]:
         config = self._config
-        most = config.max_step_tokens * (config.max_depth if whole else 1)
-        if config.max_tokens is not None and whole:
-            most = min(most, max(1, (config.max_tokens - self.usage.tokens_out) // n))
         request = Request(
             node.context,
-            max_tokens=most,
+            max_tokens=config.max_step_tokens * (config.max_depth if whole else 1),
             temperature=0.0 if greedy else config.temperature,
             top_p=config.top_p,
             n=n,

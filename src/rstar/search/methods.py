@@ -67,11 +67,18 @@ async def greedy(search: Search) -> None:
 
 
 async def sample(search: Search) -> None:
-    """`samples` independent programs, each written in one go and then run."""
-    n = search.config.samples
-    growth = await search.expander.expand(search.expander.root, n, merge=False, whole=True)
-    await search.judge(growth, score=False)
-    search.rollouts = n
+    """`samples` independent programs, each written in one go and then run.
+
+    With a budget of tokens they come in waves of `expansions`, and no wave starts once it is spent.
+    """
+    config, root = search.config, search.expander.root
+    while search.rollouts < config.samples and not search.done and root.finish is None:
+        wave = config.samples - search.rollouts
+        if config.max_tokens is not None:
+            wave = min(wave, config.expansions)
+        growth = await search.expander.expand(root, wave, merge=False, whole=True)
+        await search.judge(growth, score=False)
+        search.rollouts += wave
 
 
 async def best_of_n(search: Search) -> None:
