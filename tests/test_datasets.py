@@ -78,12 +78,12 @@ def test_ids_that_are_missing_or_null_are_numbers_that_nobody_uses(tmp_path: Pat
     assert [p.id for p in read_problems(file).problems] == ["1", "0", "2"]
 
 
-@pytest.mark.parametrize("mark", ["\u2028", "\x85", "\x0b", "\x0c"])
+@pytest.mark.parametrize("mark", ["\u2028", "\x85"])
 def test_only_line_feeds_end_a_line(tmp_path: Path, mark: str) -> None:
     file = tmp_path / "p.jsonl"
     rows = ({"question": f"one{mark}two"}, {"question": "three"})
-    text = "\r\n".join(json.dumps(row, ensure_ascii=False) for row in rows if "\x0b" not in mark and "\x0c" not in mark)
-    file.write_bytes(b"\xef\xbb\xbf" + (text or "\n".join(map(json.dumps, rows))).encode())  # with a byte order mark
+    text = "\r\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
+    file.write_bytes(b"\xef\xbb\xbf" + text.encode())  # with a byte order mark
     assert [p.question for p in read_problems(file).problems] == [f"one{mark}two", "three"]
 
 

@@ -22,6 +22,7 @@ from rstar.models.decoder import Decoder, DecoderConfig
 from rstar.models.decoder_files import DTYPES, save_decoder
 from rstar.models.engine import Completion, Context, Request
 from rstar.models.local import LocalEngine
+from rstar.models.local_tokens import TokenText
 
 Texts = list[list[int]]
 
@@ -79,8 +80,8 @@ def ragged_work(new_tokens: int = NEW_TOKENS) -> Work:
 
 def text_work(folder: Path, prompts: Sequence[str], stop: str, new_tokens: int) -> Work:
     """Texts to be completed by the model in `folder` until it writes `stop`, by at most `new_tokens`."""
-    engine = LocalEngine(folder)
-    return Work([list(engine.context(prompt).ids) for prompt in prompts], [new_tokens] * len(prompts), stop)
+    tokens = TokenText(folder)
+    return Work([list(tokens.prompt(prompt)) for prompt in prompts], [new_tokens] * len(prompts), stop)
 
 
 def bench_engine(
