@@ -50,7 +50,8 @@ class Result:
         status: see `Status`.
         stdout: decoded as UTF-8 with replacement; in notebook fashion it ends with the repr of a last-line expression.
         stderr: likewise; for an error it holds the traceback of the snippet's own frames.
-        error: the exception, when status is ``error`` or ``memory`` and one is known.
+        error: the exception, when status is ``error`` or ``memory`` and one is known; for ``killed``, why the state to
+            run from could not be had, when that is the reason.
         seconds: wall time of the run as the parent saw it.
         truncated: stdout or stderr was cut at `Limits.output_bytes`.
         exit_code: what the code passed to `sys.exit`, when it did (then status is ``ok`` for 0, else ``error``).

@@ -53,7 +53,7 @@ REGISTERS_LEVELS = {1: (3, 3), 2: (3, 4), 3: (3, 5), 4: (4, 4), 5: (4, 5)}
 
 Operation = tuple[str, int]
 """A sign of ``+ - * /`` and a number; division only where it is exact."""
-Walk = tuple[tuple[int, int], ...]
+Walk = tuple[int, ...]
 WORDS = {"+": "adds {}", "-": "subtracts {}", "*": "multiplies by {}", "/": "divides by {}, if there is no rest"}
 
 
@@ -74,7 +74,7 @@ def _after(operation: Operation, value: int) -> int | None:
 def _make_registers(rng: random.Random, level: int, template: str) -> Instance:
     kinds, count = REGISTERS_LEVELS[level]
     keys, start = _operations(rng, kinds), rng.randint(1, 40)
-    # Every number that can be shown: how many walks lead to it, and one of them as (key, number shown then).
+    # Every number that can be shown: how many walks lead to it, and the keys of one of them.
     walks: dict[int, tuple[int, Walk]] = {start: (1, ())}
     for _ in range(count):
         after: dict[int, tuple[int, Walk]] = {}
@@ -82,13 +82,13 @@ def _make_registers(rng: random.Random, level: int, template: str) -> Instance:
             for key, operation in enumerate(keys, 1):
                 shown = _after(operation, value)
                 if shown is not None:
-                    after[shown] = (after.get(shown, (0, ()))[0] + ways, (*walk, (key, shown)))
+                    after[shown] = (after.get(shown, (0, ()))[0] + ways, (*walk, key))
         walks = after
-    goals = [v for v, (ways, walk) in walks.items() if ways == 1 and v != start and len({key for key, _ in walk}) > 1]
+    goals = [v for v, (ways, walk) in walks.items() if ways == 1 and v != start and len(set(walk)) > 1]
     if not goals:
         raise RejectedError
     goal = rng.choice(goals)
-    moves = [(f"button {key}: {' '.join(map(str, keys[key - 1]))}", f"press({key})") for key, _ in walks[goal][1]]
+    moves = [(f"button {key}: {' '.join(map(str, keys[key - 1]))}", f"press({key})") for key in walks[goal][1]]
     rules = [f"Button {key} {WORDS[sign].format(n)}." for key, (sign, n) in enumerate(keys, 1)]
     table = ", ".join(f"{key}: lambda n: n {sign} {n}" for key, (sign, n) in enumerate(keys, 1))
     setup = f"keys = {{{table}}}\nshown, goal, left, pressed = {start}, {goal}, {count}, []\n{REGISTERS_HELPER}"
@@ -97,7 +97,7 @@ def _make_registers(rng: random.Random, level: int, template: str) -> Instance:
         question=question(
             REGISTERS_FORMS | REGISTERS_HELD, template, start=start, goal=goal, count=count, keys=" ".join(rules)
         ),
-        answer=str([key for key, _ in walks[goal][1]]),
+        answer=str(list(walks[goal][1])),
         steps=solution(setup, moves, REGISTERS_FINISH),
         template=template,
         numbers=(start, *keys, goal, count),
