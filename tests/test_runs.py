@@ -40,9 +40,13 @@ def test_a_crash_costs_at_most_the_line_being_written(
     with open_run(folder) as run:
         assert "a" in run.finished
         if "b" not in run.finished:
-            run.add({"id": "b", "text": "again"}, {"id": "b", "nodes": [1]})
+            run.add({"id": "b", "text": "again"}, {"id": "b", "nodes": [2]})
         run.seal(["a", "b"], {"n": 2})
-    assert [row["id"] for row in read_lines(folder / RESULTS)] == ["a", "b"]
+    results = list(read_lines(folder / RESULTS))
+    assert [row["id"] for row in results] == ["a", "b"]
+    trees = {row["id"]: row["nodes"] for row in read_lines(folder / TREES)}
+    if not tree:  # a result and the tree that it came from, never the tree of a try that was lost
+        assert trees == {"a": [1], "b": [2] if results[1]["text"] == "again" else [1]}
 
 
 def test_sealed_files_do_not_depend_on_the_order_of_finishing(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ finishes), ``trees.jsonl``, ``summary.json``. Invariants:
 * A line is written in one piece and flushed to the disk; a crash costs at most the line being written, and a torn last
   line is cut off when the folder is opened again.
 * Nothing finished is lost or done twice: `Run.finished` says what is there.
+* A result's tree is the one it came from: a tree whose result was not written any more is dropped with it.
 * A folder is continued only under the configuration (and the problems) that it was begun with.
 * `Run.seal` puts the lines into the order of the problems, so that a finished run's files do not depend on what
   finished first or how often it was interrupted.
@@ -16,7 +17,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Self
@@ -33,6 +34,7 @@ class Run:
         self.folder = folder
         self._lock, self._config = lock, config
         self._files = {name: _Lines(folder / name) for name in (RESULTS, TREES)}
+        self._files[TREES].cut(self._files[RESULTS].ids)
 
     @classmethod
     def open(cls, folder: Path, identity: Mapping[str, Any], about: Mapping[str, Any]) -> Run:
@@ -80,7 +82,7 @@ class Run:
     def add(self, result: Mapping[str, Any], tree: Mapping[str, Any] | None = None) -> None:
         """Store a finished problem. Both have an ``id``; the tree goes first, so that a result implies its tree."""
         self.begin()
-        if tree is not None and tree["id"] not in self._files[TREES].ids:
+        if tree is not None:
             self._files[TREES].append(tree)
         self._files[RESULTS].append(result)
 
@@ -121,6 +123,11 @@ class _Lines:
                     raise DataError(f"{self._file}: damaged at byte {end}: {error}") from error
                 end += len(line)
         return end
+
+    def cut(self, keep: Container[str]) -> None:
+        """Leave out a last line whose id is not in `keep`: with the next `append` it is gone."""
+        if self.ids and (last := next(reversed(self.ids))) not in keep:
+            self._end = self.ids.pop(last)
 
     def append(self, record: Mapping[str, Any]) -> None:
         if self._out is None:

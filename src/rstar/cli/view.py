@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -33,8 +33,7 @@ def view(
     if problem is None:
         console().print(results_table(results))
         if (run / SUMMARY).is_file():
-            summary = json.loads((run / SUMMARY).read_text(encoding="utf-8"))
-            console().print({k: v for k, v in summary.items() if k != "by"})
+            console().print({k: v for k, v in _summary(run / SUMMARY).items() if k != "by"})
         return
     row = next((row for row in results if row["id"] == problem), None)
     tree = next((t for t in read_lines(run / TREES) if t["id"] == problem), None) if (run / TREES).is_file() else None
@@ -43,3 +42,13 @@ def view(
     console().print(search_tree(tree["nodes"], row["question"], nodes))
     gold = f" (gold {row['gold']})" if "gold" in row else ""
     console().print(f"answer [bold]{escape(str(row['answer']))}[/]{escape(gold)}", highlight=False)
+
+
+def _summary(file: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise DataError(f"{file}: not JSON: {error}") from error
+    if not isinstance(content, dict):
+        raise DataError(f"{file}: not the summary of a run")
+    return content
