@@ -5,6 +5,9 @@ import pytest
 from rstar.grading import grade, is_equivalent
 
 EQUAL = {
+    "letters in a row": [("xy", "yx"), ("IV", r"\text{IV}")],
+    "scales": [("5,000,000", "5 million"), ("24 eggs", "2 dozen eggs"), ("$5 million", "5000000 dollars")],
+    "lists of long numbers": [("100,200,300", "100, 200, 300"), ("123,456", "123456")],
     "whole numbers": [("84", "84"), ("007", "7"), ("-3", "−3"), ("1234567", r"1{,}234{,}567"), ("1234.5", "1,234.5")],
     "powers": [
         ("2^{10}", "1024"),
@@ -105,6 +108,19 @@ EQUAL = {
 }
 
 UNEQUAL = {
+    "letters in a row": [("BAC", "ABC"), ("IV", "VI"), ("dog", "god")],
+    "words that are no units": [
+        ("5", "5 thousand"),
+        ("12", "12 dozen"),
+        ("3", "3 squared"),
+        ("5", "5 tenths"),
+        ("x mod 5", "5 mod x"),
+        ("5 mod 3", "3 mod 5"),
+    ],
+    "a number is no list": [("1,234", "1 and 234"), ("12,345", "12, 345")],
+    "determinants": [
+        (r"\begin{vmatrix}1&2\\3&4\end{vmatrix}", r"\begin{pmatrix}1&2\\3&4\end{pmatrix}"),
+    ],
     "no tolerance": [
         ("1/3", "0.333"),
         ("1234567", "1234568"),

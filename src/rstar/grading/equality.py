@@ -54,7 +54,10 @@ if TYPE_CHECKING:  # search may import this package, but never the module of gol
 
 MOST_SYMBOLIC_PAIRS = 16
 """How many pairs of elements of two sets may be compared symbolically."""
-_THOUSANDS = re.compile(r"\d,\d{3}")
+_TRIPLES = re.compile(r"(?<![\d,.])\d{3},\d{3}")
+"""What may be a number of many digits or a list of short ones; ``1,234`` is no list."""
+_INITIALS = re.compile(r"[A-Z]{2,}|(?![abc]{3}|[xyz]{3})[a-z]{3}")
+"""Letters in a row that are a name, a numeral or a word rather than a product, when they are the whole answer."""
 _CHOICE = re.compile(
     r"(?:\(?([A-H])[).:]\)?\s+|\(([A-H])\)(?![(+\-*/^=!]))"
     r"(?!\s*(?:[,;&]|(?:\\text\{\s*)?(?:and|or)\b|\(?[A-H]\)?(?![A-Za-z])))(\S.*)",
@@ -132,9 +135,11 @@ def _readings(form: str) -> list[Node]:
     readings: list[Node] = []
     if (choice := _CHOICE.fullmatch(form)) is not None:
         readings = [Symbol(choice[1] or choice[2]), *_readings(choice[3])]
+    if _INITIALS.fullmatch(form):
+        return [Text(words(form))]
     try:
         readings.append(parse(form))
-        if _THOUSANDS.search(form) and (separate := parse(form, thousands=False)) != readings[-1]:
+        if _TRIPLES.search(form) and (separate := parse(form, thousands=False)) != readings[-1]:
             readings.append(separate)
     except TooLargeError:
         raise

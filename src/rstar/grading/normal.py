@@ -82,7 +82,7 @@ _RULES = [
     )
 ]
 _DOUBLED = re.compile(r"\\\\(?=[A-Za-z{}])")
-_LOOSE_SPACE = re.compile(r"(?<![0-9A-Za-z]) | (?![0-9A-Za-z])")
+_LOOSE_SPACE = re.compile(r"(?<![0-9A-Za-z]) (?!(?<=\d, )\d{3}(?!\d))| (?![0-9A-Za-z])")  # "12, 345" is not 12,345
 _TEXT_COMMAND = re.compile(r"\\(?:text[a-z]*|mbox|mathrm|mathbf|operatorname)(?![A-Za-z])")
 _PROSE = re.compile(r"(?:[^\W\d_]|[\s.,;:!?\"'`(){}]|(?<=[^\W\d_])-(?=[^\W\d_]))*")
 _END = re.compile(r"(?:[\s.,;]|\\\\)+$")

@@ -18,7 +18,7 @@ from fractions import Fraction
 
 from rstar.grading.lexer import END, Stream, Token, TooLargeError, UnreadableError, tokens
 from rstar.grading.nodes import Apply, Group, Interval, Kind, Matrix, Node, Number, Quantity, Relation, Symbol, minus
-from rstar.grading.vocabulary import FUNCTIONS, unit_name
+from rstar.grading.vocabulary import FUNCTIONS, NO_UNITS, SCALES, unit_name
 
 DEEPEST = 24
 _RELATIONS = frozenset("=<>≤≥≠∈≈")
@@ -95,11 +95,16 @@ class _Parser(Stream):
             return node
         if isinstance(node, Symbol):
             raise UnreadableError("a letter before a word: prose")
+        while (scale := SCALES.get(unit_name(self.peek.text))) is not None:
+            self.next()
+            node = Apply("*", (_plain(node), Number(Fraction(scale))))
         unit: list[str] = []
         while self.peek.kind == "word" or self.op("^", "/"):
             token = self.next()
             if token.kind == "word":
                 unit.append(unit_name(token.text))
+                if unit[-1] in NO_UNITS:
+                    raise UnreadableError(f"{token.text!r} is no unit")
             elif token.text == "^":
                 braced = self.take("{")
                 unit.append("^" + self.next().text)
@@ -107,6 +112,8 @@ class _Parser(Stream):
                     self.expect("}")
             else:
                 unit.append("per")
+        if not unit:
+            return node
         if isinstance(node, Quantity):
             return Quantity(node.value, f"° {_unit(unit)}") if node.unit == "°" else node
         return Quantity(node, _unit(unit))
@@ -220,7 +227,7 @@ class _Parser(Stream):
             case "fn":
                 return self._function(token.text)
             case "begin":
-                return self._matrix()
+                return self._matrix(token.text)
             case "named":
                 return self._named(token.text)
             case "op" if token.text in _CLOSERS:
@@ -374,7 +381,9 @@ class _Parser(Stream):
         kinds: dict[str, Kind] = {"(": "tuple", "[": "list", "{": "set", "\\{": "set"}
         return Group(kinds[opener], tuple(items))
 
-    def _matrix(self) -> Node:
+    def _matrix(self, brackets: str) -> Node:
+        if brackets in ("vmatrix", "Vmatrix"):
+            raise UnreadableError("a determinant")
         rows: list[tuple[Node, ...]] = []
         row: list[Node] = []
         while self.peek.kind != "end":

@@ -110,7 +110,14 @@ UNITS = {
 }
 UNIT_LETTERS = frozenset("msghLlNJWVKAF")
 """Units only where they are set upright, after a number."""
-TEXT_WORDS = _names("no on yes odd all not one two six ten up so if it to is as at by of per and or")
+SCALES = {"dozen": 12, "hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
+"""Words after a number that multiply it."""
+NO_UNITS = _names(
+    "mod modulo squared cubed choose minus plus times over under less more most least than not half halve quarter",
+    "tenth hundredth thousandth third fourth fifth sixth seventh eighth ninth percentile factorial remainder",
+)
+"""Words that change the number beside them (in the singular)."""
+TEXT_WORDS = _names("no on yes odd all not one two six ten up so if it to is as at by of per and or mod")
 """Short words that are no products of variables."""
 
 
