@@ -175,7 +175,7 @@ def noisy(tmp_path_factory: pytest.TempPathFactory) -> LocalEngine:
 STOPS = ("abc", "ab", "b", ".\n", "é", "<end_of_step>", "12", "\n", "ca")
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(stops=st.lists(st.sampled_from(STOPS), min_size=1, max_size=4), seed=st.integers(0, 10**6))
 def test_text_ends_with_the_first_completed_stop(noisy: LocalEngine, stops: list[str], seed: int) -> None:
     request = Request(prompt(1), max_tokens=60, n=8, seed=seed)

@@ -57,7 +57,7 @@ def test_greedy_rows_beside_sampled_ones() -> None:
     assert chosen[1] != best[1]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.integers(0, 2**32), st.floats(0, 3), st.floats(0.01, 1), st.integers(0, 6))
 def test_a_row_is_chosen_alone(seed: int, temperature: float, top_p: float, row: int) -> None:
     generator = torch.Generator().manual_seed(seed)

@@ -68,7 +68,7 @@ async def forked(sandbox: LocalSandbox, steps: list[str]) -> list[str]:
     return shown
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(steps=programs())
 def test_steps_equal_the_straight_run(steps: list[str], box: Box) -> None:
     shown = box.do(forked(box.sandbox, steps))

@@ -144,7 +144,7 @@ def test_the_same_seed_draws_the_same() -> None:
         assert first == again
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.sampled_from(FAMILIES), st.sampled_from(LEVELS), st.sampled_from(SPLITS), st.integers(0, 2**64))
 def test_any_seed_draws_a_right_instance(drawn: Family, level: int, split: Split, seed: int) -> None:
     instance = drawn.draw(random.Random(seed), level, split)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
@@ -33,7 +33,6 @@ def test_text_survives(tokenizer: Tokenizer, rows: list[list[str]]) -> None:
             assert tokenizer.decode(tokenizer.encode(text).ids, skip_special_tokens=False) == text
 
 
-@settings(deadline=None)
 @given(st.text())
 def test_any_text_survives(tokenizer: Tokenizer, text: str) -> None:
     assert tokenizer.decode(tokenizer.encode(text).ids, skip_special_tokens=False) == text
