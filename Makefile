@@ -9,7 +9,7 @@ TORCH ?= torch==2.13.0
 DEMO ?=
 BIN := $(ROOT).venv/bin
 RUN := cd $(ROOT) &&
-MAKE_TRAIN = $(RUN) $(BIN)/rstar problems make --split train --solutions --family all --family search:2
+MAKE_TRAIN = $(RUN) $(BIN)/rstar problems make --split train --solutions --family all --family search:4
 
 .PHONY: demo test lint weights clean
 .DELETE_ON_ERROR:
@@ -23,9 +23,9 @@ test: $(ROOT).venv/.dev ## All tests, with lint, types and the import contract a
 lint: $(ROOT).venv/.dev ## Format and lint what can be fixed by itself
 	$(RUN) $(BIN)/ruff format . && $(BIN)/ruff check --fix .
 
-weights: $(ROOT).venv/.local ## Train the bundled model from nothing (about 70 minutes on 2 cores)
-	$(MAKE_TRAIN) --n 60000 --seed 1 --levels 1-2 --out runs/tiny/1.jsonl
-	$(MAKE_TRAIN) --n 200000 --seed 2 --out runs/tiny/2.jsonl
+weights: $(ROOT).venv/.local ## Train the bundled model from nothing (about half an hour on 2 cores)
+	$(MAKE_TRAIN) --n 25000 --seed 1 --levels 1-2 --out runs/tiny/1.jsonl
+	$(MAKE_TRAIN) --n 50000 --seed 2 --out runs/tiny/2.jsonl
 	$(RUN) $(BIN)/rstar train sft recipes/tiny/sft.toml $(foreach i,1 2,--data runs/tiny/$(i).jsonl) --out runs/tiny/sft
 	$(RUN) mkdir -p src/rstar/tiny/weights && cp runs/tiny/sft/model/* src/rstar/tiny/weights/
 	$(RUN) cp runs/tiny/sft/metrics.jsonl recipes/tiny/sft.metrics.jsonl

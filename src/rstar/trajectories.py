@@ -43,6 +43,8 @@ class Trajectory:
         answer: the final answer, when `finish` is ``answer``.
         value: what the reward says of it (higher is better), None when it was not scored.
         votes: how many identical samples it stands for.
+        mass: how likely the policy is to end here, as far as its samples tell: the share of the samples that went this
+            way at each step, multiplied. The masses of independent samples are equal.
     """
 
     steps: tuple[Step, ...]
@@ -50,6 +52,7 @@ class Trajectory:
     answer: str | None = None
     value: float | None = None
     votes: int = 1
+    mass: float = 1.0
 
     @property
     def text(self) -> str:
@@ -70,6 +73,7 @@ class Trajectory:
             "value": None if self.value is None else round(self.value, 6),
             "logprob": round(self.logprob, 4),
             "votes": self.votes,
+            "mass": round(self.mass, 6),
             "error": next((step.error for step in reversed(self.steps) if step.error), None),
         }
 

@@ -17,9 +17,9 @@ def same(a: str, b: str) -> bool:
     return Fraction(a) == Fraction(b)
 
 
-def trajectory(answer: str | None, value: float | None = None, votes: int = 1, logprob: float = 0.0) -> Trajectory:
+def trajectory(answer: str | None, value: float | None = None, mass: float = 1.0, logprob: float = 0.0) -> Trajectory:
     step = Step("x", logprobs=(logprob,))
-    return Trajectory((step,), "answer" if answer is not None else "code_error", answer, value, votes)
+    return Trajectory((step,), "answer" if answer is not None else "code_error", answer, value, mass=mass)
 
 
 def chosen(trajectories: list[Trajectory], how: str, top_k: int | None = None) -> str | None:
@@ -33,7 +33,7 @@ def test_ways_to_choose() -> None:
         trajectory("1/2", 0.4),
         trajectory("0.5", 0.5),
         trajectory(None, 1.0),
-        trajectory("7", -0.9, votes=3),
+        trajectory("7", -0.9, mass=3.0),
     ]
     assert chosen(found, "best") == "3"
     assert chosen(found, "majority") == "7"
@@ -44,8 +44,8 @@ def test_ways_to_choose() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(1, 3)), min_size=1, max_size=20), st.randoms())
-def test_majority_has_the_most_votes_whatever_the_order(drawn: list[tuple[int, int]], random: object) -> None:
-    found = [trajectory(str(answer), votes=votes) for answer, votes in drawn]
+def test_majority_has_the_most_mass_whatever_the_order(drawn: list[tuple[int, int]], random: object) -> None:
+    found = [trajectory(str(answer), mass=mass) for answer, mass in drawn]
     random.shuffle(found)  # type: ignore[attr-defined]
     winner = chosen(found, "majority")
     count = {a: sum(v for b, v in drawn if b == a) for a, _ in drawn}
@@ -58,11 +58,12 @@ def test_votes() -> None:
         votes = Votes(same)
         assert votes.leader() is None
         assert not votes.settled(0.5, 1)
-        for answer in ("1/2", "3", "0.5", "0.50"):
-            await votes.add(answer)
+        found = [("3", 9, 0.25), ("1/2", 1, 0.5), ("0.5", 1, 0.125), ("0.50", 1, 0.125)]
+        for known in range(1, 5):  # counted anew each time, not on top
+            await votes.count(found[:known])
         leader = votes.leader()
         assert leader is not None
-        assert (leader.answer, leader.votes, votes.total) == ("1/2", 3, 4)
+        assert (leader.answer, leader.votes, leader.mass, votes.total) == ("1/2", 3, 0.75, 1.0)
         assert await votes.share("0.500") == 0.75
         assert votes.settled(0.75, 3)
         assert not votes.settled(0.75, 4)
@@ -74,8 +75,7 @@ def test_votes() -> None:
 def test_rewards() -> None:
     async def run() -> None:
         votes = Votes(same)
-        for answer in ("1", "1", "2"):
-            await votes.add(answer)
+        await votes.count([("1", 2, 2.0), ("2", 1, 1.0)])
         problem = Problem("p", "q")
         found = [trajectory("2"), trajectory(None), trajectory("1")]
         assert await Agreement().score(problem, found, votes) == [pytest.approx(1 / 3), None, pytest.approx(2 / 3)]
@@ -93,9 +93,9 @@ def test_reward_specs() -> None:
 
 
 def test_equivalent_answers_that_come_at_once_are_one_group() -> None:
-    async def groups() -> list[tuple[str, int]]:
+    async def groups() -> list[str]:
         votes = Votes(lambda a, b: time.sleep(0.002) is None and abs(float(a) - float(b)) < 1e-9)
-        await asyncio.gather(*(votes.add(answer) for answer in ("7", "0.5", ".5", "0.50", "7.0", "0.500")))
-        return [(group.answer, group.votes) for group in votes.groups]
+        await asyncio.gather(*(votes.group(answer) for answer in ("7", "0.5", ".5", "0.50", "7.0", "0.500")))
+        return [group.answer for group in votes.groups]
 
-    assert asyncio.run(groups()) == [("7", 2), ("0.5", 4)]
+    assert asyncio.run(groups()) == ["7", "0.5"]

@@ -1,4 +1,5 @@
 import math
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -81,3 +82,17 @@ def test_record_is_a_tree() -> None:
     node(b)
     rows = record(root)
     assert [row["parent"] for row in rows] == [-1, 0, 1, 0, 3]
+
+
+@given(
+    st.recursive(st.integers(1, 4), lambda trees: st.tuples(st.integers(1, 4), st.lists(trees, min_size=1, max_size=4)))
+)
+def test_the_masses_of_all_leaves_are_one(drawn: Any) -> None:
+    """However often the search came back to a place: its leaves share what the place itself has."""
+
+    def grow(parent: Node | None, shape: Any) -> list[Node]:
+        votes, below = shape if isinstance(shape, tuple) else (shape, [])
+        grown = node(parent, votes=votes)
+        return [leaf for inner in below for leaf in grow(grown, inner)] or [grown]
+
+    assert sum(leaf.mass for leaf in grow(None, drawn)) == pytest.approx(1.0)

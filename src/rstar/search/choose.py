@@ -7,7 +7,7 @@ gold answer.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from rstar.config import Choice
@@ -18,14 +18,19 @@ Equivalence = Callable[[str, str], bool]
 
 @dataclass(slots=True)
 class Group:
-    """Equivalent answers: the first form seen, and how many samples gave it."""
+    """Equivalent answers: the first form seen, how many samples gave it, and their mass (see `Trajectory`)."""
 
     answer: str
     votes: int = 0
+    mass: float = 0.0
 
 
 class Votes:
-    """The answers so far of one problem, grouped by equivalence as they come."""
+    """The answers so far of one problem, grouped by equivalence as they come.
+
+    An answer's share is that of its mass. In a tree the number of samples says less: the search comes back more often
+    to some places than to others, and what it finds there would count more for that.
+    """
 
     def __init__(self, equivalent: Equivalence) -> None:
         self._equivalent = equivalent
@@ -34,9 +39,9 @@ class Votes:
         self.groups: list[Group] = []
 
     @property
-    def total(self) -> int:
-        """Number of votes over all groups."""
-        return sum(group.votes for group in self.groups)
+    def total(self) -> float:
+        """Mass of all groups."""
+        return sum(group.mass for group in self.groups)
 
     async def group(self, answer: str) -> Group:
         """The group of `answer`, a new one when it is equivalent to none. Slow comparisons run off the event loop."""
@@ -52,24 +57,27 @@ class Votes:
             self._of[answer] = group
             return group
 
-    async def add(self, answer: str, votes: int = 1) -> Group:
-        """Count `votes` more samples for `answer`."""
-        group = await self.group(answer)
-        group.votes += votes
-        return group
+    async def count(self, found: Iterable[tuple[str, int, float]]) -> None:
+        """Count anew: answer, votes and mass of every solution so far."""
+        counted = [(await self.group(answer), votes, mass) for answer, votes, mass in found]
+        for group in self.groups:
+            group.votes, group.mass = 0, 0.0
+        for group, votes, mass in counted:
+            group.votes += votes
+            group.mass += mass
 
     async def share(self, answer: str) -> float:
-        """Share of all votes that went to answers equivalent to `answer`, in [0, 1]."""
-        return (await self.group(answer)).votes / max(self.total, 1)
+        """Share of all mass that went to answers equivalent to `answer`, in [0, 1]."""
+        return (await self.group(answer)).mass / (self.total or 1.0)
 
     def leader(self) -> Group | None:
-        """The group of most votes (the earliest among equals), None before the first vote."""
-        return max(self.groups, key=lambda group: group.votes, default=None)
+        """The group of most mass (the earliest among equals), None before the first answer."""
+        return max(self.groups, key=lambda group: group.mass, default=None)
 
     def settled(self, share: float, votes: int) -> bool:
-        """Whether the leading answer has at least `votes` votes and this share of them all."""
+        """Whether the leading answer has at least `votes` votes and this share of the mass."""
         leader = self.leader()
-        return leader is not None and leader.votes >= votes and leader.votes >= share * self.total
+        return leader is not None and leader.votes >= votes and leader.mass >= share * self.total
 
 
 async def choose(
@@ -80,7 +88,7 @@ async def choose(
     Args:
         trajectories: all of a problem, in any stable order; those without an answer are ignored. Values in [-1, 1],
             None counts as 0.
-        how: ``best`` the highest value; ``majority`` the answer of most votes; ``weighted`` the answer of most votes
+        how: ``best`` the highest value; ``majority`` the answer of most mass; ``weighted`` the answer of most mass
             times (1 + value) / 2. Within an answer the trajectory of highest value stands for it; earlier ones win
             ties.
         equivalent: whether two answers are the same.
@@ -92,8 +100,8 @@ async def choose(
     votes = Votes(equivalent)
     weights: dict[int, float] = {}
     for trajectory in candidates:
-        group = await votes.add(trajectory.answer or "", trajectory.votes)
-        weight = trajectory.votes * (1.0 if how == "majority" else (1 + (trajectory.value or 0.0)) / 2)
+        group = await votes.group(trajectory.answer or "")
+        weight = trajectory.mass * (1.0 if how == "majority" else (1 + (trajectory.value or 0.0)) / 2)
         weights[id(group)] = weights.get(id(group), 0.0) + weight
     winner = max(votes.groups, key=lambda group: weights[id(group)])
     for trajectory in candidates:

@@ -11,7 +11,7 @@ A method returns nothing: what it found is in the tree. No method waits for anot
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from rstar.config import Method, SearchConfig
 from rstar.problems import Problem
@@ -32,6 +32,7 @@ class Search:
     reward: Reward
     votes: Votes
     rollouts: int = 0
+    answered: list[Node] = field(default_factory=list)
 
     @property
     def done(self) -> bool:
@@ -49,9 +50,10 @@ class Search:
 
     async def judge(self, growth: Growth, score: bool = True) -> None:
         """Count the answers; with `score`, set the reward's value of the new children that have not failed."""
-        for child, votes in [*((child, child.votes) for child in growth.children), *growth.again]:
-            if child.answer is not None:
-                await self.votes.add(child.answer, votes)
+        new = [child for child in growth.children if child.answer is not None]
+        self.answered += new
+        if new or growth.again:
+            await self.votes.count((node.answer or "", node.votes, node.mass) for node in self.answered)
         alive = [child for child in growth.children if not child.closed or child.answer is not None]
         if score and alive:
             values = await self.reward.score(self.problem, [child.trajectory() for child in alive], self.votes)

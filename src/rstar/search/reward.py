@@ -32,7 +32,7 @@ class Reward(Protocol):
 
 
 class Agreement:
-    """The share of the answers so far that agree with a solution's answer: self-consistency as a value in [0, 1].
+    """The share of the answers so far, by mass, that agree with a solution's answer: self-consistency in [0, 1].
 
     It says nothing of partial solutions.
     """

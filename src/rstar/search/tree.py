@@ -68,6 +68,15 @@ class Node:
         """Mean backed-up value, 0 before the first."""
         return self.total / self.visits if self.visits else 0.0
 
+    @property
+    def mass(self) -> float:
+        """Share of the policy's samples that came this way, step by step from the root; see `Trajectory.mass`."""
+        mass, node = 1.0, self
+        while node.parent is not None:
+            mass *= node.votes / sum(child.votes for child in node.parent.children)
+            node = node.parent
+        return mass
+
     def path(self) -> list[Node]:
         """The nodes from the root's child to this one."""
         nodes: list[Node] = []
@@ -88,7 +97,7 @@ class Node:
     def trajectory(self) -> Trajectory:
         """The solution up to here; `Trajectory.finish` is ``no_step`` while it is still going on."""
         steps = tuple(node.step for node in self.path() if node.step is not None)
-        return Trajectory(steps, self.finish or "no_step", self.answer, self.value, self.votes)
+        return Trajectory(steps, self.finish or "no_step", self.answer, self.value, self.votes, self.mass)
 
 
 def back_up(node: Node, value: float) -> None:
