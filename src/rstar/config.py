@@ -54,7 +54,7 @@ class SearchConfig(Section):
     )
     top_k: int | None = Field(None, ge=1, description="vote only among the K solutions of highest value")
     early_stop: bool = Field(False, description="stop when the answer is settled (see `settled_share`)")
-    settled_share: float = Field(0.75, gt=0, le=1, description="early stop: share of the votes that settles an answer")
+    settled_share: float = Field(0.75, gt=0, le=1, description="early stop: share, by mass, that settles an answer")
     settled_votes: int = Field(3, ge=1, description="early stop: votes that the leading answer must have")
     shots: int = Field(
         0, ge=0, le=4, description="worked examples before the question, for models not trained on steps"

@@ -76,6 +76,9 @@ def test_problem_file_then_view(tmp_path: Path) -> None:
     assert rows[0]["question"][:30] in rstar("view", "run", cwd=tmp_path).stdout
     assert rows[0]["question"][:30] in rstar("view", "run", rows[0]["id"], cwd=tmp_path).stdout
     rstar("view", "run", "nothing", code=2, cwd=tmp_path)
+    for damaged in ("{", "[]"):
+        (tmp_path / "run" / "summary.json").write_text(damaged)
+        assert "summary.json" in rstar("view", "run", code=2, cwd=tmp_path).stderr
 
 
 def test_default_run_folder_is_named(tmp_path: Path) -> None:

@@ -132,11 +132,11 @@ def _readings(form: str) -> list[Node]:
     """The ways to read a normal form, most likely first; a text that is not mathematics is read as words."""
     if (clock := _CLOCK.fullmatch(form)) is not None:
         return [Text(f"{int(clock[1])}:{clock[2] or '00'} {clock[3].lower()}m")]
+    if _INITIALS.fullmatch(form):
+        return [Text(words(form))]
     readings: list[Node] = []
     if (choice := _CHOICE.fullmatch(form)) is not None:
         readings = [Symbol(choice[1] or choice[2]), *_readings(choice[3])]
-    if _INITIALS.fullmatch(form):
-        return [Text(words(form))]
     try:
         readings.append(parse(form))
         if _TRIPLES.search(form) and (separate := parse(form, thousands=False)) != readings[-1]:
