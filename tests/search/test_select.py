@@ -6,8 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rstar.models.engine import Context
-from rstar.search.select import select_child, uct
-from rstar.search.tree import Node, back_up, close, fail, record
+from rstar.search.select import select_child, uct, unexplored
+from rstar.search.tree import Node, back_up, close, fail, record, reopen
+
+SHAPES = st.recursive(
+    st.integers(1, 4), lambda trees: st.tuples(st.integers(1, 4), st.lists(trees, min_size=1, max_size=4))
+)
 
 
 def node(parent: Node | None = None, visits: int = 0, total: float = 0.0, **extra: object) -> Node:
@@ -84,9 +88,7 @@ def test_record_is_a_tree() -> None:
     assert [row["parent"] for row in rows] == [-1, 0, 1, 0, 3]
 
 
-@given(
-    st.recursive(st.integers(1, 4), lambda trees: st.tuples(st.integers(1, 4), st.lists(trees, min_size=1, max_size=4)))
-)
+@given(SHAPES)
 def test_the_masses_of_all_leaves_are_one(drawn: Any) -> None:
     """However often the search came back to a place: its leaves share what the place itself has."""
 
@@ -96,3 +98,49 @@ def test_the_masses_of_all_leaves_are_one(drawn: Any) -> None:
         return [leaf for inner in below for leaf in grow(grown, inner)] or [grown]
 
     assert sum(leaf.mass for leaf in grow(None, drawn)) == pytest.approx(1.0)
+
+
+def test_a_tree_is_widened_where_most_is_unknown() -> None:
+    """Not where samples repeat each other, not where the policy hardly ever comes, not where solutions have ended."""
+    root = node(expanded=True)
+    likely, unlikely = node(root, votes=9), node(root, votes=3)
+    node(likely, votes=8, finish="answer")
+    for _ in range(4):
+        node(unlikely, finish="code_error")
+    assert unexplored(root) is unlikely
+    for _ in range(4):
+        node(likely, finish="code_error")
+    assert unexplored(root) is likely
+
+
+def test_what_is_reopened_can_be_reached_again() -> None:
+    root = node(expanded=True)
+    inner, other = node(root, expanded=True), node(root, expanded=True)
+    leaf = node(inner)
+    fail(leaf)
+    close(inner)
+    close(other)
+    assert root.closed
+    reopen(inner)
+    assert [n.closed for n in (root, inner, other, leaf)] == [False, False, True, True]
+    assert not inner.expanded
+    assert select_child(root, 1.0) is inner
+
+
+@given(SHAPES)
+def test_a_tree_is_never_widened_where_it_has_ended(drawn: Any) -> None:
+    """Leaves alternate between ended and open ones."""
+    ended = iter(range(10**9))
+
+    def grow(parent: Node | None, shape: Any) -> Node:
+        votes, below = shape if isinstance(shape, tuple) else (shape, [])
+        grown = node(parent, votes=votes)
+        for inner in below:
+            grow(grown, inner)
+        if parent is not None and not below and next(ended) % 2:
+            grown.finish = "answer"
+        return grown
+
+    root = grow(None, drawn)
+    assert unexplored(root).finish is None
+    assert unexplored(root) in list(root.walk())

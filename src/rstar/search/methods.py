@@ -18,8 +18,8 @@ from rstar.problems import Problem
 from rstar.search.choose import Votes
 from rstar.search.expand import Expander, Growth, together
 from rstar.search.reward import Reward
-from rstar.search.select import select_child
-from rstar.search.tree import Node, back_up
+from rstar.search.select import select_child, unexplored
+from rstar.search.tree import Node, back_up, reopen
 
 
 @dataclass(slots=True)
@@ -117,15 +117,15 @@ async def beam(search: Search) -> None:
 async def mcts(search: Search) -> None:
     """Monte Carlo tree search: `rollouts` descents, each from the root to a node that cannot be continued.
 
-    When everything below the root has been explored and rollouts are left, the root is sampled again: its children
-    were a sample of what the policy could do, not all of it.
+    When everything below the root has been explored and rollouts are left, the tree is widened: the children of a
+    node were a sample of what the policy could do there, not all of it.
     """
     root = search.expander.root
     while search.rollouts < search.config.rollouts and not search.done:
         if root.finish is not None:  # the question alone fills the model's context
             return
         if root.closed:
-            root.closed = root.expanded = False
+            reopen(unexplored(root))
         await _rollout(search)
         search.rollouts += 1
 

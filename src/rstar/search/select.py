@@ -1,4 +1,4 @@
-"""How a child is chosen: UCT (arXiv 2501.04519, section 3.2; c = 2 in the published code).
+"""How a child is chosen: UCT (arXiv 2501.04519, section 3.2; c = 2 in the published code), and where to widen a tree.
 
 Pure functions of the statistics. Closed children (terminal, failed or exhausted) are never chosen. A child without a
 visit comes before all visited ones; among equals the one that more samples agreed on, then the more probable one.
@@ -28,4 +28,24 @@ def select_child(node: Node, c: float) -> Node | None:
         key = (uct(child.total, child.visits, node.visits, c), child.votes, child.prior)
         if best is None or key > best_key:
             best, best_key = child, key
+    return best
+
+
+def unexplored(root: Node) -> Node:
+    """The node at which one more sample is most likely to bring something new.
+
+    How likely the policy is to come to a node is the share of the samples that went that way at each step, multiplied;
+    how likely it is to write there what it has not written yet is estimated by the share of the samples that were
+    seen only once (Good and Turing; half a sample is added so that no node is ruled out). Nodes at which the solution
+    has ended do not count. The root where nothing is known.
+    """
+    best, best_chance = root, 0.0
+    stack = [(root, 1.0)]
+    while stack:
+        node, reached = stack.pop()
+        samples = sum(child.votes for child in node.children)
+        once = sum(child.votes == 1 for child in node.children)
+        if (chance := reached * (once + 0.5) / (samples + 1)) > best_chance:
+            best, best_chance = node, chance
+        stack += [(child, reached * child.votes / samples) for child in node.children if child.finish is None]
     return best

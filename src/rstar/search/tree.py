@@ -126,6 +126,15 @@ def close(node: Node) -> None:
         parent = parent.parent
 
 
+def reopen(node: Node) -> None:
+    """Open a node, to be expanded again, and the way from the root to it."""
+    node.expanded = node.closed = False
+    parent = node.parent
+    while parent is not None:
+        parent.closed = False
+        parent = parent.parent
+
+
 def record(root: Node, tokens: bool = False) -> list[dict[str, Any]]:
     """The tree as plain data, parents before children: the form of a line of ``trees.jsonl``.
 
