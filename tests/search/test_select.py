@@ -8,14 +8,17 @@ from hypothesis import strategies as st
 from rstar.models.engine import Context
 from rstar.search.select import select_child, uct, unexplored
 from rstar.search.tree import Node, back_up, close, fail, record, reopen
+from rstar.trajectories import Step
 
 SHAPES = st.recursive(
     st.integers(1, 4), lambda trees: st.tuples(st.integers(1, 4), st.lists(trees, min_size=1, max_size=4))
 )
 
 
-def node(parent: Node | None = None, visits: int = 0, total: float = 0.0, **extra: object) -> Node:
-    child = Node(parent, None, Context(""), None, visits=visits, total=total, **extra)  # type: ignore[arg-type]
+def node(
+    parent: Node | None = None, visits: int = 0, total: float = 0.0, step: Step | None = None, **extra: object
+) -> Node:
+    child = Node(parent, step, Context(""), None, visits=visits, total=total, **extra)  # type: ignore[arg-type]
     if parent is not None:
         parent.children.append(child)
     return child
@@ -100,17 +103,29 @@ def test_the_masses_of_all_leaves_are_one(drawn: Any) -> None:
     assert sum(leaf.mass for leaf in grow(None, drawn)) == pytest.approx(1.0)
 
 
+def wrote(parent: Node, votes: int, *, text: str = "x", finish: str | None = "code_error", times: int = 1) -> Node:
+    """The last of `times` new children with a step of this text, each sampled `votes` times."""
+    return [node(parent, votes=votes, step=Step(text), finish=finish) for _ in range(times)][-1]
+
+
 def test_a_tree_is_widened_where_most_is_unknown() -> None:
     """Not where samples repeat each other, not where the policy hardly ever comes, not where solutions have ended."""
     root = node(expanded=True)
-    likely, unlikely = node(root, votes=9), node(root, votes=3)
-    node(likely, votes=8, finish="answer")
-    for _ in range(4):
-        node(unlikely, finish="code_error")
+    assert unexplored(root) is root
+    likely, unlikely = wrote(root, 9, finish=None), wrote(root, 3, finish=None)
+    wrote(likely, 8)
+    wrote(unlikely, 1, times=4)
     assert unexplored(root) is unlikely
-    for _ in range(4):
-        node(likely, finish="code_error")
+    wrote(likely, 1, times=4)
     assert unexplored(root) is likely
+
+
+def test_a_tree_is_widened_where_samples_are_cheap() -> None:
+    root = node(expanded=True)
+    inner = [wrote(root, 1, text="a long beginning " * 10, finish=None) for _ in range(4)]
+    wrote(inner[2], 1, times=4)
+    assert unexplored(root) is inner[2], "the root is four times as promising, and costs a hundred times as much"
+    assert unexplored(inner[2]) is inner[2]
 
 
 def test_what_is_reopened_can_be_reached_again() -> None:

@@ -109,6 +109,22 @@ def test_an_exhausted_tree_is_sampled_again_from_the_root() -> None:
     assert found.failures["code_error"] >= 1
 
 
+def test_an_exhausted_tree_is_widened_where_samples_differ() -> None:
+    """All write the same first step and most fail at the second: more first steps would tell nothing new."""
+
+    def script(request: Request, sample: int) -> str:
+        if (answer := answering(request)) is not None:
+            return answer
+        if not written(request):
+            return f"a = 7\n{STEP}"
+        return f"print(a)\n{CODE}" if request.seed % 7 == 0 else f"1 / 0  # {request.seed}, {sample}\n{CODE}"
+
+    found = solve(script, rollouts=64)
+    assert found.answer == "7"
+    (first,) = (row for row in found.tree if row["parent"] == 0)
+    assert first["votes"] == 4, "sampled once, four times"
+
+
 def test_samples_that_come_again_are_votes_again() -> None:
     """Otherwise the same right program would count once, and its varied wrong ones every time."""
 

@@ -32,20 +32,23 @@ def select_child(node: Node, c: float) -> Node | None:
 
 
 def unexplored(root: Node) -> Node:
-    """The node at which one more sample is most likely to bring something new.
+    """The node where a further sample is most likely to bring something new for what it costs.
 
     How likely the policy is to come to a node is the share of the samples that went that way at each step, multiplied;
     how likely it is to write there what it has not written yet is estimated by the share of the samples that were
-    seen only once (Good and Turing; half a sample is added so that no node is ruled out). Nodes at which the solution
-    has ended do not count. The root where nothing is known.
+    seen only once (Good and Turing; half a sample is added so that no node is ruled out). A sample costs the mean
+    length of those before it. Nodes at which the solution has ended do not count; the root where nothing is known.
     """
-    best, best_chance = root, 0.0
+    best, most = root, 0.0
     stack = [(root, 1.0)]
     while stack:
         node, reached = stack.pop()
+        if not node.children:
+            continue
         samples = sum(child.votes for child in node.children)
         once = sum(child.votes == 1 for child in node.children)
-        if (chance := reached * (once + 0.5) / (samples + 1)) > best_chance:
-            best, best_chance = node, chance
+        length = sum(child.votes * len(child.step.text) for child in node.children if child.step is not None)
+        if (gain := reached * (once + 0.5) / (samples + 1) * samples / (length + 1)) > most:
+            best, most = node, gain
         stack += [(child, reached * child.votes / samples) for child in node.children if child.finish is None]
     return best

@@ -43,9 +43,8 @@ def linear(r: Random, level: int) -> Draft:
     steps.append(("numbers to one side", f"c = {c} {signed(-b)}{' - m' if f else ''}"))
     steps += [(f"{a}{v} and {d}{v}", f"k = {a} - {d}")] if d else []
     steps.append(("divide", f"x = c // {'k' if d else a}"))
-    if level >= 3:
-        code = f"{a} * (x + {f}) {signed(b)}" if f else f"{a} * x {signed(b)}"
-        steps.append(("check both sides", f"assert {code} == {f'{d} * x {signed(c)}' if d else c}"))
+    code = f"{a} * (x + {f}) {signed(b)}" if f else f"{a} * x {signed(b)}"
+    steps.append(("check both sides", f"assert {code} == {f'{d} * x {signed(c)}' if d else c}"))
     sides = (left, right) if level < 2 or r.random() < 0.6 else (right, left)
     return Draft(
         fields={"p": people(r, 1)[0], "x": v, "left": sides[0], "right": sides[1], "page": r.randint(100, 300)},
@@ -157,6 +156,11 @@ def undo(r: Random, level: int) -> Draft:
         name = {"+": f"without {by} more", "-": f"without {by} less", "*": f"before times {by}", "/": f"before 1/{by}"}
         steps.append((name[op], f"x = {last} {({'+': '-', '-': '+', '*': '//', '/': '*'})[op]} {by}"))
         last = "x"
+    forward, before = "x", ""
+    for op, by in moves:
+        forward = f"({forward})" if op in "*/" and before in ("+", "-") else forward
+        forward, before = f"{forward} {'//' if op == '/' else op} {by}", op
+    steps.append(("check forwards", f"assert {forward} == {n}"))
     (p,), (item,) = people(r, 1), things(r, 1, FOOD)
     told = [("start", 0), *moves, ("end", n)]
     return Draft(
@@ -209,7 +213,7 @@ def two_parts(r: Random, level: int) -> Draft:
         steps[-1] = ("two equal parts", "x = m // 2")
     if not ask_small:
         steps.append(("the other", f"x = {s} - x"))
-    if level >= 4:
+    if level >= 2:
         other = f"x * {k} + {d}" if ask_small else f"({s} - x) * {k} + {d}"
         steps.append(("check", f"assert {'x + ' if ask_small else ''}{other} == {s if ask_small else 'x'}"))
     (p, q), (item, other_item) = people(r, 2), things(r, 2)
@@ -273,9 +277,8 @@ def two_equations(r: Random, level: int) -> Draft:
         ]
     if asked != "one":
         steps.append((f"the second, from {c}", f"y = ({c} - {a} * x) // {b}"))
-    if level == 4:
-        y_code = "y" if asked == "two" else f"(({c} - {a} * x) // {b})"
-        steps.append(("check", f"assert {d} * x + {e} * {y_code} == {f}"))
+    y_code = f"(({c} - {a} * x) // {b})" if asked == "one" else "y"
+    steps.append(("check", f"assert {d} * x + {e} * {y_code} == {f}"))
     if g and h:
         steps.append((f"{g} of the first and {h} of the second", f"x = {g} * x + {h} * y"))
     pairs = [(u, v) for u in range(1, 40) for v in range(1, 40) if a * u + b * v == c and d * u + e * v == f]

@@ -311,7 +311,7 @@ def average(r: Random, level: int) -> Draft:
     steps = [(f"sum of {n} numbers", f"t = {' + '.join(map(str, values))}")]
     if goal:
         steps += [(f"sum for average {goal}", f"s = {goal} * ({n} + 1)"), ("the missing one", "x = s - t")]
-        steps += [("check the average", f"assert (t + x) // ({n} + 1) == {goal}")] if level == 4 else []
+        steps.append(("check the average", f"assert (t + x) // ({n} + 1) == {goal}"))
     elif k:
         steps += [
             (f"{k} numbers of {m}", f"s = {k} * {m}"),

@@ -128,14 +128,22 @@ def machines(r: Random, level: int) -> Draft:
     if (m, g) == (k, h):
         raise RejectedError
     steps = [(f"{n} by {k} in one hour", f"a = {n} // {h}"), (f"one of {k} in one hour", f"a = a // {k}")]
-    if level == 5:
+    if level >= 2:
         steps.append((f"check {n}", f"assert a * {k} * {h} == {n}"))
     if asked == "items":
         steps += [(f"{m} in one hour", f"b = a * {m}"), (f"{m} in {g} hours", f"x = b * {g}")]
     elif asked == "hours":
-        steps += [(f"{m} in one hour", f"b = a * {m}"), (f"hours for {y}", f"x = {y} // b")]
+        steps += [
+            (f"{m} in one hour", f"b = a * {m}"),
+            (f"hours for {y}", f"x = {y} // b"),
+            ("check", f"assert x * b == {y}"),
+        ]
     elif asked == "count":
-        steps += [(f"one in {g} hours", f"b = a * {g}"), (f"how many for {y}", f"x = {y} // b")]
+        steps += [
+            (f"one in {g} hours", f"b = a * {g}"),
+            (f"how many for {y}", f"x = {y} // b"),
+            ("check", f"assert x * b == {y}"),
+        ]
     rate = Fraction(n, k * h)
     answer = {"rate": rate, "items": rate * m * g, "hours": y / (rate * m), "count": y / (rate * g)}[asked]
     item, other = things(r, 2, GOODS)
@@ -204,13 +212,13 @@ def crew(r: Random, level: int) -> Draft:
     steps = [(f"{k} for {n} days", f"a = {k} * {n}")]
     if level in (2, 3):
         steps.append((f"shared by {m}", f"x = a // {m}"))
-    if level == 3:
+    if level in (2, 3):
         steps.append(("the work is the same", f"assert x * {m} == {k} * {n}"))
     if level >= 4:
         steps = [(f"days left of {n} after {e}", f"b = {n} - {e}"), (f"work left for {k}", f"a = {k} * b")]
         steps.append((f"{m - k} more", f"m = {k} + {m - k}") if m > k else (f"{k - m} fewer", f"m = {k} - {k - m}"))
         steps.append(("shared by m", "x = a // m"))
-    if level == 5:
+    if level >= 4:
         steps.append(("no work is left", "assert x * m == a"))
     return Draft(
         fields={

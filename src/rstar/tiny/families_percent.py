@@ -181,9 +181,8 @@ def percent_change(r: Random, level: int) -> Draft:
         for key in reversed(used):
             steps.append((f"before {words[key]}", f"x = {x} * 100 // {factor[key]}"))
             x = "x"
-        if level == 5:
-            forward = " // 100".join(f" * {factor[key]}" for key in used) + " // 100"
-            steps.append(("check", f"assert x{forward} == {m}"))
+        forward = " // 100".join(f" * {factor[key]}" for key in used) + " // 100"
+        steps.append(("check", f"assert x{forward} == {m}"))
     else:
         steps, x = [], str(n)
         for key in used:

@@ -60,7 +60,8 @@ def ratio_split(r: Random, level: int) -> Draft:
     total = " + ".join(map(str, parts))
     match level:
         case 4:
-            steps = [(f"{shares[-1]} is {parts[-1]} parts", f"u = {shares[-1]} // {parts[-1]}")]
+            exact = f"assert {shares[-1]} % {parts[-1]} == 0\n"
+            steps = [(f"{shares[-1]} is {parts[-1]} parts", f"{exact}u = {shares[-1]} // {parts[-1]}")]
         case 5:
             more = shares[-1] - shares[0]
             steps = [
@@ -68,7 +69,9 @@ def ratio_split(r: Random, level: int) -> Draft:
                 ("one part", f"assert {more} % k == 0\nu = {more} // k"),
             ]
         case _:
-            steps = [("number of parts", f"k = {total}"), (f"one part of {sum(shares)}", f"u = {sum(shares)} // k")]
+            exact = f"assert {sum(shares)} % k == 0\n"
+            steps = [("number of parts", f"k = {total}")]
+            steps.append((f"one part of {sum(shares)}", f"{exact}u = {sum(shares)} // k"))
     if asked == "diff":
         steps.append((f"{parts[-1]} parts less {parts[0]}", f"x = u * ({parts[-1]} - {parts[0]})"))
     elif asked == "all":
@@ -192,7 +195,7 @@ def exchange(r: Random, level: int) -> Draft:
     amounts, steps, last = [Fraction(n)], [], str(n)
     for give, get in rates:
         amounts.append(amounts[-1] / give * get)
-        steps.append((f"{get} for {give}", f"x = {last} * {get} // {give}"))
+        steps.append((f"{get} for {give}", f"assert {last} % {give} == 0\nx = {last} // {give} * {get}"))
         last = "x"
     whole = all((x / give).denominator == 1 for x, (give, _) in zip(amounts, rates, strict=False))
     if not whole or any(x == y for x, y in rates):

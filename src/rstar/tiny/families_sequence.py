@@ -183,7 +183,7 @@ def consecutive(r: Random, level: int) -> Draft:
         (f"the rest of {s} in {n} parts", f"x = ({s} - d) // {n}"),
     ]
     steps += [("the last", f"x = x + {step} * ({n} - 1)")] if large else []
-    if level >= 4:
+    if level >= 2:
         low = f"x - {step} * ({n} - 1), x + 1" if large else f"x, x + {step} * {n}"
         steps.append((f"sum is {s}", f"assert sum(range({low}, {step})) == {s}"))
     steps += [(f"times {m}", f"x = x * {m}")] if m else []

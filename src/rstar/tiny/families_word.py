@@ -200,7 +200,7 @@ def ages(r: Random, level: int) -> Draft:
                 (f"{e} years before", f"b = b - {e}"),
                 (f"{a} years older", f"n = b + {a}"),
             ]
-    if level == 4:
+    if level in (3, 4):
         steps.append((f"ages make {sum_}", f"assert n + b == {sum_}"))
     if level == 5:
         steps.append((f"check in {e} years", f"assert n + {e} == {m} * (b + {e})"))

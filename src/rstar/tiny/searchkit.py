@@ -1,8 +1,9 @@
 """What the search families have in common: how questions list things, and how their solutions are shaped.
 
 A solution of a search family is a chain of moves. Its first step copies the problem out of the question into a few
-variables, defines one small function (the same text in every problem of the family) that makes a move, and makes the
-first move; each further step makes one move; the last one also asserts the goal and prints the answer. A move names
+variables and defines one small function (the same text in every problem of the family) that makes a move; each further
+step makes one move; the last one also asserts the goal and prints the answer. So a tree branches where moves are made,
+and trying another move costs no more than writing it. A move names
 the state that it claims to lead to, and the function asserts that the claim is true and the move legal: an illegal
 move, a false claim and a local dead end all end in an exception, and a program that runs to its end has solved the
 problem that its first step copied. So a wrong answer can only come from a wrong copy.
@@ -31,10 +32,7 @@ def question(forms: Mapping[str, str], template: str, **values: object) -> str:
 def solution(setup: str, moves: Sequence[tuple[str, str]], finish: str) -> tuple[str, ...]:
     """The steps of a chain of moves, each a pair of (comment without ``#``, code).
 
-    `setup` goes into the first step and `finish` into the last one, which are the same step when there is one move.
+    `setup` is the first step; `finish` goes into the last one.
     """
-    steps = []
-    for number, (comment, code) in enumerate(moves, 1):
-        lines = [f"# {comment}", setup if number == 1 else "", code, finish if number == len(moves) else ""]
-        steps.append("\n".join(line for line in lines if line))
-    return tuple(steps)
+    steps = [f"# {comment}\n{code}" for comment, code in moves]
+    return (f"# the problem\n{setup}", *steps[:-1], f"{steps[-1]}\n{finish}")
