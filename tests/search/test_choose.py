@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from rstar.errors import ConfigError
 from rstar.problems import Problem
 from rstar.search.choose import Votes, choose
-from rstar.search.reward import Agreement, LogProb, open_reward
+from rstar.search.reward import Agreement, Grounded, LogProb, open_reward
 from rstar.trajectories import Step, Trajectory
 
 
@@ -86,9 +86,28 @@ def test_rewards() -> None:
     asyncio.run(run())
 
 
+def test_grounded_solutions_use_the_numbers_of_the_question() -> None:
+    problem = Problem("p", "Ann, 12 years old, has 1,500 cents and pays 2.50 dollars for 3x + 12. How much?")
+    shares = {
+        "x3 = 1500 - 2.5 * 3\nprint(12)": 1.0,
+        "# 12\nx = 1500 - 2.50 * 3": 1 / 4,
+        "x = f(1,500) + 3": 1 / 4**3,
+        "x12 = 1": 1 / 4**4,
+    }
+    found = [Trajectory((Step("x\n"), Step(code)), "answer", "1") for code in shares]
+
+    async def run() -> None:
+        votes = Votes(same)
+        await votes.count([("1", 2, 2.0)])
+        values = await Grounded().score(problem, [*found, trajectory(None)], votes)
+        assert values == [*map(pytest.approx, shares.values()), None]
+
+    asyncio.run(run())
+
+
 def test_reward_specs() -> None:
     assert open_reward("agreement").name == "agreement"
-    with pytest.raises(ConfigError, match=r"agreement, logprob"):
+    with pytest.raises(ConfigError, match=r"agreement, grounded, logprob"):
         open_reward("gold")
 
 

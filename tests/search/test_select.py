@@ -1,3 +1,4 @@
+import dataclasses
 import math
 from typing import Any
 
@@ -125,7 +126,9 @@ def test_a_tree_is_widened_where_samples_are_cheap() -> None:
     inner = [wrote(root, 1, text="a long beginning " * 10, finish=None) for _ in range(4)]
     wrote(inner[2], 1, times=4)
     assert unexplored(root) is inner[2], "the root is four times as promising, and costs a hundred times as much"
-    assert unexplored(inner[2]) is inner[2]
+    for child in inner:
+        child.step = dataclasses.replace(child.step, ids=(5,))
+    assert unexplored(root) is root, "a whole beginning may be one token"
 
 
 def test_what_is_reopened_can_be_reached_again() -> None:

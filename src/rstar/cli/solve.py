@@ -38,7 +38,9 @@ def solve(
         str | None,
         typer.Option(help="`tiny`, `hf:PATH`, `openai:URL#MODEL` or `fake:KIND`.", show_default="tiny"),
     ] = None,
-    reward: Annotated[str | None, typer.Option(help="`agreement` or `logprob`.", show_default="agreement")] = None,
+    reward: Annotated[
+        str | None, typer.Option(help="`agreement`, `grounded` or `logprob`.", show_default="agreement")
+    ] = None,
     out: Out = None,
     seed: Annotated[int | None, typer.Option(help="Seed of every random choice.", show_default="0")] = None,
     limit: Limit = None,

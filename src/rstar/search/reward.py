@@ -6,13 +6,19 @@ A reward sees the problem, the solution and the answers that the search has foun
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Protocol
 
 from rstar.errors import ConfigError, EngineError
 from rstar.problems import Problem
 from rstar.search.choose import Votes
 from rstar.trajectories import Trajectory
+
+_IN_TEXT = re.compile(r"\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d+)?|\d+(?:\.\d+)?")
+_IN_CODE = re.compile(r"(?<![\w.])\d+(?:\.\d+)?")
+_COMMENT = re.compile(r"#.*")
 
 
 class Reward(Protocol):
@@ -44,6 +50,27 @@ class Agreement:
         return [None if t.answer is None else await votes.share(t.answer) for t in trajectories]
 
 
+class Grounded(Agreement):
+    """Agreement, divided by four for every number of the question that the solution's code does not use.
+
+    Who misreads a question often leaves something out. A question may hold numbers that nobody needs: all solutions pay
+    for those alike. It says nothing of partial solutions.
+    """
+
+    name = "grounded"
+
+    async def score(self, problem: Problem, trajectories: Sequence[Trajectory], votes: Votes) -> Sequence[float | None]:
+        """See `Reward.score`."""
+        shares = await super().score(problem, trajectories, votes)
+        wanted = {Decimal(found.replace(",", "")) for found in _IN_TEXT.findall(problem.question)}
+        unused = [len(wanted - _used(t)) for t in trajectories]
+        return [None if share is None else share / 4**n for share, n in zip(shares, unused, strict=True)]
+
+
+def _used(trajectory: Trajectory) -> set[Decimal]:
+    return {Decimal(found) for step in trajectory.steps for found in _IN_CODE.findall(_COMMENT.sub("", step.text))}
+
+
 class LogProb:
     """The policy's own confidence: 1 / (1 − log p(solution)), which orders solutions as the sum of log-probabilities
     does and lies in (0, 1].
@@ -60,7 +87,7 @@ class LogProb:
 
 def open_reward(spec: str) -> Reward:
     """The reward that a ``--reward`` SPEC names. Raises `ConfigError` for an unknown one."""
-    rewards: dict[str, type[Agreement] | type[LogProb]] = {"agreement": Agreement, "logprob": LogProb}
+    rewards: dict[str, type[Agreement] | type[LogProb]] = {kind.name: kind for kind in (Agreement, Grounded, LogProb)}
     if spec not in rewards:
         raise ConfigError(f"reward {spec!r}: expected one of {', '.join(rewards)}")
     return rewards[spec]()

@@ -37,7 +37,8 @@ def unexplored(root: Node) -> Node:
     How likely the policy is to come to a node is the share of the samples that went that way at each step, multiplied;
     how likely it is to write there what it has not written yet is estimated by the share of the samples that were
     seen only once (Good and Turing; half a sample is added so that no node is ruled out). A sample costs the mean
-    length of those before it. Nodes at which the solution has ended do not count; the root where nothing is known.
+    length of those before it, in tokens if the engine knows them. Nodes at which the solution has ended do not count;
+    the root where nothing is known.
     """
     best, most = root, 0.0
     stack = [(root, 1.0)]
@@ -47,8 +48,12 @@ def unexplored(root: Node) -> Node:
             continue
         samples = sum(child.votes for child in node.children)
         once = sum(child.votes == 1 for child in node.children)
-        length = sum(child.votes * len(child.step.text) for child in node.children if child.step is not None)
+        length = sum(child.votes * _length(child) for child in node.children)
         if (gain := reached * (once + 0.5) / (samples + 1) * samples / (length + 1)) > most:
             best, most = node, gain
         stack += [(child, reached * child.votes / samples) for child in node.children if child.finish is None]
     return best
+
+
+def _length(node: Node) -> int:
+    return 0 if node.step is None else len(node.step.ids) or len(node.step.text)
