@@ -17,7 +17,15 @@ from rstar.evals.metrics import percent
 from rstar.runs import TREES, read_lines
 from rstar.view.terminal import results_table, search_tree
 
-MCTS = {"search.method": "mcts"}
+MCTS = {
+    "search.method": "mcts",
+    "search.rollouts": 1000,
+    "search.max_tokens": 6000,
+    "search.temperature": 0.9,
+    "search.c": 1.0,
+    "reward": "grounded",
+}
+"""Settings that suit the bundled model (docs/results.md); the defaults are those of the paper."""
 
 
 def demo(
