@@ -212,13 +212,11 @@ def crew(r: Random, level: int) -> Draft:
     steps = [(f"{k} for {n} days", f"a = {k} * {n}")]
     if level in (2, 3):
         steps.append((f"shared by {m}", f"x = a // {m}"))
-    if level in (2, 3):
         steps.append(("the work is the same", f"assert x * {m} == {k} * {n}"))
     if level >= 4:
         steps = [(f"days left of {n} after {e}", f"b = {n} - {e}"), (f"work left for {k}", f"a = {k} * b")]
         steps.append((f"{m - k} more", f"m = {k} + {m - k}") if m > k else (f"{k - m} fewer", f"m = {k} - {k - m}"))
         steps.append(("shared by m", "x = a // m"))
-    if level >= 4:
         steps.append(("no work is left", "assert x * m == a"))
     return Draft(
         fields={

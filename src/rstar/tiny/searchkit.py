@@ -3,10 +3,11 @@
 A solution of a search family is a chain of moves. Its first step copies the problem out of the question into a few
 variables and defines one small function (the same text in every problem of the family) that makes a move; each further
 step makes one move; the last one also asserts the goal and prints the answer. So a tree branches where moves are made,
-and trying another move costs no more than writing it. A move names
-the state that it claims to lead to, and the function asserts that the claim is true and the move legal: an illegal
-move, a false claim and a local dead end all end in an exception, and a program that runs to its end has solved the
-problem that its first step copied. So a wrong answer can only come from a wrong copy.
+and trying another move costs no more than writing it.
+
+A move names the state that it claims to lead to, and the function asserts that the claim is true and the move legal: an
+illegal move, a false claim and a local dead end all end in an exception, and a program that runs to its end has solved
+the problem that its first step copied. So a wrong answer can only come from a wrong copy.
 
 This module knows no family and draws nothing.
 """
