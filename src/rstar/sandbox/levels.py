@@ -6,9 +6,15 @@ container. `LocalSandbox` does not rely on it: it sets up what its level asks fo
 
 from __future__ import annotations
 
+import tempfile
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal, get_args
+from typing import Literal, cast, get_args
+
+from rstar.errors import SandboxError
+from rstar.sandbox import channel
+from rstar.sandbox.paths import search_path
+from rstar.sandbox.spawn import spawn
 
 Level = Literal["full", "no-namespaces", "limits"]
 """Strongest first. What each covers stands in `isolation`."""
@@ -62,6 +68,18 @@ def probe() -> Report:
     Raises:
         SandboxError: the process that tries did not answer.
     """
-    from rstar.sandbox.pool import try_mechanisms  # it imports this module
-
-    return Report(tuple(Mechanism(name, reason is None, reason or "") for name, reason in try_mechanisms().items()))
+    ours, theirs = channel.pair()
+    with tempfile.TemporaryFile() as said, ours:
+        process = spawn("rstar.sandbox.trial", theirs, said)
+        ours.settimeout(30)
+        channel.send(ours, {"path": search_path()})
+        try:
+            received = channel.receive(ours)
+        finally:
+            process.kill()
+            process.wait()
+        said.seek(0)
+        if received is None:
+            raise SandboxError(f"the isolation mechanisms could not be tried: {said.read().decode(errors='replace')}")
+    refusals = cast(dict[MechanismName, str | None], received[0])
+    return Report(tuple(Mechanism(name, reason is None, reason or "") for name, reason in refusals.items()))

@@ -6,39 +6,19 @@ import asyncio
 import os
 import socket
 import subprocess
-import sys
 import tempfile
 from collections import deque
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import IO, cast
 
 from rstar.errors import IsolationError, SandboxError
 from rstar.sandbox import channel
-from rstar.sandbox.levels import LEVELS, Level, MechanismName
+from rstar.sandbox.levels import LEVELS, Level
 from rstar.sandbox.paths import search_path
+from rstar.sandbox.spawn import spawn
 from rstar.sandbox.tiers import Tier
 
-ENVIRONMENT = {
-    "LANG": "C.UTF-8",
-    "PYTHONHASHSEED": "0",
-    "MALLOC_ARENA_MAX": "2",
-    "OPENBLAS_NUM_THREADS": "1",
-    "OMP_NUM_THREADS": "1",
-    "MKL_NUM_THREADS": "1",
-}
-"""All that model-written code sees in `os.environ`. The hash seed makes a replay take the same course."""
-
 _EXIT_SECONDS = 3.0
-_BOOT = """
-import sys, types
-for name, path in zip(("rstar", "rstar.sandbox"), sys.argv[3:]):
-    module = sys.modules[name] = types.ModuleType(name)
-    module.__path__ = [path]
-from importlib import import_module
-import_module(sys.argv[1]).main(int(sys.argv[2]))
-"""
-"""Imports a module of this package without what its `__init__` imports."""
 
 
 class LostError(SandboxError):
@@ -181,7 +161,7 @@ class Zygote:
         """
         ours, theirs = channel.pair()
         with tempfile.TemporaryFile() as said:
-            process = _spawn("rstar.sandbox.zygote", theirs, said)
+            process = spawn("rstar.sandbox.zygote", theirs, said)
             zygote = cls(process, ours, tier, folder)
             try:
                 settings: channel.Message = {"mechanisms": LEVELS[level], "folder": folder and str(folder)}
@@ -244,35 +224,6 @@ class Tree:
     def close(self) -> None:
         """End it and all of its states."""
         self.link.close()
-
-
-def try_mechanisms() -> dict[MechanismName, str | None]:
-    """Try each isolation mechanism in another process: None if it works, else why not. See `levels.probe`."""
-    ours, theirs = channel.pair()
-    with tempfile.TemporaryFile() as said, ours:
-        process = _spawn("rstar.sandbox.trial", theirs, said)
-        ours.settimeout(30)
-        channel.send(ours, {"path": search_path()})
-        try:
-            received = channel.receive(ours)
-        finally:
-            process.kill()
-            process.wait()
-        said.seek(0)
-        if received is None:
-            raise SandboxError(f"the isolation mechanisms could not be tried: {said.read().decode(errors='replace')}")
-    return cast(dict[MechanismName, str | None], received[0])
-
-
-def _spawn(module: str, link: socket.socket, said: IO[bytes]) -> subprocess.Popen[bytes]:
-    """Start a module of this package in a process that gets nothing but `link`, which is closed here."""
-    package = Path(__file__).parent
-    with link:
-        command = [sys.executable, "-s", "-P", "-B", "-c", _BOOT, module, str(link.fileno())]
-        return subprocess.Popen(
-            [*command, str(package.parent), str(package)], env=ENVIRONMENT, cwd="/", start_new_session=True,
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=said, pass_fds=[link.fileno()],
-        )  # fmt: skip
 
 
 def refusal(level: Level, mechanism: str, reason: str) -> IsolationError:
