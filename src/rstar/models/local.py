@@ -47,6 +47,10 @@ class _Update:
     future: asyncio.Future[None]
 
 
+SMALL = 4_000_000
+"""A model of fewer parameters is hardly faster on several threads, and the code of its steps wants the processors."""
+
+
 class LocalEngine:
     """An `Engine` on the weights of a transformers folder; see the module's docstring for its invariants."""
 
@@ -70,7 +74,7 @@ class LocalEngine:
                 times as many rows: two thirds keep prompts for reuse.
             dtype: ``float32``, ``bfloat16``, ``float16``, or ``auto``: float32 on a CPU, bfloat16 elsewhere.
             device: a torch device, or ``auto``: cuda where there is one.
-            threads: CPU threads of the model; None leaves torch's choice.
+            threads: CPU threads of the model; None is one for a small model, else torch's choice.
             max_context: prompt and completion together; default (and at most) what the model was made for.
 
         Raises:
@@ -84,6 +88,8 @@ class LocalEngine:
         if dtype not in DTYPES:
             raise ConfigError(f"dtype {dtype!r} is not one of auto, {', '.join(DTYPES)}")
         decoder = load_decoder(folder)
+        if threads is None and sum(weight.numel() for weight in decoder.parameters()) < SMALL:
+            threads = 1
         longest = decoder.config.max_position_embeddings
         self.tokens = TokenText(folder)
         self.max_context = min(max_context or longest, longest)
