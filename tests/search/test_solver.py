@@ -92,8 +92,79 @@ def test_tree_statistics_are_those_of_the_answers() -> None:
     solution = solve(sums)
     rows = solution.tree
     answers = [row for row in rows if row["answer"] is not None]
-    assert rows[0]["visits"] == len(answers) == 2
+    for index, row in enumerate(rows):
+        if row["answer"] is None and row["finish"] is None:
+            below = [child for child in rows if child["parent"] == index and child["finish"] != "code_error"]
+            assert row["visits"] == sum(child["visits"] for child in below) or index != 0
+            assert row["q"] * row["visits"] == pytest.approx(
+                sum(child["q"] * child["visits"] for child in below), abs=1e-4
+            )
+    assert rows[0]["visits"] == len(answers) + 1 == 3, "two answers, and one descent that met a failure only"
     assert solution.rollouts == 8
+
+
+def test_a_subtree_in_which_everything_fails_does_not_hold_the_search() -> None:
+    """Most first steps lead there, and there is always more of it; the other first step answers at once."""
+
+    def script(request: Request, sample: int) -> str:
+        if (answer := answering(request)) is not None:
+            return answer
+        steps = written(request)
+        if not steps:
+            return f"a = 1\n{STEP}" if sample < 3 else f"b = 2\n{STEP}"
+        if "b = 2" in steps:
+            return f"\nprint(7)\n{CODE}"
+        depth = steps.count(STEP)
+        return f"\nz{depth} = {sample}\n{STEP}" if depth < 3 else f"\n1 / 0  # {sample}\n{CODE}"
+
+    found = solve(script, rollouts=4)
+    assert found.answer == "7"
+    visits = {row["text"].strip(): row["visits"] for row in found.tree if row["parent"] == 0}
+    assert visits[f"b = 2\n{STEP}"] >= 1
+    assert visits[f"a = 1\n{STEP}"] >= 1, "a descent that brought nothing is a visit"
+
+
+def test_the_final_values_are_those_of_the_final_votes() -> None:
+    """Widening changes what the answers weigh, also where it brings no answer."""
+    asked: set[int] = set()
+
+    def script(request: Request, sample: int) -> str:
+        if (answer := answering(request)) is not None:
+            return answer
+        if not written(request):
+            return f"a = {sample % 2}\n{STEP}"
+        if "a = 0" in written(request):
+            asked.add(request.seed)
+            fails = sample > 0 or len(asked) > 1
+            return f"\n1 / 0  # {request.seed} {sample}\n{CODE}" if fails else f"\nprint(7)\n{CODE}"
+        return f"\nprint(8)\n{CODE}"
+
+    found = solve(script, rollouts=24)
+    mass = {t.answer: t.mass for t in found.trajectories}
+    for trajectory in found.trajectories:
+        assert trajectory.value == pytest.approx(mass[trajectory.answer] / sum(mass.values()))
+    assert found.answer == max(mass, key=lambda answer: mass[answer])
+
+
+@pytest.mark.parametrize("method", ["best-of-n", "beam", "mcts"])
+def test_a_budget_of_tokens_is_kept(method: Method) -> None:
+    """Every text is another one, so nothing merges; a step or wave under way may go beyond, not more."""
+
+    def script(request: Request, sample: int) -> str:
+        if (answer := answering(request)) is not None:
+            return answer
+        mark = f"{request.seed % 997:03d}{sample:02d}"
+        if written(request).count(STEP) < 4:
+            return f"\na{mark} = 1\n{STEP}"
+        return f"\nprint(7)  # {mark}\n{CODE}"
+
+    budget = 20_000
+    found = solve(
+        script, method, samples=500, rollouts=500, expansions=8, beam_width=64, max_tokens=budget, max_step_tokens=64
+    )
+    assert found.answer == "7"
+    most_of_a_wave = 8 * 5 * 64
+    assert 0.4 * budget < found.tokens_out < budget + most_of_a_wave
 
 
 def test_an_exhausted_tree_is_sampled_again_from_the_root() -> None:

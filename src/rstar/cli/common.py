@@ -30,6 +30,15 @@ def console() -> Console:
     return Console(soft_wrap=False, emoji=False)  # xs[0:m:2] is no emoji
 
 
+def counted(n: int, one: str, many: str = "") -> str:
+    """A number with its noun.
+
+    >>> counted(1, "problem"), counted(1_200, "family", "families")
+    ('1 problem', '1,200 families')
+    """
+    return f"{n:,} {one if n == 1 else many or one + 's'}"
+
+
 def print_json(value: Any) -> None:
     """One JSON object on one line of stdout."""
     sys.stdout.write(json.dumps(value, ensure_ascii=False) + "\n")

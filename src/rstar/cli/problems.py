@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
-from rstar.cli.common import console, progress
+from rstar.cli.common import console, counted, progress
 from rstar.errors import ConfigError
-from rstar.tiny.family import LEVELS, Family, Split
-from rstar.tiny.generate import Drawn, draw, families, pick
+from rstar.tiny.family import LEVELS, Split
+from rstar.tiny.generate import Drawn, draw_one, families, pick, spread
 
 MOST_REPEATS = 20  # problems drawn for each one asked for, before giving up on finding different ones
 
@@ -52,16 +54,19 @@ def make(
         file = part.open("w", encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"cannot write {out}: {error.strerror}") from error
+    different: set[str] = set()
+    drawing = (draw_one(i, seed, split, span, chosen) for i in spread(n, len(chosen) * len(span)))
     with progress(n, "problems") as advance, file:
-        for drawn in (
-            draw(n, seed, split, span, chosen) if split == "train" else _distinct(n, seed, split, span, chosen)
-        ):
+        for drawn in islice(drawing, n) if split == "train" else _distinct(drawing, n):
             file.write(json.dumps(drawn.row(solutions), ensure_ascii=False) + "\n")
             written += 1
+            different.add(drawn.family.name)
             advance()
     part.replace(out)
     console().print(
-        f"{written} problems of {len({one.name for one in chosen})} families written to [bold]{out}[/]", highlight=False
+        f"{counted(written, 'problem')} of {counted(len(different), 'family', 'families')} written to"
+        f" [bold]{escape(str(out))}[/]",
+        highlight=False,
     )
     if written < n:
         console().print(f"[yellow]fewer than {n}: there are no more different ones at these levels[/]")
@@ -79,10 +84,10 @@ def list_families() -> None:
     console().print(table)
 
 
-def _distinct(n: int, seed: int, split: Split, levels: list[int], chosen: list[Family]) -> Iterator[Drawn]:
+def _distinct(drawing: Iterator[Drawn], n: int) -> Iterator[Drawn]:
     """Up to `n` problems without repeated questions: repeats would count one outcome twice."""
     seen: set[str] = set()
-    for drawn in draw(n * MOST_REPEATS, seed, split, levels, chosen):
+    for drawn in islice(drawing, n * MOST_REPEATS):
         if len(seen) == n:
             return
         if drawn.instance.question not in seen:

@@ -42,6 +42,7 @@ class Usage:
 
     tokens_in: int = 0
     tokens_out: int = 0
+    samples: int = 0
     expansions: int = 0
     runs: int = 0
     run_seconds: float = 0.0
@@ -49,10 +50,10 @@ class Usage:
 
 @dataclass(slots=True)
 class Growth:
-    """What an expansion brought: new children, and further votes for children that were there before."""
+    """What an expansion brought: new children, and whether the node had others before, whose mass it has changed."""
 
     children: list[Node]
-    again: list[tuple[Node, int]]
+    widened: bool
 
 
 async def together(parts: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
@@ -104,6 +105,15 @@ class Expander:
         budget = self._config.max_tokens
         return budget is not None and self.usage.tokens_out >= budget
 
+    @property
+    def affordable(self) -> int | None:
+        """How many samples of the mean length so far the rest of the token budget buys; None without a budget."""
+        budget = self._config.max_tokens
+        if budget is None:
+            return None
+        length = max(1.0, self.usage.tokens_out / self.usage.samples) if self.usage.samples else 1.0
+        return max(0, int((budget - self.usage.tokens_out) / length))
+
     async def expand(
         self, node: Node, n: int, *, greedy: bool = False, merge: bool = True, whole: bool = False
     ) -> Growth:
@@ -126,7 +136,7 @@ class Expander:
         except ContextFullError:
             _failed(node, "length")
             close(node)
-            return Growth([], [])
+            return Growth([], False)
         again = [(node.texts[found.text], votes) for found, votes in completions if found.text in node.texts]
         new = [(found, votes) for found, votes in completions if found.text not in node.texts]
         children = await together(self._grow(node, found, votes) for found, votes in new)
@@ -140,7 +150,7 @@ class Expander:
         node.children.extend(children)
         if all(child.closed for child in node.children):
             close(node)
-        return Growth(children, again)
+        return Growth(children, len(node.children) > len(children) or bool(again))
 
     async def _ask(self, node: Node, n: int, *, greedy: bool, whole: bool) -> list[Completion]:
         config = self._config
@@ -161,6 +171,7 @@ class Expander:
         completions = list(await self._policy.complete(request))
         self.usage.tokens_in += len(request.context.ids) or completions[0].prompted
         self.usage.tokens_out += sum(completion.n_tokens for completion in completions)
+        self.usage.samples += len(completions)
         return completions
 
     async def _grow(self, parent: Node, completion: Completion, votes: int) -> Node:

@@ -48,12 +48,16 @@ class Search:
             await self.judge(growth, score)
         return [child for growth in grown for child in growth.children]
 
+    async def count(self) -> None:
+        """Count the answers anew, with the mass that they have now."""
+        await self.votes.count((node.answer or "", node.votes, node.mass) for node in self.answered)
+
     async def judge(self, growth: Growth, score: bool = True) -> None:
         """Count the answers; with `score`, set the reward's value of the new children that have not failed."""
         new = [child for child in growth.children if child.answer is not None]
         self.answered += new
-        if new or growth.again:
-            await self.votes.count((node.answer or "", node.votes, node.mass) for node in self.answered)
+        if new or growth.widened:
+            await self.count()
         alive = [child for child in growth.children if not child.closed or child.answer is not None]
         if score and alive:
             values = await self.reward.score(self.problem, [child.trajectory() for child in alive], self.votes)
@@ -86,12 +90,14 @@ async def sample(search: Search) -> None:
 async def best_of_n(search: Search) -> None:
     """`samples` independent programs, one step of all at a time; a program ends at its first failing step.
 
-    With `early_stop` they come in waves of `expansions`, and no wave starts once the answer is settled.
+    With `early_stop` or a budget of tokens they come in waves of `expansions`, and no wave starts once the answer is
+    settled or the budget spent.
     """
     config, root = search.config, search.expander.root
     left = config.samples
+    in_waves = config.early_stop or config.max_tokens is not None
     while left and not search.done and root.finish is None:
-        wave = min(left, config.expansions) if config.early_stop else left
+        wave = min(left, config.expansions) if in_waves else left
         programs = await search.grow([root], wave, merge=False, score=False)
         root.closed = False
         while (going_on := [node for node in programs if not node.closed]) and not search.expander.spent:
@@ -103,12 +109,17 @@ async def best_of_n(search: Search) -> None:
 async def beam(search: Search) -> None:
     """Step beam search: of all continuations of the beam keep the `beam_width` best by the reward's value.
 
-    A reward without an opinion on partial solutions leaves the ranking to the policy's log-probability.
+    A reward without an opinion on partial solutions leaves the ranking to the policy's log-probability. With a budget of
+    tokens no step of the beam may take more than half of what is left of it: the beam gets narrower, and ends well.
     """
-    config = search.config
-    frontier = [search.expander.root]
+    config, expander = search.config, search.expander
+    frontier = [expander.root]
     while frontier and not search.done:
-        open_nodes = [child for child in await search.grow(frontier, config.expansions) if not child.closed]
+        n = config.expansions
+        if (affordable := expander.affordable) is not None:
+            frontier = frontier[: max(1, affordable // 2)]
+            n = min(n, max(1, affordable // 2 // len(frontier)))
+        open_nodes = [child for child in await search.grow(frontier, n) if not child.closed]
         ranks = {id(node): (node.value if node.value is not None else 0.0, _logprob(node)) for node in open_nodes}
         frontier = sorted(open_nodes, key=lambda node: ranks[id(node)], reverse=True)[: config.beam_width]
     search.rollouts = config.beam_width
@@ -133,21 +144,29 @@ async def mcts(search: Search) -> None:
 async def _rollout(search: Search) -> None:
     """Descend by UCT, expanding what is not expanded yet; every new answer's value is backed up at once.
 
-    A new child that the reward has an opinion of starts with it as its first visit: q(s)⁰.
+    A new child that the reward has an opinion of starts with it as its first visit: q(s)⁰. A descent that meets
+    failures only is a visit that brought nothing: without it, a child below which everything fails would stay unvisited,
+    and be chosen before its siblings for ever.
     """
     config, node = search.config, search.expander.root
+    answers = failures = 0
     while True:
         if not node.expanded:
             n = config.expansions if node.depth else config.root_expansions or config.expansions
             for child in await search.grow([node], n):
                 if child.answer is not None:
                     back_up(child, child.value or 0.0)
-                elif not child.closed and child.value is not None:
+                    answers += 1
+                elif child.closed:
+                    failures += 1
+                elif child.value is not None:
                     child.visits, child.total = 1, child.value
         chosen = select_child(node, config.c)
         if chosen is None or search.done:
-            return
+            break
         node = chosen
+    if failures and not answers:
+        back_up(node, 0.0)
 
 
 def _logprob(node: Node) -> float:

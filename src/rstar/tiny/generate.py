@@ -6,12 +6,14 @@ set can be drawn in several processes.
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import pkgutil
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain, count
 from typing import Any
 
 import rstar.tiny
@@ -42,7 +44,10 @@ def pick(names: Sequence[str]) -> list[Family]:
         base, _, times = name.partition(":")
         found = [family for family in known.values() if base in (family.name, family.kind, "all")]
         if not found:
-            raise ConfigError(f"unknown family {base!r}; families: {', '.join(known)}")
+            names = [*known, *{family.kind: None for family in known.values()}, "all"]
+            near = difflib.get_close_matches(base, names, n=1, cutoff=0.5)
+            hint = f", did you mean {near[0]!r}?" if near else ""
+            raise ConfigError(f"unknown family {base!r}{hint} (`rstar problems families` lists them)")
         if times and not (times.isdecimal() and int(times)):
             raise ConfigError(f"family {name!r}: expected a whole number from 1 behind the colon")
         chosen += found * int(times or 1)
@@ -95,8 +100,34 @@ def draw(
         chosen: families, all by default; one that stands there twice is drawn twice as often.
         first: number of the first problem.
     """
-    pool = list(chosen or families().values())
     for i in range(first, first + n):
-        family, level = pool[i % len(pool)], levels[i // len(pool) % len(levels)]
-        rng = random.Random(derive(seed, split, family.name, level, i))
-        yield Drawn(f"{split}-{seed}-{i}", family, level, split, family.draw(rng, level, split))
+        yield draw_one(i, seed, split, levels, chosen)
+
+
+def draw_one(
+    i: int,
+    seed: int,
+    split: Split = "numbers",
+    levels: Sequence[int] = tuple(LEVELS),
+    chosen: Sequence[Family] | None = None,
+) -> Drawn:
+    """Problem `i` of a set. Arguments: see `draw`."""
+    pool = list(chosen or families().values())
+    family, level = pool[i % len(pool)], levels[i // len(pool) % len(levels)]
+    rng = random.Random(derive(seed, split, family.name, level, i))
+    return Drawn(f"{split}-{seed}-{i}", family, level, split, family.draw(rng, level, split))
+
+
+def spread(n: int, cells: int) -> Iterator[int]:
+    """Numbers of problems to draw for a set of `n`, without end.
+
+    As they come, unless there are fewer than `cells` (families times levels): then evenly over these, that every level
+    has its share also of a small set.
+
+    >>> from itertools import islice
+    >>> list(islice(spread(4, 10), 6)), list(islice(spread(10, 10), 3))
+    ([0, 2, 5, 7, 10, 11], [0, 1, 2])
+    """
+    if n >= cells:
+        return count()
+    return chain((k * cells // n for k in range(n)), count(cells))
