@@ -81,7 +81,9 @@ class EngineConfig(Section):
     batch: int = Field(64, ge=1, description="local: sequences decoded together")
     dtype: Literal["auto", "float32", "bfloat16"] = Field("auto", description="local: arithmetic; auto: fp32 on CPU")
     device: str = Field("auto", description="local: cpu, cuda, cuda:1 …; auto: an accelerator where there is one")
-    threads: int | None = Field(None, ge=1, description="local: processor threads; unset: all, or one for a small model")
+    threads: int | None = Field(
+        None, ge=1, description="local: processor threads; unset: all, or one for a small model"
+    )
     max_context: int = Field(2048, ge=64, description="most tokens of prompt and completion together")
     concurrency: int = Field(64, ge=1, description="server: requests under way at once")
     timeout: float = Field(120.0, gt=0, description="server: seconds for one request")

@@ -84,6 +84,21 @@ def test_company_of_other_lengths_does_not_show(shape: str) -> None:
     assert torch.equal(model.forward(0, ids[:, 32:33], far)[:8], alone)
 
 
+@pytest.mark.parametrize("length", [48, 112, 144, 208, 272, 400, 784])
+@torch.no_grad()
+def test_neither_length_nor_padding_shows(length: int) -> None:
+    """With contexts of all sizes; kernels add up differently for some of them."""
+    _, model = build("gqa2")
+    ids, zeros = tokens(8, length), torch.zeros(8, dtype=torch.int64)
+    at_once = model.forward(0, ids, zeros, torch.full((8,), length - 1))
+    one_row = model.forward(8, torch.cat((ids[3:4], tokens(1, 64)), 1), zeros[:1], torch.tensor([length - 1]))
+    assert torch.equal(one_row[0], at_once[3])
+    model.forward(0, ids[:, :-16], zeros, torch.full((8,), length - 17))
+    starts = torch.cat((torch.full((8,), length - 16), torch.full((8,), 900)))
+    beside = model.forward(0, torch.cat((ids[:, -16:], ids[:, :16])), starts, torch.full((16,), 15))
+    assert torch.equal(beside[:8], at_once)
+
+
 @pytest.fixture
 def _two_threads() -> Iterator[None]:
     torch.set_num_threads(2)

@@ -10,9 +10,11 @@ from rstar.problems import Problem
 from rstar.search.solver import Solution, Solver
 from rstar.tiny.generate import draw, pick
 
-PROBLEMS = [
-    Problem(d.id, d.instance.question) for d in draw(6, 17, "numbers", [1, 2], pick(["game24", "word", "queens"]))
+DRAWN = [
+    *draw(4, 17, "numbers", [1, 2], pick(["game24", "word", "queens"])),
+    *draw(4, 18, "numbers", [5], pick(["search"])),
 ]
+PROBLEMS = [Problem(d.id, d.instance.question) for d in DRAWN]
 
 
 def solve(method: Method, concurrency: int, seed: int = 5) -> dict[str, Solution]:

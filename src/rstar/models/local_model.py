@@ -7,6 +7,7 @@ Invariant (float32 on a CPU): what a row yields depends on its own tokens alone,
 or tokens were computed beside it, nor on how its tokens were divided into calls. It rests on a property of the matrix
 product kernels there, measured and held by a test: a row's result is the same for any shape with at least 8 rows
 (`ROW_STEP`), and within the batched products of attention for at least 4 (`QUERY_STEP`); smaller products are padded.
+Sums over more positions than `SUM_STEP` are divided differently for different lengths: attention adds them block by block.
 
 Not done here: choosing tokens, deciding what runs when (`rstar.models.local`), gradients.
 """
@@ -26,6 +27,7 @@ from rstar.models.decoder import Block, Decoder, inverse_frequencies
 
 ROW_STEP = 8
 QUERY_STEP = 4
+SUM_STEP = 128
 LENGTH_STEP = 16
 """Attention is computed over a multiple of this many positions, so that few different shapes occur."""
 
@@ -163,8 +165,17 @@ class CachedDecoder:
         scores = torch.bmm(q, keys[..., :span].flatten(0, 1)).mul_(dim**-0.5)
         per_token = (rows, -1, length, span) if not padding else (rows, -1, 1, span)
         scores.view(per_token).add_(bias)
-        mixed = torch.bmm(torch.softmax(scores, dim=-1), values[:, :, :span].flatten(0, 1))[:, : group * length]
+        mixed = _weighted(torch.softmax(scores, dim=-1), values[:, :, :span].flatten(0, 1))[:, : group * length]
         return mixed.view(rows, kv, group, length, dim).permute(0, 3, 1, 2, 4).reshape(rows * length, heads * dim)
+
+
+def _weighted(weights: Tensor, values: Tensor) -> Tensor:
+    """`weights` (B, Q, S) times `values` (B, S, C), the positions S added in blocks."""
+    blocks = zip(weights.split(SUM_STEP, 2), values.split(SUM_STEP, 1), strict=True)
+    mixed = torch.bmm(*next(blocks))
+    for some_weights, some_values in blocks:
+        mixed.baddbmm_(some_weights, some_values)
+    return mixed
 
 
 def _zeros(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
