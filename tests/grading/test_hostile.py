@@ -38,6 +38,12 @@ HOSTILE = {
     "control": "\x00\x01\x02",
     "list": ",".join(map(str, range(2_000))),
     "division": "1/0",
+    "dots": r"\boxed{" + "." * 40_000 + "x}",
+    "breaks": r"\boxed{" + r"\\" * 20_000 + "x}",
+    "commas": r"\boxed{" + " ," * 20_000 + "x}",
+    "opened formulas": r"\(" * 24_000,
+    "opened displays": r"\[" * 24_000,
+    "says": "is " * 16_000 + "= = x",
 }
 
 

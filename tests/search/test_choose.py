@@ -93,6 +93,9 @@ def test_grounded_solutions_use_the_numbers_of_the_question() -> None:
         "# 12\nx = 1500 - 2.50 * 3": 1 / 4,
         "x = f(1,500) + 3": 1 / 4**3,
         "x12 = 1": 1 / 4**4,
+        "x = '#' + f(1_500, 3, 12, 2.5)": 1.0,
+        "x = 1500 * 0.12 - .03 * 2.5": 1.0,
+        "x = 1500 * 2.5 * 3 * 0.012": 1 / 4,
     }
     found = [Trajectory((Step("x\n"), Step(code)), "answer", "1") for code in shares]
 

@@ -10,8 +10,9 @@ Places are tried in a fixed order; the first that holds something decides, and w
 6. in the last line of prose: the formula, the bold text or the "… is 42", "… = 42" that comes last.
 
 Not done on purpose: taking the last number of a text ("Tom has 9 apples left" does not answer "9"). Everything here
-is linear in the length of the text, of which only the last `TAIL` characters are looked at. Meaning is not this
-module's business: what it returns may still be wrapped in ``$…$`` or carry a unit.
+is linear in the length of the text, of which only the last `TAIL` characters are looked at; what is longer than
+`LONGEST_ANSWER` is no answer. Meaning is not this module's business: what it returns may still be wrapped in ``$…$`` or
+carry a unit.
 """
 
 from __future__ import annotations
@@ -55,10 +56,9 @@ def answer_of(text: str | None) -> str | None:
     text = _after_thinking(text[-TAIL:])
     if text is None:
         return None
-    found = _tagged(text)
-    if found is not None:
-        return _within(found)
-    return _within(text)
+    tagged = _tagged(text)
+    found = _within(text if tagged is None else tagged)
+    return None if found is None or len(found) > LONGEST_ANSWER else found
 
 
 def boxed(text: str) -> str | None:
@@ -172,7 +172,7 @@ def _last_said(text: str) -> str | None:
     lines = [line for line in text.splitlines() if line.strip()]
     if not lines:
         return None
-    line = lines[-1].strip()
+    line = lines[-1].strip()[-LONGEST_ANSWER:]
     ends: list[tuple[int, str]] = [
         (match.end(), next(group for group in match.groups() if group is not None)) for match in _MATH.finditer(line)
     ]

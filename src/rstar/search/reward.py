@@ -17,8 +17,8 @@ from rstar.search.choose import Votes
 from rstar.trajectories import Trajectory
 
 _IN_TEXT = re.compile(r"\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d+)?|\d+(?:\.\d+)?")
-_IN_CODE = re.compile(r"(?<![\w.])\d+(?:\.\d+)?")
-_COMMENT = re.compile(r"#.*")
+_IN_CODE = re.compile(r"(?<![\w.])(?:\d[\d_]*(?:\.\d+)?|\.\d+)")
+_COMMENT = re.compile(r"""("[^"\n]*"|'[^'\n]*')|#.*""")
 
 
 class Reward(Protocol):
@@ -51,7 +51,8 @@ class Agreement:
 
 
 class Grounded(Agreement):
-    """Agreement, divided by four for every number of the question that the solution's code does not use.
+    """Agreement, divided by four for every number of the question that the solution's code does not use (25 is used
+    also by who writes 0.25).
 
     Who misreads a question often leaves something out. A question may hold numbers that nobody needs: all solutions pay
     for those alike. It says nothing of partial solutions.
@@ -68,7 +69,9 @@ class Grounded(Agreement):
 
 
 def _used(trajectory: Trajectory) -> set[Decimal]:
-    return {Decimal(found) for step in trajectory.steps for found in _IN_CODE.findall(_COMMENT.sub("", step.text))}
+    code = "\n".join(_COMMENT.sub(r"\1", step.text) for step in trajectory.steps)
+    numbers = {Decimal(found.replace("_", "")) for found in _IN_CODE.findall(code)}
+    return numbers | {100 * number for number in numbers if number < 1}
 
 
 class LogProb:
