@@ -43,7 +43,7 @@ HOSTILE = {
     "commas": r"\boxed{" + " ," * 20_000 + "x}",
     "opened formulas": r"\(" * 24_000,
     "opened displays": r"\[" * 24_000,
-    "says": "is " * 16_000 + "= = x",
+    "says": "is " * 16_000 + "= =",
 }
 
 

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 
 from rstar.grading import exact, symbolic
 from rstar.grading.checks import run_check
-from rstar.grading.extract import answer_of
+from rstar.grading.extract import LONGEST_ANSWER, answer_of
 from rstar.grading.lexer import TooLargeError, UnreadableError
 from rstar.grading.nodes import (
     INFINITY,
@@ -89,7 +89,9 @@ def grade(gold: str, prediction: str | None) -> Verdict:
     if said is None:
         if prediction.strip() and prediction.strip() == gold.strip():
             return Verdict("correct", "the same text", gold, prediction)
-        return Verdict("unparseable", "no answer found", wanted)
+        return Verdict("unparseable", "no answer found", wanted[:LONGEST_ANSWER])
+    if len(wanted) > LONGEST_ANSWER:
+        return Verdict("unparseable", "the gold answer is too long", wanted[:LONGEST_ANSWER])
     return _decide(normal(wanted), normal(said))
 
 
