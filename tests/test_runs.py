@@ -1,11 +1,13 @@
 import json
+import resource
+import signal
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rstar.errors import ConfigError, DataError, ResumeError
+from rstar.errors import ConfigError, DataError, ResumeError, StorageError
 from rstar.runs import RESULTS, TREES, Run, read_lines
 
 IDENTITY = {"seed": 1, "search.c": 2.0}
@@ -72,7 +74,8 @@ def test_another_configuration_is_refused_and_named(tmp_path: Path) -> None:
 def test_a_run_that_never_began_claims_nothing(tmp_path: Path) -> None:
     with open_run(tmp_path / "run"):
         pass
-    assert not list((tmp_path / "run").iterdir())
+    assert not (tmp_path / "run").exists()
+    (tmp_path / "run").mkdir()
     (tmp_path / "run" / "config.part").write_text("{")  # killed at the first write
     with Run.open(tmp_path / "run", {"seed": 2}, {}) as run:
         run.begin()
@@ -98,8 +101,27 @@ def test_foreign_folders_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ResumeError, match=r"not a run folder.*letter\.txt"):
         open_run(tmp_path)
     (tmp_path / "config.json").write_text("[]")
-    with pytest.raises((ResumeError, TypeError)):
+    with pytest.raises(ResumeError, match="not the configuration of a run"):
         open_run(tmp_path)
+
+
+def test_a_full_disk_is_said_so_and_loses_nothing(tmp_path: Path) -> None:
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    try:
+        with open_run(tmp_path / "run") as run:
+            run.add({"id": "a", "text": "y" * 3000}, {"id": "a", "nodes": []})
+            resource.setrlimit(resource.RLIMIT_FSIZE, (4000, limit[1]))
+            with pytest.raises(StorageError, match="what was finished before is kept"):
+                run.add({"id": "b", "text": "y" * 3000}, {"id": "b", "nodes": []})
+            assert run.finished == {"a"}
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+        signal.signal(signal.SIGXFSZ, before)
+    with open_run(tmp_path / "run") as run:
+        assert run.finished == {"a"}
+        run.add({"id": "b"})
+        assert [row["id"] for row in run.results()] == ["a", "b"]
 
 
 def test_one_process_at_a_time(tmp_path: Path) -> None:

@@ -21,6 +21,10 @@ class ResumeError(ConfigError):
     """A run folder written by a different configuration: names the keys that differ."""
 
 
+class StorageError(RstarError):
+    """A run folder cannot be written to (a full disk, say): what was stored before is kept."""
+
+
 class EngineError(RstarError):
     """The model or its server failed (not: the model said something wrong)."""
 

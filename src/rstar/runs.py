@@ -18,11 +18,12 @@ import fcntl
 import json
 import os
 from collections.abc import Container, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Self
 
-from rstar.errors import ConfigError, DataError, ResumeError
+from rstar.errors import ConfigError, DataError, ResumeError, StorageError
 
 CONFIG, RESULTS, TREES, SUMMARY = "config.json", "results.jsonl", "trees.jsonl", "summary.json"
 
@@ -64,15 +65,20 @@ class Run:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for file in self._files.values():
-            file.close()
-        os.close(self._lock)
+        try:
+            for file in self._files.values():
+                file.close()
+            with suppress(OSError):  # a run that could not even begin leaves nothing behind
+                self.folder.rmdir()
+        finally:
+            os.close(self._lock)
 
     def begin(self) -> None:
         """Claim the folder: from now on it belongs to this run."""
         file = self.folder / CONFIG
         if not file.exists():
-            write_json(file, self._config)
+            with _stored(self.folder):
+                write_json(file, self._config)
 
     @property
     def finished(self) -> set[str]:
@@ -81,10 +87,11 @@ class Run:
 
     def add(self, result: Mapping[str, Any], tree: Mapping[str, Any] | None = None) -> None:
         """Store a finished problem. Both have an ``id``; the tree goes first, so that a result implies its tree."""
-        self.begin()
-        if tree is not None:
-            self._files[TREES].append(tree)
-        self._files[RESULTS].append(result)
+        with _stored(self.folder):
+            self.begin()
+            if tree is not None:
+                self._files[TREES].append(tree)
+            self._files[RESULTS].append(result)
 
     def results(self) -> Iterator[dict[str, Any]]:
         """The stored results, one at a time, in the file's order."""
@@ -93,10 +100,11 @@ class Run:
 
     def seal(self, order: Sequence[str], summary: Mapping[str, Any]) -> None:
         """Finish: lines in the order of the problem ids `order`, and ``summary.json``."""
-        self.begin()
-        for file in self._files.values():
-            file.reorder(order)
-        write_json(self.folder / SUMMARY, summary)
+        with _stored(self.folder):
+            self.begin()
+            for file in self._files.values():
+                file.reorder(order)
+            write_json(self.folder / SUMMARY, summary)
 
 
 class _Lines:
@@ -134,11 +142,12 @@ class _Lines:
             self._out = self._file.open("ab")
             self._out.truncate(self._end)
             self._out.seek(self._end)
-        self.ids[record["id"]] = self._out.tell()
+        start = self._out.tell()
         text = json.dumps(record, ensure_ascii=False, separators=(",", ":"))
         self._out.write(text.encode(errors="backslashreplace") + b"\n")  # lone surrogates become JSON's own escapes
         self._out.flush()
         os.fsync(self._out.fileno())
+        self.ids[record["id"]] = start
 
     def reorder(self, order: Sequence[str]) -> None:
         """Rewrite the file atomically with the lines of `order` in that order; a file without lines is removed."""
@@ -158,7 +167,17 @@ class _Lines:
 
     def close(self) -> None:
         if self._out is not None:
-            self._out.close()
+            with suppress(OSError):  # what could not be written has been reported when it was to be
+                self._out.close()
+
+
+@contextmanager
+def _stored(folder: Path) -> Iterator[None]:
+    """Raise `StorageError` for what the file system refuses."""
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(f"cannot write to {folder}: {error.strerror}; what was finished before is kept") from error
 
 
 def lock_folder(folder: Path) -> int:
@@ -191,7 +210,8 @@ def _check(folder: Path, identity: Mapping[str, Any]) -> None:
         return
     try:
         old = json.loads(file.read_text(encoding="utf-8"))["identity"]
-    except (ValueError, KeyError) as error:
+        old.keys()
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ResumeError(f"{file} is not the configuration of a run: {error}") from error
     differ = [k for k in sorted(identity.keys() | old.keys()) if identity.get(k) != old.get(k)]
     if differ:

@@ -223,9 +223,39 @@ def test_choices_without_a_number_and_with_a_wrong_one() -> None:
         assert [sample.text for sample in server.run(ask(n=3))[0]] == ["0<stop>", "1<stop>", "2<stop>"]
     with (
         serving(lambda _: choices({"text": "a<stop>", "index": 7})) as server,
-        pytest.raises(EngineError, match="choice number 7 of 1"),
+        pytest.raises(EngineError, match=r"1 choices with the numbers \[7\]"),
     ):
         server.run(ask())
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        {"text": 5},
+        {"text": "a", "logprobs": [0.0]},
+        {"text": "a", "logprobs": {"content": [{"token": "a"}]}},
+        {"text": "a", "logprobs": {"tokens": ["a"], "token_logprobs": ["b"]}},
+        {"text": "a", "token_ids": 3},
+    ],
+)
+def test_what_is_no_choice_is_the_server_s_failure(choice: dict[str, Any]) -> None:
+    with serving(lambda _: choices(choice)) as server, pytest.raises(EngineError, match="not a choice"):
+        server.run(ask())
+
+
+def test_two_choices_of_one_number_are_refused() -> None:
+    def twice(body: dict[str, Any]) -> Answer:
+        return 200, {}, {"choices": [{"text": "a<stop>", "index": 0}] * body["n"]}
+
+    with serving(twice) as server, pytest.raises(EngineError, match=r"2 choices with the numbers \[0, 0\]"):
+        server.run(ask(n=2))
+
+
+def test_tokens_that_are_parts_of_characters_are_counted() -> None:
+    tokens = ["bytes:\\xe2\\x82", "bytes:\\xac", "<stop>", "more"]
+    logprobs = {"tokens": tokens, "token_logprobs": [-1.0, -2.0, -3.0, -4.0]}
+    with serving(lambda _: choices({"text": "€<stop>", "logprobs": logprobs})) as server:
+        assert server.run(ask())[0][0].logprobs == (-1.0, -2.0, -3.0)
 
 
 def test_half_characters_of_a_server_do_no_harm() -> None:

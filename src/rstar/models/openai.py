@@ -69,7 +69,13 @@ class _Written:
     prompted: int = 0
 
     def add(self, choice: dict[str, Any]) -> None:
-        """Take over a choice, whole or the next piece of a stream."""
+        """Take over a choice, whole or the next piece of a stream. Raises `EngineError` for what is not one."""
+        try:
+            self._add(choice)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise EngineError(f"not a choice of a completion ({error!r}): {str(choice)[:200]}") from error
+
+    def _add(self, choice: dict[str, Any]) -> None:
         self.text += (choice.get("text") or "").encode(errors="replace").decode()  # no lone surrogates
         self.reason = choice.get("finish_reason") or self.reason
         for key in ("stop_reason", "matched_stop"):
@@ -80,7 +86,7 @@ class _Written:
         listed = logprobs.get("content") or ()  # the form of chat completions, which some servers use here, too
         self.tokens += logprobs.get("tokens") or [token["token"] for token in listed]
         values = logprobs.get("token_logprobs") or [token["logprob"] for token in listed]
-        self.logprobs += [value or 0.0 for value in values]
+        self.logprobs += [float(value or 0.0) for value in values]
 
 
 class OpenAIEngine:
@@ -162,9 +168,11 @@ class OpenAIEngine:
         except BaseException:
             await self.__aexit__(None, None, None)
             raise
-        for model in listed.get("data", ()) if isinstance(listed, dict) else ():
-            if isinstance(model, dict) and model.get("id") == self._model and model.get("max_model_len"):
-                self.max_context = min(self.max_context, int(model["max_model_len"]))
+        models = listed.get("data") if isinstance(listed, dict) else None
+        for model in models if isinstance(models, list) else ():
+            if isinstance(model, dict) and model.get("id") == self._model:
+                longest = model.get("max_model_len")
+                self.max_context = min(self.max_context, longest if isinstance(longest, int) else self.max_context)
         return self
 
     async def __aexit__(
@@ -200,12 +208,12 @@ class OpenAIEngine:
         choices = answer.get("choices") if isinstance(answer, dict) else None
         if not isinstance(choices, list) or not choices or not all(isinstance(choice, dict) for choice in choices):
             raise EngineError(f"{self.name}: an answer without choices: {str(answer)[:200]}")
+        numbers = [choice.get("index", position) for position, choice in enumerate(choices)]
+        if sorted(map(str, numbers)) != sorted(map(str, range(len(choices)))):
+            raise EngineError(f"{self.name}: {len(choices)} choices with the numbers {numbers}")
         written = [_Written() for _ in choices]
-        for position, choice in enumerate(choices):
-            index = choice.get("index", position)
-            if index not in range(len(choices)):
-                raise EngineError(f"{self.name}: choice number {index!r} of {len(choices)}")
-            written[index].add(choice)
+        for number, choice in zip(numbers, choices, strict=True):
+            written[int(number)].add(choice)
         _count(written, answer.get("usage"))
         return written
 
@@ -213,7 +221,7 @@ class OpenAIEngine:
         async def read(events: AsyncIterator[Any]) -> _Written:
             written = _Written()
             async for event in events:
-                for choice in event.get("choices") or ():
+                for choice in (event.get("choices") or ()) if isinstance(event, dict) else ():
                     written.add(choice)
                     written.counted += bool(choice.get("text"))  # a stream has a token in each event
                 if _first_stop(written.text, request.stop) is not None:
@@ -298,18 +306,23 @@ class OpenAIEngine:
         ids, logprobs = written.ids, written.logprobs
         if self._tokenizer is None:
             # Servers also list tokens that are not in the text: the end of sequence, or what ran over a stop string.
-            covered = 0
+            covered, length = 0, len(text.encode())
             for count, token in enumerate(written.tokens):
-                if covered >= len(text):
+                if covered >= length:
                     logprobs = logprobs[:count]
                     break
-                covered += len(token)
+                covered += _bytes(token)
             return Completion(text, (), tuple(logprobs), finish, stop, written.counted, written.prompted)
         if written.text and not ids:
             raise EngineError(f"{self.name}: the server does not return token ids; use it without a tokenizer")
         if finish == "eos" and ids and ids[-1] in self._tokenizer.eos_ids:
             ids = ids[:-1]
         return Completion(text, tuple(ids), tuple(logprobs[: len(ids)]), finish, stop)
+
+
+def _bytes(token: str) -> int:
+    r"""How many bytes of UTF-8 a listed token stands for; parts of characters are listed as ``bytes:\xe2\x82``."""
+    return token.count("\\x") if token.startswith("bytes:\\x") else len(token.encode(errors="replace"))
 
 
 def _count(written: list[_Written], usage: object) -> None:

@@ -64,12 +64,19 @@ class ServerClient:
             self._client = None
 
     async def get(self, path: str) -> Any:
-        """The JSON at `path`, or None when the server refuses. Raises `EngineError` when it cannot be reached."""
+        """The JSON at `path`, or None when the server has none there.
+
+        Raises:
+            RefusedError: it refuses the key.
+            EngineError: it cannot be reached.
+        """
 
         async def attempt(client: httpx.AsyncClient) -> Any:
             try:
                 return await self._fetch(client, "GET", path, None)
-            except RefusedError:
+            except RefusedError as error:
+                if error.status in (401, 403):
+                    raise
                 return None
 
         return await self._retrying(path, attempt)

@@ -109,8 +109,8 @@ async def best_of_n(search: Search) -> None:
 async def beam(search: Search) -> None:
     """Step beam search: of all continuations of the beam keep the `beam_width` best by the reward's value.
 
-    A reward without an opinion on partial solutions leaves the ranking to the policy's log-probability. With a budget of
-    tokens no step of the beam may take more than half of what is left of it: the beam gets narrower, and ends well.
+    A reward without an opinion on partial solutions leaves the ranking to the policy's log-probability. With a budget
+    of tokens no step of the beam may take more than half of what is left of it: the beam gets narrower, and ends well.
     """
     config, expander = search.config, search.expander
     frontier = [expander.root]
@@ -145,8 +145,8 @@ async def _rollout(search: Search) -> None:
     """Descend by UCT, expanding what is not expanded yet; every new answer's value is backed up at once.
 
     A new child that the reward has an opinion of starts with it as its first visit: q(s)⁰. A descent that meets
-    failures only is a visit that brought nothing: without it, a child below which everything fails would stay unvisited,
-    and be chosen before its siblings for ever.
+    failures only is a visit that brought nothing: without it, a child below which everything fails would stay
+    unvisited, and be chosen before its siblings for ever.
     """
     config, node = search.config, search.expander.root
     answers = failures = 0
