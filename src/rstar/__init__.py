@@ -12,6 +12,7 @@ Importing this package loads nothing else; a name's module is imported when the 
 """
 
 from importlib import import_module
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
     from rstar.problems import Problem
     from rstar.search.solver import Solution, Solver
 
-__all__ = ["AnswerKey", "Config", "Problem", "Solution", "Solver", "resolve"]
+    __version__: str
+
+__all__ = ["AnswerKey", "Config", "Problem", "Solution", "Solver", "__version__", "resolve"]
 
 _MODULES = {
     "AnswerKey": "rstar.answers",
@@ -33,6 +36,8 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return version("rstar")
     if name not in _MODULES:
         raise AttributeError(f"module 'rstar' has no attribute {name!r}")
     return getattr(import_module(_MODULES[name]), name)

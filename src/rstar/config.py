@@ -28,7 +28,7 @@ Level = Literal["full", "no-namespaces", "limits"]
 class Section(BaseModel):
     """A group of settings: immutable, no unknown keys."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
 
 
 class SearchConfig(Section):
@@ -131,7 +131,7 @@ def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def resolve(
-    file: Path | None = None, overrides: Sequence[str] = (), options: Mapping[str, Any] | None = None
+    file: Path | str | None = None, overrides: Sequence[str] = (), options: Mapping[str, Any] | None = None
 ) -> Config:
     """The configuration from its layers.
 
@@ -146,7 +146,7 @@ def resolve(
     tree: dict[str, Any] = {}
     if file is not None:
         try:
-            tree = tomllib.loads(file.read_text(encoding="utf-8"))
+            tree = tomllib.loads(Path(file).read_text(encoding="utf-8"))
         except OSError as error:
             raise ConfigError(f"cannot read configuration {file}: {error.strerror}") from error
         except UnicodeDecodeError as error:

@@ -76,9 +76,12 @@ def test_problem_file_then_view(tmp_path: Path) -> None:
     assert rows[0]["question"][:30] in rstar("view", "run", cwd=tmp_path).stdout
     assert rows[0]["question"][:30] in rstar("view", "run", rows[0]["id"], cwd=tmp_path).stdout
     rstar("view", "run", "nothing", code=2, cwd=tmp_path)
-    for damaged in ("{", "[]"):
-        (tmp_path / "run" / "summary.json").write_text(damaged)
-        assert "summary.json" in rstar("view", "run", code=2, cwd=tmp_path).stderr
+    assert "not finished" not in rstar("view", "run", cwd=tmp_path).stdout
+    (tmp_path / "run" / "summary.json").unlink()
+    assert "not finished: 3 problems so far" in rstar("view", "run", cwd=tmp_path).stdout
+    assert "there is one in" in rstar("view", ".", code=2, cwd=tmp_path).stderr
+    (tmp_path / "run" / "results.jsonl").unlink()
+    assert "nothing is finished yet" in rstar("view", "run", code=2, cwd=tmp_path).stderr
 
 
 def test_default_run_folder_is_named(tmp_path: Path) -> None:
@@ -111,18 +114,34 @@ def test_default_run_folder_is_named(tmp_path: Path) -> None:
         (["compare", ".", "--problems", "p.jsonl", "--out", "c"], "cannot read ."),
         (["problems", "make", "--n", "1", "--out", "p.jsonl/x"], "cannot write p.jsonl/x"),
         (["sandbox", "run", "none.py"], "none.py"),
+        (["solve", "  "], "the question is empty"),
+        (["solve", "q", "--set", "search.c=inf"], "search.c"),
+        (["solve", "q", "--set", "engine.device=nowhere"], "engine.device 'nowhere'"),
+        (["solve", "q", "--policy", "fake:stepz"], "fake:stepz"),
+        (["compare", "r.toml", "--problems", "p.jsonl", "--out", "c"], "1 problem has no gold answer, the first: '0'"),
+        (["compare", "r.toml", "--problems", "g.jsonl", "--out", "c"], "fake:stepz"),
+        (["compare", "up.toml", "--problems", "g.jsonl", "--out", "c"], "a 'name' that can be a folder's"),
+        (["compare", "flat.toml", "--problems", "g.jsonl", "--out", "c"], "[[entry]] tables"),
+        (["problems", "make", "--n", "1", "--family", "gmae24", "--out", "x"], "did you mean 'game24'?"),
     ],
 )
 def test_bad_input_is_named_before_any_work(tmp_path: Path, arguments: list[str], reason: str) -> None:
     (tmp_path / "bad.jsonl").write_text('{"question": "q"}\n{"q": 1}\n')
     (tmp_path / "p.jsonl").write_text('{"question": "q"}\n')
     (tmp_path / "latin.toml").write_bytes(b"# \xe9")
+    (tmp_path / "g.jsonl").write_text('{"question": "q", "answer": "1"}\n')
+    (tmp_path / "r.toml").write_text(
+        '[[entry]]\nname = "a"\npolicy = "fake:steps"\n[[entry]]\nname = "b"\npolicy = "fake:stepz"\n'
+    )
+    (tmp_path / "up.toml").write_text('[[entry]]\nname = ".."\n')
+    (tmp_path / "flat.toml").write_text("entry = [1, 2]\n")
     for name, line in (("damaged", "{"), ("foreign", "{}")):
         (tmp_path / name).mkdir()
         (tmp_path / name / "results.jsonl").write_text(line + "\n")
     done = rstar(*arguments, code=2, cwd=tmp_path)
     assert reason in done.stderr
     assert not (tmp_path / "runs").exists()
+    assert not (tmp_path / "c").exists()
 
 
 def test_skip_bad_goes_on_and_counts(tmp_path: Path) -> None:
@@ -144,7 +163,7 @@ def test_skip_bad_goes_on_and_counts(tmp_path: Path) -> None:
 
 def test_a_lost_model_is_not_a_wrong_answer(tmp_path: Path) -> None:
     done = rstar("solve", "q", "--policy", "fake:fail?rate=1", code=1, cwd=tmp_path)
-    assert "EngineError" in done.stderr
+    assert "error (model)" in done.stderr
 
 
 def test_sandbox_run() -> None:
@@ -173,6 +192,11 @@ def test_info() -> None:
     assert facts["isolation"]["level"] in ("full", "no-namespaces", "limits")
     assert facts["isolation"]["mechanisms"]
     assert "isolation" in rstar("info").stdout
+    known = json.loads(rstar("info", "--settings", "--json").stdout)
+    assert known["search.rollouts"]["default"] == 12
+    assert all(setting["meaning"] for setting in known.values())
+    assert "search.rollouts" in rstar("info", "--settings").stdout
+    assert rstar("--version").stdout == f"rstar {facts['versions']['rstar']}\n"
 
 
 def test_compare(tmp_path: Path) -> None:

@@ -1,11 +1,13 @@
 import json
+from collections import Counter
 from importlib.resources import files
+from itertools import islice
 
 import pytest
 
 from rstar.errors import ConfigError
 from rstar.tiny.family import LEVELS
-from rstar.tiny.generate import draw, families, pick
+from rstar.tiny.generate import draw, draw_one, families, pick, spread
 
 
 def test_there_are_enough_families() -> None:
@@ -31,6 +33,15 @@ def test_families_and_levels_come_in_even_shares() -> None:
     rows = list(draw(2 * 5 * len(families()), 1))
     for name in families():
         assert sorted(d.level for d in rows if d.family.name == name) == sorted([*LEVELS, *LEVELS])
+
+
+def test_a_small_set_has_all_levels_and_many_families() -> None:
+    numbers = list(islice(spread(20, 5 * len(families())), 20))
+    drawn = [draw_one(i, 3) for i in numbers]
+    levels = Counter(d.level for d in drawn)
+    assert all(levels[level] >= 3 for level in LEVELS)
+    assert len({d.family.name for d in drawn}) >= 15
+    assert sorted(islice(spread(20, 295), 295)) == list(range(295))
 
 
 def test_rows() -> None:

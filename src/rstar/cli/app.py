@@ -7,21 +7,41 @@ Exit codes: 0 done, 1 infrastructure failed (the model's server, the sandbox), 2
 from __future__ import annotations
 
 import sys
+from typing import Annotated
 
 import typer
 from rich.console import Console
 
+import rstar
 from rstar.cli import bench, demo, info, problems, sandbox, solve, train, view
-from rstar.errors import ConfigError, DataError, RstarError
+from rstar.errors import ConfigError, DataError, EngineError, RstarError, SandboxError, StorageError
+
+_WHERE: dict[type[RstarError], str] = {EngineError: "model", SandboxError: "sandbox", StorageError: "run folder"}
 
 app = typer.Typer(
     name="rstar",
-    help="Small language models that reason: tree search over steps of language and code that really run.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"rstar {rstar.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def common(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and leave.", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Small language models that reason: tree search over steps of language and code that really run."""
+
+
 app.command("solve")(solve.solve)
 app.command("compare")(solve.compare)
 app.command("view")(view.view)
@@ -43,9 +63,9 @@ def main() -> None:
         errors.print(str(error), markup=False, highlight=False, soft_wrap=True)
         sys.exit(2)
     except RstarError as error:
-        errors.print(f"{type(error).__name__}:", style="bold red", end=" ")
+        errors.print(f"error ({_WHERE.get(type(error), 'infrastructure')}):", style="bold red", end=" ")
         errors.print(str(error), markup=False, highlight=False, soft_wrap=True)
         sys.exit(1)
     except KeyboardInterrupt:
-        errors.print("interrupted; the same command with the same --out goes on from here")
+        errors.print("interrupted")
         sys.exit(130)

@@ -25,9 +25,9 @@ Overrides = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of text for people.")]
 
 
-def console() -> Console:
+def console(stderr: bool = False) -> Console:
     """For text that people read."""
-    return Console(soft_wrap=False, emoji=False)  # xs[0:m:2] is no emoji
+    return Console(stderr=stderr, soft_wrap=False, emoji=False)  # xs[0:m:2] is no emoji
 
 
 def counted(n: int, one: str, many: str = "") -> str:

@@ -46,13 +46,18 @@ def demo(
     screen.print(results_table(found.results, title="Monte Carlo tree search over code steps, bundled model"))
     trees = {tree["id"]: tree["nodes"] for tree in read_lines(folder / "mcts" / TREES)}
     shown = _most_telling(found.results, greedy.results)
-    screen.print(search_tree(trees[shown["id"]], shown["question"], most=25))
+    screen.print(f"\nThe search tree of {escape(shown['id'])}:", highlight=False)
+    screen.print(search_tree(trees[shown["id"]], shown["question"], most=25, answer=shown["answer"]))
     screen.print(f"answer [bold]{escape(str(shown['answer']))}[/], gold {escape(shown['gold'])}\n", highlight=False)
     right = sum(row["correct"] for row in greedy.results)
     screen.print(f"greedy decoding: accuracy {percent(right, len(greedy.results))}", highlight=False)
     screen.print("tree search:     ", end="")
-    print_summary(found, problems)
-    screen.print(f"all trees: [bold]rstar view {escape(str(found.folder))} ID[/]", highlight=False)
+    print_summary(found.results, found.folder)
+    screen.print(
+        f"another tree: [bold]rstar view {escape(str(found.folder))} {escape(found.results[0]['id'])}[/];"
+        " half of these problems are of the search families, so both figures are lower than over the whole mix",
+        highlight=False,
+    )
 
 
 def _most_telling(found: list[dict[str, object]], greedy: list[dict[str, object]]) -> dict[str, str]:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.markup import escape
 
-from rstar.cli.common import console
+from rstar.cli.common import console, counted
+from rstar.cli.solve import print_summary
 from rstar.errors import DataError
-from rstar.runs import RESULTS, SUMMARY, TREES, read_lines
+from rstar.runs import CONFIG, RESULTS, SUMMARY, TREES, read_lines
 from rstar.view.terminal import results_table, search_tree
 
 
@@ -25,30 +25,25 @@ def view(
     Example: `rstar view runs/first numbers-7-12`
     """
     if not (run / RESULTS).is_file():
-        raise DataError(f"{run} is not a run folder: it has no {RESULTS}")
+        if (run / CONFIG).is_file():
+            raise DataError(f"{run}: nothing is finished yet")
+        below = sorted(folder.parent for folder in run.glob(f"*/{RESULTS}"))
+        hint = f"; there is one in {below[0]}" if below else ""
+        raise DataError(f"{run} is not a run folder: it has no {RESULTS}{hint}")
     results = list(read_lines(run / RESULTS))
     needed = {"id", "question", "answer", "meta", "rollouts", "tokens_out", "seconds"}
     if bad := next((n for n, row in enumerate(results, 1) if not needed <= row.keys()), None):
         raise DataError(f"{run / RESULTS}:{bad}: not the result of a problem")
     if problem is None:
         console().print(results_table(results))
-        if (run / SUMMARY).is_file():
-            console().print({k: v for k, v in _summary(run / SUMMARY).items() if k != "by"})
+        print_summary(results, run)
+        if not (run / SUMMARY).is_file():
+            console().print(f"[yellow]not finished: {counted(len(results), 'problem')} so far[/]", highlight=False)
         return
     row = next((row for row in results if row["id"] == problem), None)
     tree = next((t for t in read_lines(run / TREES) if t["id"] == problem), None) if (run / TREES).is_file() else None
     if row is None or tree is None:
         raise DataError(f"{run}: no {'result' if row is None else 'search tree'} of problem {problem!r}")
-    console().print(search_tree(tree["nodes"], row["question"], nodes))
+    console().print(search_tree(tree["nodes"], row["question"], nodes, row["answer"]))
     gold = f" (gold {row['gold']})" if "gold" in row else ""
     console().print(f"answer [bold]{escape(str(row['answer']))}[/]{escape(gold)}", highlight=False)
-
-
-def _summary(file: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise DataError(f"{file}: not JSON: {error}") from error
-    if not isinstance(content, dict):
-        raise DataError(f"{file}: not the summary of a run")
-    return content

@@ -66,12 +66,12 @@ def read_entries(recipe: Path, options: Mapping[str, Any]) -> list[Entry]:
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{recipe}: not valid TOML: {error}") from error
     tables = shared.pop("entry", None)
-    if not isinstance(tables, list) or not tables:
-        raise ConfigError(f"{recipe}: no [[entry]] in it")
+    if not isinstance(tables, list) or not tables or not all(isinstance(table, dict) for table in tables):
+        raise ConfigError(f"{recipe}: it needs [[entry]] tables, each with a name and the settings of a method")
     entries: list[Entry] = []
     for number, table in enumerate(tables, 1):
         name = table.pop("name", None)
-        if not isinstance(name, str) or not name or "/" in name:
+        if not isinstance(name, str) or not name or "/" in name or name in (".", ".."):
             raise ConfigError(f"{recipe}: entry {number} needs a 'name' that can be a folder's")
         if name in {entry.name for entry in entries}:
             raise ConfigError(f"{recipe}: two entries are named {name!r}")

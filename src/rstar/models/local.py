@@ -78,7 +78,8 @@ class LocalEngine:
             max_context: prompt and completion together; default (and at most) what the model was made for.
 
         Raises:
-            ConfigError: a folder that is missing, incomplete or of an unsupported architecture, or a bad dtype.
+            ConfigError: a folder that is missing, incomplete or of an unsupported architecture, a bad dtype, or a
+                device that is not there.
         """
         self.name = name or f"hf:{folder}"
         if device == "auto":
@@ -87,6 +88,10 @@ class LocalEngine:
             dtype = "float32" if device == "cpu" else "bfloat16"
         if dtype not in DTYPES:
             raise ConfigError(f"dtype {dtype!r} is not one of auto, {', '.join(DTYPES)}")
+        try:
+            torch.empty(0, device=device)
+        except (RuntimeError, AssertionError) as error:  # which of them depends on how torch was built
+            raise ConfigError(f"engine.device {device!r}: {str(error).splitlines()[0]}") from error
         decoder = load_decoder(folder)
         if threads is None and sum(weight.numel() for weight in decoder.parameters()) < SMALL:
             threads = 1

@@ -171,7 +171,7 @@ class CachedDecoder:
 
 def _weighted(weights: Tensor, values: Tensor) -> Tensor:
     """`weights` (B, Q, S) times `values` (B, S, C), the positions S added in blocks."""
-    blocks = zip(weights.split(SUM_STEP, 2), values.split(SUM_STEP, 1), strict=True)
+    blocks = zip(torch.split(weights, SUM_STEP, 2), torch.split(values, SUM_STEP, 1), strict=True)
     mixed = torch.bmm(*next(blocks))
     for some_weights, some_values in blocks:
         mixed.baddbmm_(some_weights, some_values)

@@ -43,25 +43,29 @@ def open_engine(spec: str, settings: EngineConfig | None = None) -> Engine:
     """
     settings = settings or EngineConfig()
     check_spec(spec)
-    kind, _, rest = spec.partition(":")
+    kind = spec.partition(":")[0]
     if kind == "fake":
         return FakeEngine(spec)
     if kind == "openai":
-        return _server(spec, rest, settings)
+        return _server(spec, settings)
     folder = local_folder(spec)
     assert folder is not None, "any other spec is refused above"
     return _local(folder, spec, settings)
 
 
 def check_spec(spec: str) -> None:
-    """Raise `ConfigError` for a spec of no known form, or of a folder that is not there. Opens nothing."""
+    """Raise `ConfigError` for a spec of no known form, or of a folder that is not there. Opens and sends nothing."""
     kind, colon, rest = spec.partition(":")
     folder = local_folder(spec)
     if folder is not None:
         if not (folder / "config.json").is_file():
             raise ConfigError(f"{spec}: no model there: {folder / 'config.json'} is missing")
         return
-    if kind in ("fake", "openai") and rest:
+    if kind == "fake" and rest:
+        FakeEngine(spec)
+        return
+    if kind == "openai" and rest:
+        _read_server(spec)
         return
     if kind == "vllm" and colon:
         raise ConfigError(f"{spec}: vLLM in process is not part of this version; serve it and use openai:URL#MODEL")
@@ -115,8 +119,9 @@ def _local(folder: Path, spec: str, settings: EngineConfig) -> Engine:
     )
 
 
-def _server(spec: str, rest: str, settings: EngineConfig) -> Engine:
-    url, _, fragment = rest.partition("#")
+def _read_server(spec: str) -> tuple[str, str, Path | None]:
+    """URL, model and perhaps the folder of the tokenizer."""
+    url, _, fragment = spec.removeprefix("openai:").partition("#")
     model, _, options = fragment.partition("?")
     parts = urlsplit(url)
     try:
@@ -130,13 +135,17 @@ def _server(spec: str, rest: str, settings: EngineConfig) -> Engine:
     known = parse_qs(options, keep_blank_values=True)
     if unknown := set(known) - {"tokenizer"}:
         raise ConfigError(f"{spec}: option {', '.join(sorted(unknown))} is not one of tokenizer")
-    tokenizer = _tokenizer(Path(known["tokenizer"][0]).expanduser()) if known else None
+    return url, model, Path(known["tokenizer"][0]).expanduser() if known else None
+
+
+def _server(spec: str, settings: EngineConfig) -> Engine:
+    url, model, folder = _read_server(spec)
     return OpenAIEngine(
         url,
         model,
         name=spec,
         key=_key(settings.key_file),
-        tokenizer=tokenizer,
+        tokenizer=None if folder is None else _tokenizer(folder),
         max_context=settings.max_context,
         concurrency=settings.concurrency,
         timeout=settings.timeout,

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from rstar.config import Choice, Config
-from rstar.errors import EngineError, SandboxError
+from rstar.errors import DataError, EngineError, SandboxError
 from rstar.grading import is_equivalent
 from rstar.models.engine import Engine
 from rstar.models.spec import check_spec, open_engine
@@ -193,11 +193,12 @@ class Solver:
         """Solutions as they finish, in no particular order; at most `search.concurrency` problems at a time.
 
         Raises:
+            DataError: something that is no problem, or an id that was there before.
             EngineError: the model or its server failed; names the problem.
             SandboxError: the sandbox failed; names the problem.
         """
         async with self:
-            waiting = iter(problems)
+            waiting = _checked(problems)
             running: dict[asyncio.Task[Solution], Problem] = {}
             try:
                 while True:
@@ -242,7 +243,22 @@ class Solver:
         finally:
             loop.call_soon_threadsafe(task.cancel)  # does nothing to a finished one
             thread.join()
-            loop.close()
+            if not loop.is_running():  # at the interpreter's end the thread has stopped in the middle
+                loop.close()
+
+
+def _checked(problems: Iterable[Problem]) -> Iterator[Problem]:
+    """The problems, each looked at before it is solved."""
+    if isinstance(problems, str | Problem):
+        raise DataError(f"expected a list of problems, not {problems!r}")
+    seen: set[str] = set()
+    for problem in problems:
+        if not isinstance(problem, Problem) or not problem.question.strip():
+            raise DataError(f"not a problem with a question: {problem!r}")
+        if problem.id in seen:
+            raise DataError(f"two problems have the id {problem.id!r}")
+        seen.add(problem.id)
+        yield problem
 
 
 def _result(task: asyncio.Task[Solution], problem: Problem) -> Solution:

@@ -110,7 +110,7 @@ def back_up(node: Node, value: float) -> None:
 
 
 def fail(node: Node) -> None:
-    """Give a failed leaf its value −1 and close it. The value is its own: failures are not backed up."""
+    """Give a failed leaf its value −1 and close it. The value is its own: it is not backed up."""
     node.visits += 1
     node.total += FAILED_VALUE
     node.value = FAILED_VALUE

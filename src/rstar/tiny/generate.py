@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain, count
+from math import gcd
 from typing import Any
 
 import rstar.tiny
@@ -121,13 +122,14 @@ def draw_one(
 def spread(n: int, cells: int) -> Iterator[int]:
     """Numbers of problems to draw for a set of `n`, without end.
 
-    As they come, unless there are fewer than `cells` (families times levels): then evenly over these, that every level
-    has its share also of a small set.
+    As they come, unless there are fewer than `cells` (families times levels): then over all of these in steps of about
+    the golden section, which share no divisor with them, so that a small set has every level and many families.
 
     >>> from itertools import islice
     >>> list(islice(spread(4, 10), 6)), list(islice(spread(10, 10), 3))
-    ([0, 2, 5, 7, 10, 11], [0, 1, 2])
+    ([0, 7, 4, 1, 8, 5], [0, 1, 2])
     """
     if n >= cells:
         return count()
-    return chain((k * cells // n for k in range(n)), count(cells))
+    step = next(step for step in count(round(0.618 * cells)) if gcd(step, cells) == 1)
+    return chain((k * step % cells for k in range(cells)), count(cells))

@@ -5,7 +5,7 @@ Reads the records of a run folder (`rstar.runs`); draws with rich.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.markup import escape
@@ -15,6 +15,7 @@ from rich.tree import Tree
 
 MARKS = {True: "[green]right[/]", False: "[red]wrong[/]", None: "[dim]–[/]"}
 WIDTH = 72
+LONGEST_ANSWER = 24
 REASONS = {
     "code_error": "its code failed",
     "no_step": "no step written",
@@ -27,20 +28,23 @@ REASONS = {
 def results_table(results: Sequence[dict[str, Any]], title: str = "") -> Table:
     """One row a problem: question, answer, right or wrong, rollouts, tokens, seconds."""
     table = Table(title=title or None, title_justify="left", header_style="bold", pad_edge=False, expand=True)
-    table.add_column("id", overflow="ellipsis", no_wrap=True, max_width=18)
-    table.add_column("problem", ratio=3, overflow="ellipsis", no_wrap=True)
-    table.add_column("answer", ratio=1, overflow="ellipsis", no_wrap=True)
-    table.add_column("", min_width=5)
+    table.add_column("id", overflow="ellipsis", no_wrap=True, max_width=15)
+    table.add_column("problem", ratio=1, overflow="ellipsis", no_wrap=True)
+    longest = max((len(str(row["answer"])) for row in results), default=0)
+    table.add_column("answer", overflow="ellipsis", no_wrap=True, width=max(6, min(longest, LONGEST_ANSWER)))
+    if any("correct" in row for row in results):
+        table.add_column("right?", min_width=6)
     for name in ("rollouts", "tokens", "seconds"):
         table.add_column(name, justify="right", min_width=len(name))
     for row in results:
         family = row["meta"].get("family")
         question = f"[cyan]{escape(str(family))}[/] " if family else ""
+        graded = any("correct" in row for row in results)
         table.add_row(
             escape(row["id"]),
             question + escape(" ".join(row["question"].split())),
             escape(row["answer"] if row["answer"] is not None else "none"),
-            MARKS[row.get("correct")],
+            *([MARKS[row.get("correct")]] if graded else []),
             str(row["rollouts"]),
             f"{row['tokens_out']:,}",
             f"{row['seconds']:.1f}",
@@ -48,22 +52,37 @@ def results_table(results: Sequence[dict[str, Any]], title: str = "") -> Table:
     return table
 
 
-def search_tree(nodes: Sequence[dict[str, Any]], title: str, most: int = 40) -> Tree:
+def reasons(failures: Mapping[str, int]) -> str:
+    """Why branches ended without an answer, as the end of a sentence.
+
+    >>> reasons({"code_error": 3, "length": 1})
+    ' (their code failed: 3, too long: 1)'
+    """
+    told = ", ".join(f"{REASONS.get(name, name).replace('its', 'their')}: {n}" for name, n in failures.items())
+    return f" ({told})" if told else ""
+
+
+def search_tree(nodes: Sequence[dict[str, Any]], title: str, most: int = 40, answer: str | None = None) -> Tree:
     """A search tree as drawn text: each node with visits, mean value and the step's first line, failures dimmed.
 
     Args:
         nodes: the ``nodes`` of a line of ``trees.jsonl``.
         title: shown at the root.
         most: draw at most this many nodes, the most visited first; the rest is counted.
+        answer: the one that was given; the way to it is marked, and drawn in any case.
     """
-    kept = _most_visited(nodes, most)
-    root = Tree(f"[bold]{escape(title)}[/]", guide_style="dim")
+    chosen = _way_to(nodes, answer)
+    kept = _most_visited(nodes, most, chosen)
+    legend = "N visits, Q mean value found below, V final value of an answer" + (
+        ", ▶ the answer given" if chosen else ""
+    )
+    root = Tree(f"[bold]{escape(title)}[/]\n[dim]{legend}[/]", guide_style="dim")
     branches = {0: root}
     hidden: dict[int, int] = {}
     for index, node in enumerate(nodes[1:], 1):
         parent = node["parent"]
         if index in kept and parent in branches:
-            branches[index] = branches[parent].add(_line(node))
+            branches[index] = branches[parent].add(_line(node, index in chosen))
         elif parent in branches:
             hidden[parent] = hidden.get(parent, 0) + 1
     for parent, count in hidden.items():
@@ -71,8 +90,21 @@ def search_tree(nodes: Sequence[dict[str, Any]], title: str, most: int = 40) -> 
     return root
 
 
-def _most_visited(nodes: Sequence[dict[str, Any]], most: int) -> set[int]:
-    ranked = sorted(range(1, len(nodes)), key=lambda i: (nodes[i]["answer"] is None, -nodes[i]["visits"], i))
+def _way_to(nodes: Sequence[dict[str, Any]], answer: str | None) -> set[int]:
+    """The nodes from the root's child to the best leaf with the given answer."""
+    leaves = [index for index, node in enumerate(nodes) if answer is not None and node["answer"] == answer]
+    way: set[int] = set()
+    index = max(leaves, key=lambda leaf: nodes[leaf]["value"] or 0.0, default=0)
+    while index > 0:
+        way.add(index)
+        index = nodes[index]["parent"]
+    return way
+
+
+def _most_visited(nodes: Sequence[dict[str, Any]], most: int, first: set[int]) -> set[int]:
+    ranked = sorted(
+        range(1, len(nodes)), key=lambda i: (i not in first, nodes[i]["answer"] is None, -nodes[i]["visits"], i)
+    )
     kept = {0}
     for index in ranked:
         path = []
@@ -90,13 +122,13 @@ def _headline(text: str) -> str:
     return first if len(first) <= WIDTH else first[: WIDTH - 1] + "…"
 
 
-def _line(node: dict[str, Any]) -> Text:
+def _line(node: dict[str, Any], chosen: bool) -> Text:
     text = _headline(node["text"])
+    mark = ("▶ " if chosen else "", "bold green")
     if node["answer"] is not None:
-        return Text.assemble(
-            (f"N {node['visits']} Q {node['q']:+.2f}  ", "dim"), text, (f"  ⇒ {node['answer']}", "bold green")
-        )
+        value = "" if node["value"] is None else f"V {node['value']:.2f}  "
+        return Text.assemble(mark, (value, "dim"), text, (f"  ⇒ {node['answer']}", "bold green" if chosen else "green"))
     if node["finish"] is not None:
         why = node["error"] or REASONS.get(node["finish"], node["finish"])
         return Text.assemble((text, "dim"), (f"  ✗ {why}"[:WIDTH], "red"))
-    return Text.assemble((f"N {node['visits']} Q {node['q']:+.2f}  ", "dim"), text)
+    return Text.assemble(mark, (f"N {node['visits']} Q {node['q']:+.2f}  ", "dim"), text)
