@@ -11,7 +11,7 @@ BIN := $(ROOT).venv/bin
 RUN := cd $(ROOT) &&
 MAKE_TRAIN = $(RUN) $(BIN)/rstar problems make --split train --solutions --family all --family search:4
 
-.PHONY: demo test lint weights clean
+.PHONY: demo test lint weights clean help
 .DELETE_ON_ERROR:
 
 demo: $(ROOT).venv/.local ## Solve 20 problems with the bundled model by tree search
@@ -44,6 +44,9 @@ $(ROOT).venv/.local: $(ROOT).venv/.torch $(ROOT)pyproject.toml
 $(ROOT).venv/.dev: $(ROOT).venv/.local
 	$(RUN) $(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[local,dev]"
 	touch $@
+
+help: ## This list
+	@sed -n 's/^\([a-z]*\):.*## /make \1: /p' $(ROOT)Makefile
 
 clean: ## Remove the environment and caches (not the runs)
 	$(RUN) rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

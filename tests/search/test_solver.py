@@ -18,8 +18,10 @@ from rstar.models.openai_http import RefusedError
 from rstar.problems import Problem
 from rstar.sandbox import LocalSandbox
 from rstar.search import methods, reward, solver
+from rstar.search.choose import Votes
 from rstar.search.solver import Solution, Solver
 from rstar.seeds import derive
+from rstar.trajectories import Trajectory
 from tests.search.plain import PlainSandbox
 
 METHODS: list[Method] = ["greedy", "sample", "best-of-n", "beam", "mcts"]
@@ -103,6 +105,22 @@ def test_tree_statistics_are_those_of_the_answers() -> None:
     assert solution.rollouts == 8
 
 
+def test_values_are_backed_up_as_the_reward_gave_them() -> None:
+    class Taste:
+        name = "taste"
+
+        async def score(self, problem: Problem, found: Sequence[Trajectory], votes: Votes) -> list[float | None]:
+            return [None if t.answer is None else {"12": -0.5, "15": 0.25}[t.answer] for t in found]
+
+    config = Config(search=SearchConfig(expansions=4, rollouts=8))
+    policy = FakeEngine("fake:script", script=sums)
+    (found,) = Solver(config, policy=policy, sandbox=PlainSandbox(), reward=Taste()).solve([Problem("p", "How much?")])
+    root = found.tree[0]
+    assert root["visits"] == 3
+    assert root["q"] == pytest.approx((-0.5 + 0.25 + 0.0) / 3, abs=1e-5)
+    assert (found.answer, found.value) == ("15", 0.25)
+
+
 def test_a_subtree_in_which_everything_fails_does_not_hold_the_search() -> None:
     """Most first steps lead there, and there is always more of it; the other first step answers at once."""
 
@@ -144,6 +162,68 @@ def test_the_final_values_are_those_of_the_final_votes() -> None:
     for trajectory in found.trajectories:
         assert trajectory.value == pytest.approx(mass[trajectory.answer] / sum(mass.values()))
     assert found.answer == max(mass, key=lambda answer: mass[answer])
+
+
+def test_the_policy_is_asked_as_configured() -> None:
+    asked: list[Request] = []
+
+    def script(request: Request, sample: int) -> str:
+        if sample == 0:
+            asked.append(request)
+        return sums(request, sample)
+
+    found = solve(script, root_expansions=3, top_p=0.7, temperature=0.5, max_step_tokens=99, rollouts=2)
+    steps = [request for request in asked if not request.context.text.endswith("<answer>")]
+    assert [request.n for request in steps[:2]] == [3, 4]
+    assert {(r.top_p, r.temperature, r.max_tokens) for r in steps} == {(0.7, 0.5, 99)}
+    assert found.tokens_in == sum(len(request.context.ids) for request in asked)
+
+
+def test_failed_steps_in_a_row_are_counted_and_forgiven() -> None:
+    """Two failures in a row end a branch that survives one; a good step in between makes up for it."""
+
+    def script(request: Request, sample: int) -> str:
+        if (answer := answering(request)) is not None:
+            return answer
+        pattern = ["bad", "good", "bad", "good"] if sample == 0 else ["bad", "bad"]
+        depth = written(request).count(STEP)
+        if depth == 0:
+            return f"1 / 0  # {sample}\n{STEP}"
+        pattern = ["bad", "good", "bad", "good"] if "# 0" in written(request) else ["bad", "bad"]
+        if depth == len(pattern):
+            return f"\nprint(7)\n{CODE}"
+        return f"\n{'1 / 0' if pattern[depth] == 'bad' else 'a = 1'}\n{STEP}"
+
+    found = solve(script, expansions=2, errors_threshold=1, rollouts=12)
+    assert found.answer == "7"
+    assert found.failures["code_error"] == 1
+
+
+def test_a_beam_without_a_reward_s_opinion_keeps_what_is_likely() -> None:
+    """The fake model is less sure of longer texts."""
+
+    def script(request: Request, sample: int) -> str:
+        if (answer := answering(request)) is not None:
+            return answer
+        if not written(request):
+            return f"a = {sample}{'  # far less likely' if sample < 3 else ''}\n{STEP}"
+        return f"\nprint(a)\n{CODE}"
+
+    found = solve(script, "beam", beam_width=1)
+    assert {t.answer for t in found.trajectories} == {"3"}
+
+
+def test_a_settled_answer_stops_a_descent() -> None:
+    """Not only between descents: a deep tree has many expansions in one."""
+
+    def script(request: Request, sample: int) -> str:
+        if (answer := answering(request)) is not None:
+            return answer
+        depth = written(request).count(STEP)
+        return f"\nprint(7)\n{CODE}" if sample < 3 else f"\na{depth} = 1\n{STEP}"
+
+    found = solve(script, early_stop=True, settled_votes=3, max_depth=16)
+    assert found.expansions == 1
 
 
 @pytest.mark.parametrize("method", ["best-of-n", "beam", "mcts"])

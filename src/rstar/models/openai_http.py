@@ -79,7 +79,7 @@ class ServerClient:
                     raise
                 return None
 
-        return await self._retrying(path, attempt)
+        return await self._retrying(path, attempt, min(1, self._retries))  # who waits for a first contact wants to know
 
     async def post(self, path: str, body: dict[str, Any]) -> Any:
         """The JSON that answers `body`. Raises `RefusedError` or another `EngineError`."""
@@ -121,9 +121,12 @@ class ServerClient:
                 raise EngineError(f"{self.url}{path}: {str(event['error'])[:_EXCERPT]}")
             yield event
 
-    async def _retrying(self, path: str, attempt: Callable[[httpx.AsyncClient], Awaitable[T]]) -> T:
+    async def _retrying(
+        self, path: str, attempt: Callable[[httpx.AsyncClient], Awaitable[T]], retries: int | None = None
+    ) -> T:
         pause = self._pause
-        for left in range(self._retries, -1, -1):
+        retries = self._retries if retries is None else retries
+        for left in range(retries, -1, -1):
             if self._client is None:
                 raise EngineError(f"{self.url}: the engine is not open; use it in `async with engine:`")
             wait = None
@@ -139,7 +142,7 @@ class ServerClient:
             except httpx.TransportError as error:
                 if not left:
                     reason = f"{type(error).__name__}: {error}".removesuffix(": ")
-                    raise EngineError(f"{self.url}{path}: {reason} ({self._retries + 1} attempts)") from error
+                    raise EngineError(f"{self.url}{path}: {reason} ({retries + 1} attempts)") from error
             # Jitter keeps requests that failed together from coming back together.
             await asyncio.sleep(pause * random.uniform(0.5, 1.0) if wait is None else min(wait, _LONGEST_PAUSE))
             pause = min(2 * pause, _LONGEST_PAUSE)

@@ -48,14 +48,15 @@ class Votes:
         async with self._comparing:
             if (known := self._of.get(answer)) is not None:
                 return known
-            for group in self.groups:
-                if await asyncio.to_thread(self._equivalent, group.answer, answer):
-                    break
-            else:
+            group = await asyncio.to_thread(self._find, answer) if self.groups else None
+            if group is None:
                 group = Group(answer)
                 self.groups.append(group)
             self._of[answer] = group
             return group
+
+    def _find(self, answer: str) -> Group | None:
+        return next((group for group in self.groups if self._equivalent(group.answer, answer)), None)
 
     async def count(self, found: Iterable[tuple[str, int, float]]) -> None:
         """Count anew: answer, votes and mass of every solution so far."""

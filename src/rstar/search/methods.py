@@ -48,16 +48,12 @@ class Search:
             await self.judge(growth, score)
         return [child for growth in grown for child in growth.children]
 
-    async def count(self) -> None:
-        """Count the answers anew, with the mass that they have now."""
-        await self.votes.count((node.answer or "", node.votes, node.mass) for node in self.answered)
-
     async def judge(self, growth: Growth, score: bool = True) -> None:
         """Count the answers; with `score`, set the reward's value of the new children that have not failed."""
         new = [child for child in growth.children if child.answer is not None]
         self.answered += new
         if new or growth.widened:
-            await self.count()
+            await self.votes.count((node.answer or "", node.votes, node.mass) for node in self.answered)
         alive = [child for child in growth.children if not child.closed or child.answer is not None]
         if score and alive:
             values = await self.reward.score(self.problem, [child.trajectory() for child in alive], self.votes)

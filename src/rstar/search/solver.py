@@ -166,7 +166,6 @@ class Solver:
         config, usage = search.config, search.expander.usage
         root = search.expander.root
         nodes = [node for node in root.walk() if node.answer is not None]
-        await search.count()
         values = await self.reward.score(search.problem, [node.trajectory() for node in nodes], search.votes)
         for node, value in zip(nodes, values, strict=True):
             node.value = value

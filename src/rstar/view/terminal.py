@@ -27,7 +27,10 @@ REASONS = {
 
 def results_table(results: Sequence[dict[str, Any]], title: str = "") -> Table:
     """One row a problem: question, answer, right or wrong, rollouts, tokens, seconds."""
-    table = Table(title=title or None, title_justify="left", header_style="bold", pad_edge=False, expand=True)
+    table = Table(
+        title=title or None, title_justify="left", header_style="bold", pad_edge=False, expand=True,
+        caption="problems are solved side by side: their seconds overlap", caption_justify="left",
+    )  # fmt: skip
     table.add_column("id", overflow="ellipsis", no_wrap=True, max_width=15)
     table.add_column("problem", ratio=1, overflow="ellipsis", no_wrap=True)
     longest = max((len(str(row["answer"])) for row in results), default=0)
