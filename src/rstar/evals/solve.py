@@ -25,7 +25,7 @@ from rstar.errors import DataError
 from rstar.evals.metrics import wilson
 from rstar.grading import Verdict, verify
 from rstar.grading.checks import run_check
-from rstar.models.spec import fingerprint, local_folder
+from rstar.models.spec import arithmetic, fingerprint, local_folder
 from rstar.runs import Run
 from rstar.search.solver import Solution, Solver
 
@@ -175,7 +175,9 @@ def _refuse_bad_checks(problems: ProblemSet) -> None:
 def _model_identity(config: Config) -> dict[str, str]:
     """What tells a model that runs here from another one in the same folder; nothing for other models."""
     folder = local_folder(config.policy)
-    return {} if folder is None else {"policy.weights": fingerprint(folder)}
+    if folder is None:
+        return {}
+    return {"policy.weights": fingerprint(folder), "engine.dtype": arithmetic(config.engine)}
 
 
 def _digest(problems: ProblemSet) -> str:

@@ -51,6 +51,15 @@ SMALL = 4_000_000
 """A model of fewer parameters is hardly faster on several threads, and the code of its steps wants the processors."""
 
 
+def placed(device: str, dtype: str) -> tuple[str, str]:
+    """Device and dtype, with what ``auto`` means on this machine."""
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    if dtype == "auto":
+        dtype = "float32" if device == "cpu" else "bfloat16"
+    return device, dtype
+
+
 class LocalEngine:
     """An `Engine` on the weights of a transformers folder; see the module's docstring for its invariants."""
 
@@ -82,10 +91,7 @@ class LocalEngine:
                 device that is not there.
         """
         self.name = name or f"hf:{folder}"
-        if device == "auto":
-            device = "cuda" if torch.cuda.is_available() else "cpu"
-        if dtype == "auto":
-            dtype = "float32" if device == "cpu" else "bfloat16"
+        device, dtype = placed(device, dtype)
         if dtype not in DTYPES:
             raise ConfigError(f"dtype {dtype!r} is not one of auto, {', '.join(DTYPES)}")
         try:

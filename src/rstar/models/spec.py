@@ -95,6 +95,17 @@ def fingerprint(folder: Path) -> str:
     return digest.hexdigest()[:16]
 
 
+def arithmetic(settings: EngineConfig) -> str:
+    """The dtype in which a local model computes on this machine. Raises `ConfigError` where there is no torch."""
+    if settings.dtype != "auto":
+        return settings.dtype
+    try:
+        from rstar.models.local import placed
+    except ImportError as error:
+        raise ConfigError(f"a local model needs {error.name}; install rstar[local]") from error
+    return placed(settings.device, settings.dtype)[1]
+
+
 def tiny_folder() -> Path:
     """Where the bundled model lies. Raises `ConfigError` in an installation without it."""
     folder = Path(str(files("rstar") / "tiny" / "weights"))
