@@ -11,6 +11,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -192,6 +193,12 @@ def _explain(item: Any) -> str:
     key = ".".join(str(part) for part in item["loc"])
     if item["type"] != "extra_forbidden":
         message = item["msg"].removeprefix("Value error, ")
+        if item["type"] == "model_type":
+            message = f"a group of settings, such as {key}.{next(iter(Config.model_fields[key].default.model_dump()))}"
+        if item["type"] == "literal_error":
+            choices = re.findall(r"'([^']*)'", item["ctx"]["expected"])
+            if near := difflib.get_close_matches(str(item["input"]), choices, n=1):
+                message += f"; did you mean {near[0]!r}?"
         return f"{key} = {item['input']!r}: {message}" if key else message
     known = flatten(Config().model_dump(mode="json"))
     near = difflib.get_close_matches(key, known, n=1, cutoff=0.5) or [

@@ -115,6 +115,8 @@ def test_default_run_folder_is_named(tmp_path: Path) -> None:
         (["problems", "make", "--n", "1", "--out", "p.jsonl/x"], "cannot write p.jsonl/x"),
         (["sandbox", "run", "none.py"], "none.py"),
         (["solve", "  "], "the question is empty"),
+        (["solve", "q", "--set", "search.method=mtcs"], "did you mean 'mcts'?"),
+        (["solve", "q", "--set", "search=3"], "search = 3: a group of settings, such as search.method"),
         (["solve", "q", "--set", "search.c=inf"], "search.c"),
         (["solve", "q", "--set", "engine.device=nowhere"], "engine.device 'nowhere'"),
         (["solve", "q", "--policy", "fake:stepz"], "fake:stepz"),

@@ -58,7 +58,7 @@ def solve(
     are used for grading only.
 
     Examples:
-    `rstar solve "Tom has 5 bags of 12 apples. How many apples is that?"`
+    `rstar solve "Find the value of k when 167 = 9k + 14."`
 
     `rstar solve --problems problems.jsonl --method mcts --set search.rollouts=32 --out runs/first`
 
