@@ -80,7 +80,8 @@ def read_pieces(file: Path) -> Iterator[list[str]]:
             try:
                 pieces = json.loads(line)["pieces"]
             except (json.JSONDecodeError, KeyError, TypeError) as error:
-                raise DataError(f"{file}:{number}: no 'pieces' (`rstar problems make --solutions` adds them): {error}") from error
+                hint = "`rstar problems make --solutions` adds them"
+                raise DataError(f"{file}:{number}: an object with 'pieces' is needed ({hint}): {error}") from error
             if not isinstance(pieces, list) or len(pieces) < 2 or not all(isinstance(p, str) for p in pieces):
                 raise DataError(f"{file}:{number}: 'pieces' must be at least two strings: shown, written, …")
             yield pieces
