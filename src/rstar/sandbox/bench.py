@@ -46,7 +46,7 @@ class CallFigures:
 
 @dataclass(frozen=True, slots=True)
 class StepFigures:
-    """The last of `DEPTH` steps of 5 ms work each, sympy imported in the first.
+    """The last of `DEPTH` steps of 5 ms work each (rounded up to the tick of the clock), sympy imported in the first.
 
     Attributes:
         cpu_ms: processor time of running it in the state that the steps before have left.
@@ -73,7 +73,7 @@ class BenchReport:
 
 
 async def measure(levels: Sequence[Level] | None = None, calls: int = 60, workers: int | None = None) -> BenchReport:
-    """Measure (about 4 s per level on one free processor with the default number of calls).
+    """Measure (about 8 s per level on one free processor with the default number of calls).
 
     Args:
         levels: isolation levels; None for all that this machine can give.
@@ -88,7 +88,7 @@ async def measure(levels: Sequence[Level] | None = None, calls: int = 60, worker
     for level in probe().levels if levels is None else levels:
         async with LocalSandbox(level, workers=workers, limits=_LIMITS) as sandbox:
             found += [await _calls(sandbox, name, calls) for name in PROGRAMS]
-            steps.append(await _steps(sandbox, max(2, calls // 12)))
+            steps.append(await _steps(sandbox, max(2, calls // 2)))
     return BenchReport(workers, tuple(found), tuple(steps))
 
 
