@@ -60,7 +60,9 @@ class SearchConfig(Section):
     shots: int = Field(
         0, ge=0, le=4, description="worked examples before the question, for models not trained on steps"
     )
-    concurrency: int = Field(64, ge=1, description="problems searched at the same time")
+    concurrency: int | None = Field(
+        None, ge=1, description="problems searched at the same time; unset: 64, or 16 where a local model samples"
+    )
     keep_trees: bool = Field(True, description="write trees.jsonl")
     record_tokens: bool = Field(False, description="keep token ids and log-probs in trees.jsonl")
 

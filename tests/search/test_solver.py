@@ -635,3 +635,38 @@ def test_gold_answers_cannot_enter_the_search() -> None:
     with pytest.raises(TypeError):
         Problem("1", "q", answer="2")  # type: ignore[call-arg]
     assert rstar.Problem is Problem
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, 16),
+        ({"search": {"method": "greedy"}}, 64),
+        ({"policy": "openai:http://127.0.0.1:1#m"}, 64),
+        ({"search": {"concurrency": 3}}, 3),
+    ],
+)
+def test_problems_side_by_side(settings: dict[str, object], expected: int) -> None:
+    """Few where a local model samples, so that results come, and are stored, early."""
+    most = 0
+
+    class Counting(Solver):
+        async def solve_one(self, problem: Problem) -> Solution:
+            nonlocal most
+            running.add(problem.id)
+            most = max(most, len(running))
+            await asyncio.sleep(0)
+            running.discard(problem.id)
+            return dataclasses.replace(example, problem=problem)
+
+        async def __aenter__(self) -> "Counting":
+            return self
+
+        async def __aexit__(self, *_: object) -> None:
+            return None
+
+    running: set[str] = set()
+    example = solve(sums)
+    solver = Counting(Config.model_validate(settings))
+    assert len(list(solver.solve(Problem(str(n), "q") for n in range(100)))) == 100
+    assert most == expected

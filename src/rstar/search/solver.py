@@ -21,7 +21,7 @@ from rstar.config import Choice, Config
 from rstar.errors import DataError, EngineError, SandboxError
 from rstar.grading import is_equivalent
 from rstar.models.engine import Engine
-from rstar.models.spec import check_spec, open_engine
+from rstar.models.spec import check_spec, local_folder, open_engine
 from rstar.problems import Problem
 from rstar.sandbox import LocalSandbox
 from rstar.sandbox.api import Limits, Sandbox
@@ -32,6 +32,8 @@ from rstar.search.reward import Reward, open_reward
 from rstar.search.tree import Node, record
 from rstar.seeds import derive
 from rstar.trajectories import Trajectory
+
+_MANY, _FEW = 64, 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +148,15 @@ class Solver:
         config = self.config.sandbox
         return Limits(seconds=config.seconds, memory_mb=config.memory_mb, output_bytes=config.output_bytes)
 
+    @property
+    def _side_by_side(self) -> int:
+        """Problems at a time. A local model is busy with few that sample; fewer are finished, and stored, earlier."""
+        config = self.config
+        if config.search.concurrency is not None:
+            return config.search.concurrency
+        local = self._given[0] is None and local_folder(config.policy) is not None
+        return _FEW if local and config.search.method != "greedy" else _MANY
+
     async def solve_one(self, problem: Problem) -> Solution:
         """Search one problem. The solver must be open (``async with solver:``)."""
         policy, sandbox, config = self._policy, self._sandbox, self.config.search
@@ -201,7 +212,7 @@ class Solver:
             running: dict[asyncio.Task[Solution], Problem] = {}
             try:
                 while True:
-                    while len(running) < self.config.search.concurrency and (p := next(waiting, None)) is not None:
+                    while len(running) < self._side_by_side and (p := next(waiting, None)) is not None:
                         running[asyncio.create_task(self.solve_one(p))] = p
                     if not running:
                         return
