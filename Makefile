@@ -11,14 +11,18 @@ BIN := $(ROOT).venv/bin
 RUN := cd $(ROOT) &&
 MAKE_TRAIN = $(RUN) $(BIN)/rstar problems make --split train --solutions --family all --family search:4
 
-.PHONY: demo test lint weights clean help
+.PHONY: demo test packages lint weights clean help
 .DELETE_ON_ERROR:
 
 demo: $(ROOT).venv/.local ## Solve 20 problems with the bundled model by tree search
 	$(RUN) $(BIN)/rstar demo $(DEMO)
 
-test: $(ROOT).venv/.dev ## All tests, with lint, types and the import contract among them
+test: $(ROOT).venv/.dev packages ## All tests, with lint, types and the import contract among them
 	$(RUN) $(BIN)/python -m pytest
+
+# Servers and compilers that the tests start by themselves: nothing is to be started by their installation.
+packages:
+	@$(ROOT)tests/install-packages redis-server g++
 
 lint: $(ROOT).venv/.dev ## Format and lint what can be fixed by itself
 	$(RUN) $(BIN)/ruff format . && $(BIN)/ruff check --fix .
@@ -42,7 +46,7 @@ $(ROOT).venv/.local: $(ROOT).venv/.torch $(ROOT)pyproject.toml
 	touch $@
 
 $(ROOT).venv/.dev: $(ROOT).venv/.local
-	$(RUN) $(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[local,dev]"
+	$(RUN) $(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[local,judge,dev]"
 	touch $@
 
 help: ## This list

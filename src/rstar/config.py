@@ -70,6 +70,8 @@ class SearchConfig(Section):
 class SandboxConfig(Section):
     """Where and under which limits a step's code runs."""
 
+    place: str = Field("local", description="local | http://HOST:PORT of a judge service")
+    token_file: Path | None = Field(None, description="judge service: file with its token")
     level: Level = Field("full", description="isolation that is required: full | no-namespaces | limits")
     workers: int | None = Field(None, ge=1, description="runs at the same time; unset: number of processors")
     seconds: float = Field(5.0, gt=0, description="wall time of one step")
@@ -109,6 +111,8 @@ class Config(Section):
         search = self.search
         if search.method in ("sample", "best-of-n", "mcts", "beam") and search.temperature == 0:
             raise ValueError(f"search.temperature = 0 gives {search.method} nothing but copies: use method greedy")
+        if self.sandbox.place != "local" and not self.sandbox.place.startswith(("http://", "https://")):
+            raise ValueError(f"sandbox.place {self.sandbox.place!r}: expected local or http://HOST:PORT")
         if search.early_stop and search.method in ("greedy", "sample"):
             raise ValueError(f"search.early_stop: {search.method} asks for all its programs at once; use best-of-n")
         return self
@@ -119,9 +123,11 @@ class Config(Section):
 
     def identity(self) -> dict[str, Any]:
         """The settings that decide the results, flat: dotted key to value."""
-        free = {"search.concurrency", "sandbox.workers", "sandbox.budget_mb"} | {
-            f"engine.{key}" for key in EngineConfig.model_fields if key not in ("dtype", "max_context")
-        }
+        free = (
+            {f"sandbox.{key}" for key in ("place", "token_file", "workers", "budget_mb")}
+            | {"search.concurrency"}
+            | {f"engine.{key}" for key in EngineConfig.model_fields if key not in ("dtype", "max_context")}
+        )
         return {key: value for key, value in flatten(self.model_dump(mode="json")).items() if key not in free}
 
 

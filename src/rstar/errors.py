@@ -21,6 +21,10 @@ class ResumeError(ConfigError):
     """A run folder written by a different configuration: names the keys that differ."""
 
 
+class ServerError(RstarError):
+    """A server cannot be reached, refuses or fails. Whoever talks to one raises it as its own kind of failure."""
+
+
 class StorageError(RstarError):
     """A run folder cannot be written to (a full disk, say): what was stored before is kept."""
 

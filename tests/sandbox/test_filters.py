@@ -34,7 +34,7 @@ def decide(program: kernel.Program, number: int, *arguments: int, architecture: 
             place += yes if holds[operation] else no
 
 
-PROGRAMS = {(forks, metadata): filters.build(forks=forks, metadata=metadata) for forks in (0, 1) for metadata in (0, 1)}
+PROGRAMS = {(forks, spaces): filters.build(forks=forks, namespaces=spaces) for forks in (0, 1) for spaces in (0, 1)}
 GUARDED = {"ioctl", "fcntl", "socketpair", "clone", "prlimit64", "prctl"}
 
 

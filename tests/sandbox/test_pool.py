@@ -112,7 +112,7 @@ def test_no_more_than_workers_at_a_time() -> None:
         for begin, _ in spans:
             assert sum(other <= begin < end for other, end in spans) <= 2
 
-    session(work, workers=2)
+    session(work, workers=2, old_runs=0)
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -153,8 +153,8 @@ def test_a_zygote_that_hangs_is_replaced() -> None:
     async def work(sandbox: LocalSandbox) -> str:
         await sandbox.run("1")
         os.kill(sandbox._zygotes["bare"].pid, signal.SIGSTOP)
-        first = await sandbox.run("1 + 1", limits=Limits(seconds=0.5))
-        assert first.status == "timeout"
+        first = await sandbox.run("1 + 2", limits=Limits(seconds=0.5))
+        assert first.stdout == "3\n", "a zygote that does not answer is not the code's fault"
         return (await sandbox.run("1 + 1")).stdout
 
     assert session(work) == "2\n"

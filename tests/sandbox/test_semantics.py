@@ -128,8 +128,8 @@ def test_without_echo() -> None:
     import asyncio
 
     async def run() -> str:
-        async with LocalSandbox(echo=False) as sandbox:
-            return (await sandbox.run("print('x')\n1 + 1")).stdout
+        async with LocalSandbox() as sandbox:
+            return (await sandbox.run("print('x')\n1 + 1", echo=False)).stdout
 
     assert asyncio.run(run()) == "x\n"
 

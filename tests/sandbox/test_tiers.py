@@ -16,9 +16,10 @@ from .conftest import Box
     [
         ("print(1)", "bare"),
         ("import sympy", "math"),
-        ("from numpy.linalg import det", "math"),
-        ("import math, numpy as np", "math"),
+        ("from numpy.linalg import det", "numpy"),
+        ("import math, numpy as np", "numpy"),
         ("__import__('sympy')", "math"),
+        ("import numpy\nfrom mpmath import pi", "math"),
         ("mysympy = 1", "bare"),
         ("import random, fractions", "bare"),
     ],

@@ -14,7 +14,6 @@ from rstar.config import Config, Method, SearchConfig
 from rstar.errors import EngineError, SandboxError
 from rstar.models.engine import Completion, Request
 from rstar.models.fake import FakeEngine
-from rstar.models.openai_http import RefusedError
 from rstar.problems import Problem
 from rstar.sandbox import LocalSandbox
 from rstar.search import methods, reward, solver
@@ -540,7 +539,7 @@ def test_a_reward_of_logprobs_needs_them() -> None:
 def test_a_servers_refusal_names_the_problem() -> None:
     class Refusing(FakeEngine):
         async def complete(self, request: Request) -> Sequence[Completion]:
-            raise RefusedError("http://here", 404, "no such model")
+            raise EngineError("http://here: HTTP 404: no such model")
 
     solver = Solver(Config(), policy=Refusing("fake:steps"), sandbox=PlainSandbox())
     with pytest.raises(EngineError, match=r"problem 'p'.*HTTP 404"):

@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 
 import rstar
-from rstar.cli import bench, demo, info, problems, sandbox, solve, train, view
+from rstar.cli import bench, demo, info, judge, problems, sandbox, solve, train, view
 from rstar.errors import ConfigError, DataError, EngineError, RstarError, SandboxError, StorageError
 
 _WHERE: dict[type[RstarError], str] = {EngineError: "model", SandboxError: "sandbox", StorageError: "run folder"}
@@ -49,6 +49,7 @@ app.command("demo")(demo.demo)
 app.command("info")(info.info)
 app.add_typer(problems.app, name="problems")
 app.add_typer(sandbox.app, name="sandbox")
+app.add_typer(judge.app, name="judge")
 app.add_typer(train.app, name="train")
 app.add_typer(bench.app, name="bench")
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
@@ -14,11 +15,15 @@ from rich.table import Table
 from rstar.cli.common import AsJson, console, print_json, progress
 from rstar.prompts import steps as prompt
 from rstar.tiny.generate import draw
+from rstar.view.chart import curves, page
+
+if TYPE_CHECKING:
+    from rstar.judge.load import Load
 
 PROGRAM_TOKENS = 512
 """Most tokens of a solution in the engine's benchmark."""
 
-app = typer.Typer(no_args_is_help=True, help="Measure the sandbox, the engine and the search.")
+app = typer.Typer(no_args_is_help=True, help="Measure the sandbox, the engine, the search and the judge service.")
 
 
 @app.command("search")
@@ -103,3 +108,62 @@ def engine(
         speeds = f"{row.local:,.0f}", f"{row.transformers:,.0f}"
         table.add_row(name, *speeds, f"{row.ratio:.2f}", f"{100 * row.equal:.0f}%")
     console().print(table)
+
+
+@app.command("judge")
+def judge(
+    url: Annotated[
+        str | None, typer.Option(help="A running service.", show_default="one that is started for this")
+    ] = None,
+    calls: Annotated[int, typer.Option(help="Calls of each kind of load.", min=10)] = 1_000,
+    burst: Annotated[int, typer.Option(help="Also this many calls submitted at once, in batches of 32.", min=0)] = 0,
+    redis: Annotated[
+        str | None, typer.Option(help="Queue of the service that is started.", show_default="memory")
+    ] = None,
+    pid: Annotated[
+        int, typer.Option(help="Process of a running service here, for its processor time.", show_default=False)
+    ] = 0,
+    report: Annotated[Path | None, typer.Option(help="HTML page with the burst's curves.", show_default=False)] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Calls per second, latency and CPU per call of a judge service, under several kinds of load.
+
+    One call at a time and batches of each program; a mix of them, with and without endless loops among them; with
+    `--burst 45000`, so many calls at once. The load keeps to what Code Judge offers, so `--url` may be one of those.
+    """
+    from rstar.judge.load import bench_judge
+
+    with progress(0, "loads") as advance:
+        loads = asyncio.run(bench_judge(url, calls, burst, redis=redis, pid=pid, advance=advance))
+    if report is not None:
+        report.write_text(_report_page(loads), encoding="utf-8")
+    if as_json:
+        print_json({name: load.plain() for name, load in loads.items()})
+        return
+    table = Table(header_style="bold", pad_edge=False)
+    for name in ("load", "calls/s", "p50 ms", "p95 ms", "p99 ms", "CPU ms/call", "memory MiB", "wrong"):
+        table.add_column(name, justify="left" if name == "load" else "right")
+    for name, load in loads.items():
+        row = load.plain()
+        table.add_row(
+            name,
+            *("" if row[key] is None else f"{row[key]:,}" for key in row if key != "wrong"),
+            str(row["wrong"] or ""),
+        )
+    console().print(table)
+
+
+def _report_page(loads: Mapping[str, Load]) -> str:
+    """An HTML page: the figures of all loads, latency and queue of the last one."""
+    rows = {
+        name: f"{load.per_second:,.0f} calls/s, p50 {1e3 * load.percentile(50):,.1f} ms, p99"
+        f" {1e3 * load.percentile(99):,.1f} ms, {sum(load.wrong.values())} wrong"
+        for name, load in loads.items()
+    }
+    name, last = list(loads.items())[-1]
+    steps = range(1, 100)
+    charts = [
+        curves(f"{name}: latency", {"": [(p, last.percentile(p)) for p in steps]}, "percent of the calls", "seconds"),
+        curves(f"{name}: queue", {"": [(t, float(n)) for t, n in last.queue]}, "seconds", "calls that wait"),
+    ]
+    return page("rstar judge under load", rows, charts)

@@ -43,6 +43,9 @@ def solve(
     reward: Annotated[
         str | None, typer.Option(help="`agreement`, `grounded` or `logprob`.", show_default="agreement")
     ] = None,
+    sandbox: Annotated[
+        str | None, typer.Option(help="`local`, or `http://HOST:PORT` of a judge service.", show_default="local")
+    ] = None,
     out: Out = None,
     seed: Annotated[int | None, typer.Option(help="Seed of every random choice.", show_default="0")] = None,
     limit: Limit = None,
@@ -64,7 +67,7 @@ def solve(
 
     `rstar solve --problems problems.jsonl --policy openai:http://localhost:8000#my-model`
     """
-    options = {"search.method": method, "policy": policy, "reward": reward, "seed": seed}
+    options = {"search.method": method, "policy": policy, "reward": reward, "sandbox.place": sandbox, "seed": seed}
     settings = resolve(config, set_ or (), options)
     if (question is None) == (problems is None):
         raise ConfigError("give either a question or --problems FILE")

@@ -28,9 +28,9 @@ from hashlib import blake2b
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar
 
-from rstar.errors import ContextFullError, EngineError
+from rstar.errors import ContextFullError, EngineError, ServerError
 from rstar.models.engine import Completion, Context, Finish, Request
-from rstar.models.openai_http import RefusedError, ServerClient
+from rstar.server_client import RefusedError, ServerClient
 
 T = TypeVar("T")
 _PATH = "/completions"
@@ -165,8 +165,10 @@ class OpenAIEngine:
         await self._client.open()
         try:
             listed = await self._client.get("/models")
-        except BaseException:
+        except BaseException as error:
             await self.__aexit__(None, None, None)
+            if isinstance(error, ServerError):
+                raise EngineError(str(error)) from error
             raise
         models = listed.get("data") if isinstance(listed, dict) else None
         for model in models if isinstance(models, list) else ():
@@ -246,9 +248,9 @@ class OpenAIEngine:
             extras = dict(self._extras)
             try:
                 return await send(body | extras)
-            except RefusedError as error:
-                if error.status not in (400, 413, 422):
-                    raise
+            except ServerError as error:
+                if not isinstance(error, RefusedError) or error.status not in (400, 413, 422):
+                    raise EngineError(str(error)) from error
                 if _CONTEXT_FULL.search(error.body):
                     if body["max_tokens"] <= _FEWEST_TOKENS:
                         raise ContextFullError(str(error)) from error
@@ -257,7 +259,7 @@ class OpenAIEngine:
                     for name in refused:
                         self._extras.pop(name, None)
                 else:
-                    raise
+                    raise EngineError(str(error)) from error
 
     def _body(self, request: Request, n: int, seed: int, stop: tuple[str, ...]) -> dict[str, Any]:
         ids = request.context.ids

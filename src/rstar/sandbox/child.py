@@ -45,14 +45,9 @@ Report = dict[str, Any]
 
 
 class Interpreter:
-    """A ``__main__`` in which code runs, step after step. Made and warmed in the zygote, inherited by every run.
+    """A ``__main__`` in which code runs, step after step. Made and warmed in the zygote, inherited by every run."""
 
-    Args:
-        echo: show the value of a last-line expression.
-    """
-
-    def __init__(self, *, echo: bool) -> None:
-        self._echo = echo
+    def __init__(self) -> None:
         self._main = ModuleType("__main__")
         self._main.__dict__["__builtins__"] = builtins
         self._flags = 0
@@ -67,13 +62,16 @@ class Interpreter:
         linecache.clearcache()
         self._names.clear()
 
-    def run(self, code: str, name: str) -> Report:
-        """Run `code`, known as `name` in tracebacks, and tell how it went. Output is flushed."""
+    def run(self, code: str, name: str, *, echo: bool = True) -> Report:
+        """Run `code`, known as `name` in tracebacks, and tell how it went. Output is flushed.
+
+        With `echo`, the value of a last-line expression is shown.
+        """
         self._open_streams()
         self._names.add(name)
         linecache.cache[name] = (len(code), None, code.splitlines(keepends=True), name)
         try:
-            self._execute(code, name)
+            self._execute(code, name, echo)
             report: Report = {"status": "ok"}
         except SystemExit as stop:
             report = _stopped(stop, name)
@@ -85,19 +83,19 @@ class Interpreter:
         _flush()
         return report
 
-    def _execute(self, code: str, name: str) -> None:
+    def _execute(self, code: str, name: str, echo: bool) -> None:
         space = self._main.__dict__
-        body, last = self._compile(code, name)
+        body, last = self._compile(code, name, echo)
         exec(body, space)
         if last is not None:
             value = eval(last, space)
             if value is not None:
                 print(repr(value))
 
-    def _compile(self, code: str, name: str) -> tuple[CodeType, CodeType | None]:
+    def _compile(self, code: str, name: str, echo: bool) -> tuple[CodeType, CodeType | None]:
         """The statements, and the last one apart if it is an expression. ``__future__`` imports last for all steps."""
         tree = compile(code, name, "exec", ast.PyCF_ONLY_AST | self._flags, dont_inherit=True)
-        last = tree.body.pop() if self._echo and tree.body and isinstance(tree.body[-1], ast.Expr) else None
+        last = tree.body.pop() if echo and tree.body and isinstance(tree.body[-1], ast.Expr) else None
         body = compile(tree, name, "exec", self._flags, dont_inherit=True)
         self._flags |= body.co_flags & _FUTURES
         if last is None:
@@ -174,7 +172,7 @@ def serve(
                 gc.enable()
             try:
                 signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-                report = interpreter.run(message["code"], message["name"])
+                report = interpreter.run(message["code"], message["name"], echo=message.get("echo", True))
                 if message["last"]:
                     finish()
             except BaseException as error:  # a signal handler of the snippet, in our own lines

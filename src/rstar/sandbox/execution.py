@@ -1,7 +1,8 @@
 """One run, seen through from the order to its result.
 
 The parent holds the clock and reads the output: whatever a run does, it ends at its limits, because the parent asks its
-keeper to kill it, and ends the keeper when that does not answer.
+keeper to kill it, and ends the keeper when that does not answer. The clock stands still while a run is ready and waits
+for a processor, so that what is too slow does not depend on what else goes on; `MOST_STRETCHED` bounds that.
 """
 
 from __future__ import annotations
@@ -20,12 +21,17 @@ from typing import Any
 from rstar.errors import SandboxError
 from rstar.sandbox import channel
 from rstar.sandbox.api import CodeError, Limits, Result, Status
-from rstar.sandbox.folders import exceeds
+from rstar.sandbox.folders import disk_full, exceeds
+from rstar.sandbox.lanes import LONG, NICE, NICEST, PATIENCE, Place
 from rstar.sandbox.pool import GoneError, Link, LostError
 
 _GRACE = 5.0
 """Seconds that a keeper has for killing a run."""
 
+MOST_STRETCHED = 10
+"""A run ends after this many times its limit of wall time, even if it has hardly had a processor."""
+
+_LEAST_EXTENSION = 0.02
 _FIRST_LOOK, _NEXT_LOOK = 0.03, 0.02
 _LOOKS_PER_SCAN = 5
 
@@ -71,34 +77,34 @@ class Outcome:
 class Execution:
     """One run, from the order to its outcome."""
 
-    def __init__(self, link: Link, limits: Limits) -> None:
-        self._link, self._limits = link, limits
+    def __init__(self, link: Link, limits: Limits, place: Place) -> None:
+        self._link, self._limits, self._place = link, limits, place
         self._loop = asyncio.get_running_loop()
         self._out, self._err = Pipe(limits.output_bytes), Pipe(limits.output_bytes)
         self._verdict: Status | None = None
-        self._number = self._looks = 0
+        self._number = self._looks = self._nice = 0
+        self._extended = 0.0
 
-    async def outcome(self, order: channel.Message, stdin: int) -> Outcome:
+    async def outcome(self, order: channel.Message, stdin: int, *files: int) -> Outcome:
         """Send the order and see it through; `order["id"]` is the number of its run.
+
+        `files` are its descriptors from 3 on.
 
         Without namespaces the name of its scratch folder is a secret, lest another run of the tree takes it first.
 
         Raises:
             LostError: the keeper or the source state has gone; the run may be repeated.
-            SandboxError: the run could not be set up.
+            SandboxError: the run could not be set up, or the disk that it shares with others is full.
         """
         self._number = order["id"]
         self._folder = f"{self._number}-{secrets.token_hex(8)}" if self._link.folder else str(self._number)
-        started = time.perf_counter()
+        self._started = started = time.perf_counter()
         event = self._link.expect(self._number)
-        self._link.send(order | {"folder": self._folder}, (stdin, self._out.write_end, self._err.write_end))
+        self._link.send(order | {"folder": self._folder}, (stdin, self._out.write_end, self._err.write_end, *files))
         channel.close_all((self._out.write_end, self._err.write_end))
-        alarms = [
-            self._loop.call_later(self._limits.seconds, self._stop, "timeout"),
-            self._loop.call_later(self._limits.seconds + _GRACE, self._link.close),
-        ]
-        look = self._loop.call_later(_FIRST_LOOK, self._look)
-        self._looking = look
+        self._alarm = self._loop.call_later(self._limits.seconds, self._time_is_up)
+        self._last_resort = self._loop.call_later(self._limits.seconds + _GRACE, self._link.close)
+        self._looking = self._loop.call_later(_FIRST_LOOK, self._look)
         try:
             message = await event
         except LostError:
@@ -110,12 +116,40 @@ class Execution:
             self._link.send({"do": "kill", "id": self._number, "hard": False})
             raise
         finally:
-            for alarm in (*alarms, self._looking):
+            for alarm in (self._alarm, self._last_resort, self._looking):
                 alarm.cancel()
             for pipe in (self._out, self._err):
                 pipe.read()
                 pipe.close()
         return self._judge(message, time.perf_counter() - started)
+
+    def _time_is_up(self) -> None:
+        """Ask how long the run has waited for a processor; what that is gets added to its time."""
+        number = self._link.number()
+        answer = self._link.expect(number)
+        answer.add_done_callback(self._extend)
+        self._link.send({"do": "waited", "id": number, "run": self._number})
+
+    def _extend(self, answer: asyncio.Future[channel.Message]) -> None:
+        if answer.cancelled() or answer.exception() is not None:
+            return
+        most = (MOST_STRETCHED - 1) * self._limits.seconds
+        extension = min(answer.result()["waited"], most) - self._extended
+        if extension < _LEAST_EXTENSION:
+            self._stop("timeout")
+            return
+        self._extended += extension
+        self._last_resort.cancel()
+        self._alarm = self._loop.call_later(extension, self._time_is_up)
+        self._last_resort = self._loop.call_later(extension + _GRACE, self._link.close)
+
+    def _grow_old(self) -> None:
+        """Let young runs go first. See `lanes`."""
+        age = time.perf_counter() - self._started
+        nice = 0 if age < PATIENCE or not self._place.age() else NICE if age < LONG else NICEST
+        if nice > self._nice:
+            self._nice = nice
+            self._link.send({"do": "nice", "id": self._number, "nice": nice})
 
     def _stop(self, verdict: Status) -> None:
         if self._verdict is None:
@@ -130,6 +164,7 @@ class Execution:
         if self._out.over or self._err.over:
             self._stop("output_limit")
             return
+        self._grow_old()
         self._looks += 1
         folder = self._link.folder  # without a file system of its own, somebody must watch how full it gets
         scan = folder is not None and self._looks % _LOOKS_PER_SCAN == 0
@@ -145,6 +180,9 @@ class Execution:
                 raise GoneError("the state has gone")
             case "failed":
                 raise SandboxError(f"a run could not be set up: {message['reason']}")
+            case "report" | "ended" if self._link.folder is not None and disk_full(self._link.folder):
+                self._link.send({"do": "kill", "id": self._number, "hard": True})
+                raise SandboxError(f"the disk of {self._link.folder} is full: no telling what the code would have done")
         result = read_report(message["report"]) if message["event"] == "report" else None
         verdict = "output_limit" if self._out.over or self._err.over else self._verdict
         status: Status = verdict or (result.status if result else self._death(message))

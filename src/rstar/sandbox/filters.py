@@ -11,7 +11,7 @@ import platform
 import struct
 
 from rstar.sandbox import kernel
-from rstar.sandbox.syscalls import ALLOWED, METADATA, NEWEST, NUMBERS
+from rstar.sandbox.syscalls import ALLOWED, METADATA, NEWEST, NUMBERS, PROGRAMS, SENDING
 
 Code = list[tuple[int, int, int, int]]
 """Instructions: operation, jump if true, jump if false, constant."""
@@ -30,17 +30,22 @@ FORK = kernel.FORK_FLAGS | kernel.CLONE_PARENT
 """The only flags with which a process may be made; it becomes a child of the keeper, not of the process that forks."""
 
 
-def build(*, forks: bool, metadata: bool) -> kernel.Program:
+def build(*, forks: bool, namespaces: bool, programs: bool = False) -> kernel.Program:
     """The filter for one run.
 
     Args:
         forks: let the listener decide about a fork (else it fails with EPERM).
-        metadata: allow chmod and utime.
+        namespaces: the run has mount and PID namespaces: allow chmod and utime.
+        programs: allow to start other programs.
     """
     actions: dict[int, Code] = {
-        NUMBERS[name]: _result(_ALLOW) for name in (*ALLOWED, *(METADATA if metadata else ())) if name in NUMBERS
+        NUMBERS[name]: _result(_ALLOW) for name in (*ALLOWED, *(METADATA if namespaces else ())) if name in NUMBERS
     }
     actions |= {NUMBERS[name]: code for name, code in _guarded(forks).items()}
+    if programs:
+        also = (*PROGRAMS, *(SENDING if namespaces else ()))
+        actions |= {NUMBERS[name]: _result(_ALLOW) for name in also if name in NUMBERS}
+        actions[NUMBERS["clone"]] = [_argument(0), (_ANY_BIT, 0, 1, _NAMESPACES), *_result(_EPERM), *_result(_ALLOW)]
     actions[NUMBERS["clone3"]] = _result(_ENOSYS)  # glibc then uses clone, whose flags a filter can see
     starts: list[tuple[int, Code]] = []
     for number in range(NEWEST + 1):

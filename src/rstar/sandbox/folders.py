@@ -11,11 +11,13 @@ import os
 import stat
 from contextlib import suppress
 from itertools import count
+from pathlib import Path
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _DEEPEST = 50
 _MOST_ENTRIES = 20_000
 _ENTRY_BYTES = 4096
+_LEAST_BYTES = 1 << 16
 
 
 def copy_tree(source: str, target: str) -> None:
@@ -67,6 +69,12 @@ def exceeds(folder: str, size: int) -> bool:
                 if total > size or entries > _MOST_ENTRIES or len(entry.path) > 2_000:
                     return True
     return False
+
+
+def disk_full(folder: Path) -> bool:
+    """Whether the disk that a folder is on has no room."""
+    room = os.statvfs(folder)
+    return room.f_blocks > 0 and room.f_bavail * room.f_frsize < _LEAST_BYTES
 
 
 def remove_tree(folder: str) -> None:

@@ -49,12 +49,15 @@ SCRATCH = "/scratch/run"
 """Where scratch folders are mounted in a jail with a mount namespace. The Landlock rule is for the folder above: a
 folder that a mount hides does not count."""
 
+_PROGRAM_PATHS = ("/usr/bin", "/usr/include", "/usr/libexec", "/usr/local/include")
+_EXECUTE = 1 << 0
 _READ = 1 << 2 | 1 << 3
 _WRITE = _READ | 1 << 1 | 1 << 4 | 1 << 5 | 1 << 7 | 1 << 8 | 1 << 10 | 1 << 12 | 1 << 13 | 1 << 14
 _DEVICE = 1 << 1 | 1 << 2
 _FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15}  # how many each version of Landlock knows; 16 later on
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom")
 _THREADS = 256
+_NICE_0 = 20  # in units of RLIMIT_NICE
 
 
 class RefusedError(Exception):
@@ -95,9 +98,11 @@ class Jail:
     Args:
         mechanisms: which to use, of namespaces, landlock and seccomp.
         folder: where scratch folders are made without a mount namespace; owned by this process's uid.
+        programs: runs may start programs: those of the system, and what they have written themselves.
     """
 
-    def __init__(self, mechanisms: Iterable[str], folder: str) -> None:
+    def __init__(self, mechanisms: Iterable[str], folder: str, *, programs: bool = False) -> None:
+        self._starts_programs = programs
         self.namespaces, self.landlock, self.seccomp = (
             name in mechanisms for name in ("namespaces", "landlock", "seccomp")
         )
@@ -114,6 +119,11 @@ class Jail:
     def enter(self) -> None:
         """Go in: namespaces and root, identity, Landlock rules, filters. Raises `RefusedError`."""
         paths = interpreter_paths()
+        if self._starts_programs:
+            paths += [path for path in _PROGRAM_PATHS if os.path.exists(path)]
+        with suppress(OSError, ValueError):  # only root may, and then priorities that were lowered can be restored
+            resource.setrlimit(resource.RLIMIT_NICE, (_NICE_0, _NICE_0))
+        self.restores_priority = resource.getrlimit(resource.RLIMIT_NICE)[0] >= _NICE_0
         if self.landlock:
             with mechanism("landlock"):
                 kernel.landlock_abi()
@@ -122,7 +132,8 @@ class Jail:
                 if not NUMBERS:
                     raise OSError("this processor is not supported: x86_64 and aarch64 are")
                 self._programs = {
-                    forks: filters.build(forks=forks, metadata=self.namespaces) for forks in (False, True)
+                    forks: filters.build(forks=forks, namespaces=self.namespaces, programs=self._starts_programs)
+                    for forks in (False, True)
                 }
         if not self.namespaces:
             kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
@@ -142,7 +153,8 @@ class Jail:
             kernel.prctl(kernel.PR_SET_DUMPABLE, 1)  # or /proc/self/uid_map belongs to root
         self._tasks = _tasks_of(os.getuid()) if not self.namespaces else 0
         if self.landlock:
-            self._rules = [(path, _READ if os.path.isdir(path) else 1 << 2) for path in paths]
+            execute = _EXECUTE if self._starts_programs else 0
+            self._rules = [(path, (_READ if os.path.isdir(path) else 1 << 2) | execute) for path in paths]
             self._rules += [(path, _DEVICE) for path in _DEVICES]
             if self.namespaces:
                 with mechanism("landlock"):
@@ -160,6 +172,23 @@ class Jail:
             os.dup2(handle, target)
             os.close(handle)
         self._proc, self._ruleset = proc_fd, ruleset_fd
+
+    def waited(self, process: int) -> float:
+        """How long a child process has been ready and waited for a processor, in seconds; 0 where nobody can tell.
+
+        `/proc` is that of the zygote's parent, where a process in namespaces of its own has another number.
+        """
+        with suppress(OSError, ValueError):
+            place = len(self._numbers("thread-self")) - 1
+            for child in self._read("thread-self/children").decode().split():
+                if self._numbers(child)[place : place + 1] == [process]:
+                    return int(self._read(f"{child}/schedstat").split()[1]) / 1e9
+        return 0.0
+
+    def _numbers(self, process: str) -> list[int]:
+        """The numbers of a process, outermost namespace first."""
+        status = self._read(f"{process}/status").decode()
+        return [int(number) for number in status.partition("NSpid:")[2].partition("\n")[0].split()]
 
     def _read(self, name: str) -> bytes:
         with open(os.open(name, os.O_RDONLY, dir_fd=self._proc), "rb") as file:
@@ -274,7 +303,8 @@ class Jail:
     def _make_ruleset(self, room: str) -> int:
         abi = kernel.landlock_abi()
         files = (1 << _FILE_RIGHTS.get(abi, 16)) - 1
-        rules = [(path, rights & files) for path, rights in [*self._rules, (room, _WRITE)]]
+        writable = _WRITE | (_EXECUTE if self._starts_programs else 0)
+        rules = [(path, rights & files) for path, rights in [*self._rules, (room, writable)]]
         return kernel.landlock_ruleset((files, 3 if abi >= 4 else 0, 3 if abi >= 6 else 0), rules)
 
     def _drop_root(self, paths: list[str]) -> None:

@@ -24,6 +24,7 @@ import select
 import signal
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any, NoReturn
 
@@ -101,6 +102,12 @@ class Keeper:
                 self._start_tree(message, fds)
             case "kill":
                 self._kill(message["id"], hard=message["hard"])
+            case "nice":
+                self._lower_priority(message["id"], message["nice"])
+            case "waited":
+                run = self._runs.get(message["run"])
+                waited = self._jail.waited(run.process) if run is not None and run.process else 0.0
+                self._tell(message["id"], "waited", waited=waited)
             case "stats":
                 self._tell(message["id"], "stats", cpu=self._cpu_so_far())
 
@@ -264,6 +271,9 @@ class Keeper:
             self._lost(source)
             return
         run.process, run.source, run.order = process, None, None
+        if source.nice:
+            with suppress(OSError):
+                os.setpriority(os.PRIO_PROCESS, process, 0)
         source.waiting.remove(run)
         if not source.waiting:
             os.kill(source.process, signal.SIGSTOP)
@@ -305,6 +315,14 @@ class Keeper:
         raise EOFError
 
     # ---- ending
+
+    def _lower_priority(self, number: int, nice: int) -> None:
+        """Of a run that has taken long. A state that may be forked later is spared where that could not be undone."""
+        run = self._runs.get(number)
+        if run is not None and run.process and (self._template is not None or self._jail.restores_priority):
+            with suppress(OSError):
+                os.setpriority(os.PRIO_PROCESS, run.process, nice)
+                run.nice = nice
 
     def _kill(self, number: int, *, hard: bool) -> None:
         """End a run or a tree. `hard`: end a source that has not managed to fork, too."""

@@ -1,8 +1,8 @@
 """The sandbox of this machine: `LocalSandbox`.
 
-It starts one zygote for each tier that is asked for, again if it dies, and lets at most `workers` runs go on at a
-time. Runs have no effect outside their own process and folder, so one that was lost with its zygote is simply run
-again. States are `states`' business.
+It starts one zygote for each tier that is asked for, again if it dies, and lets at most `workers` young runs go on at
+a time, beside older ones. Runs have no effect outside their own process and folder, so one that was lost with its
+zygote is simply run again. States are `states`' business.
 """
 
 from __future__ import annotations
@@ -14,16 +14,17 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, get_args
 
 from rstar.errors import IsolationError, SandboxError
 from rstar.sandbox.api import Limits, Result
 from rstar.sandbox.execution import Execution, kernel_limits
 from rstar.sandbox.folders import remove_tree
+from rstar.sandbox.lanes import Lanes, Place
 from rstar.sandbox.levels import LEVELS, Level
 from rstar.sandbox.pool import AbsentError, LostError, Tree, Zygote
 from rstar.sandbox.states import ATTEMPTS, Node, Root, States
-from rstar.sandbox.tiers import Tier, tier_of
+from rstar.sandbox.tiers import RANKS, Tier, tier_of
 
 
 class LocalState:
@@ -51,11 +52,11 @@ class LocalSandbox:
 
     Args:
         level: the isolation that is required; see `levels`. Never weaker than asked.
-        workers: runs at the same time; None for the number of processors that this process may use.
+        workers: young runs at the same time (see `lanes`); None for the number of processors that this process may use.
+        old_runs: runs beyond those, which have taken long and go on at a low priority.
         limits: of runs that are given none of their own.
         memory_budget_mb: memory for frozen states, in MiB; colder ones are ended, and rebuilt when they are used.
         max_states: most processes of frozen states, whatever their size.
-        echo: show the value of a last-line expression, as a notebook does.
         folder: where scratch folders are made at the weaker levels; None for the system's temporary folder.
     """
 
@@ -66,14 +67,15 @@ class LocalSandbox:
         limits: Limits | None = None,
         memory_budget_mb: int = 2_000,
         *,
+        old_runs: int = 32,
         max_states: int = 512,
-        echo: bool = True,
         folder: Path | None = None,
     ) -> None:
         self.level: Level = level
         self.limits = limits or Limits()
         self.workers = workers or (len(os.sched_getaffinity(0)) if sys.platform == "linux" else 1)
-        self._memory, self._max_states, self._echo = memory_budget_mb << 20, max_states, echo
+        self._old_runs = old_runs
+        self._memory, self._max_states = memory_budget_mb << 20, max_states
         self._parent_folder = folder
         self._folder: Path | None = None
         self._open, self._users = False, 0
@@ -101,8 +103,8 @@ class LocalSandbox:
             self._folder.chmod(0o711)  # runs may have another uid
         self._null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         self._loop = asyncio.get_running_loop()
-        self._slots = asyncio.Semaphore(self.workers)
-        self._starting: dict[Tier, asyncio.Lock] = {"bare": asyncio.Lock(), "math": asyncio.Lock()}
+        self._lanes = Lanes(self.workers, self._old_runs)
+        self._starting: dict[Tier, asyncio.Lock] = {tier: asyncio.Lock() for tier in get_args(Tier)}
         self._states = States(self._plant, self._memory, self._max_states, self._null)
         try:
             await self._zygote("bare")
@@ -129,21 +131,48 @@ class LocalSandbox:
         if folder is not None:
             await asyncio.to_thread(remove_tree, str(folder))
 
+    async def warm(self) -> None:
+        """Start the interpreters of all tiers now, rather than when they are first wanted."""
+        await asyncio.gather(*map(self._zygote, RANKS))
+
     def start(self) -> LocalState:
         """See `Sandbox.start`."""
         return LocalState(self, Node(Root(holders=1)))
 
-    async def run(self, code: str, stdin: str | None = None, limits: Limits | None = None) -> Result:
-        """See `Sandbox.run`. A `stdin` of None is an empty one."""
-        limits = limits or self.limits
+    async def run(
+        self, code: str, stdin: str | None = None, limits: Limits | None = None, *, echo: bool = True
+    ) -> Result:
+        """See `Sandbox.run`. A `stdin` of None is an empty one.
+
+        With `echo`, the value of a last-line expression is shown, as a notebook does.
+        """
+        return await self._run(self._tier(code), code, stdin, limits or self.limits, echo=echo)
+
+    async def drive(self, driver: str, stdin: str | None, file: int, limits: Limits) -> Result:
+        """Run trusted code that starts other programs, which are as confined as the rest; `file` is its descriptor 3.
+
+        Each of the programs has all of the memory and processor time of the limits, the wall time holds for all.
+        """
+        return await self._run("native", driver, stdin, limits, (file,))
+
+    async def _run(
+        self,
+        tier: Tier,
+        code: str,
+        stdin: str | None,
+        limits: Limits,
+        files: tuple[int, ...] = (),
+        *,
+        echo: bool = False,
+    ) -> Result:
         self._check_open()
-        async with self._slots:
+        async with self._lanes.place() as place:
             source = _memory_file(stdin) if stdin else os.dup(self._null)
             try:
                 for _ in range(ATTEMPTS):
-                    zygote = await self._zygote(self._tier(code))
+                    zygote = await self._zygote(tier)
                     try:
-                        return await self._program(zygote, code, limits, source)
+                        return await self._program(zygote, code, limits, (source, *files), place, echo)
                     except LostError:
                         os.lseek(source, 0, os.SEEK_SET)
             finally:
@@ -155,24 +184,27 @@ class LocalSandbox:
         links = [zygote.link for zygote in self._zygotes.values()] + [tree.link for tree in self._states.trees]
         return sum(await asyncio.gather(*(link.cpu_seconds() for link in links if link.open)))
 
-    async def _program(self, zygote: Zygote, code: str, limits: Limits, stdin: int) -> Result:
+    async def _program(
+        self, zygote: Zygote, code: str, limits: Limits, files: tuple[int, ...], place: Place, echo: bool
+    ) -> Result:
         order = {
             "do": "run",
             "id": zygote.link.number(),
             "source": None,
             "code": code,
             "name": "<program>",
+            "echo": echo,
             "limits": kernel_limits(limits),
         }
-        return (await Execution(zygote.link, limits).outcome(order, stdin)).result
+        return (await Execution(zygote.link, limits, place).outcome(order, *files)).result
 
     async def _step(self, node: Node, code: str, limits: Limits | None) -> tuple[Node | None, Result]:
         self._check_open()
         if node.released:
             raise SandboxError("the state has been released")
-        tier: Tier = "math" if node.tier == "math" else self._tier(code)
-        async with self._slots:
-            return await self._states.run(node, code, limits or self.limits, tier)
+        tier = max(node.tier, self._tier(code), key=RANKS.index)
+        async with self._lanes.place() as place:
+            return await self._states.run(node, code, limits or self.limits, tier, place)
 
     def _release(self, node: Node) -> None:
         if self._open:
@@ -201,7 +233,7 @@ class LocalSandbox:
                 await zygote.close()
             folder = Path(tempfile.mkdtemp(prefix=f"{tier}-", dir=self._folder)) if self._folder else None
             try:
-                zygote = await Zygote.start(tier, self.level, folder, echo=self._echo)
+                zygote = await Zygote.start(tier, self.level, folder)
             except AbsentError:
                 self._absent = True
             else:

@@ -151,7 +151,7 @@ class Zygote:
         self.link = Link(end, self.kill, folder)
 
     @classmethod
-    async def start(cls, tier: Tier, level: Level, folder: Path | None, *, echo: bool) -> Zygote:
+    async def start(cls, tier: Tier, level: Level, folder: Path | None) -> Zygote:
         """Start one and wait until it is warm. Scratch folders are in `folder` unless it has namespaces.
 
         Raises:
@@ -165,7 +165,7 @@ class Zygote:
             zygote = cls(process, ours, tier, folder)
             try:
                 settings: channel.Message = {"mechanisms": LEVELS[level], "folder": folder and str(folder)}
-                settings |= {"tier": tier, "path": search_path(), "echo": echo}
+                settings |= {"tier": tier, "path": search_path()}
                 ready = zygote.link.expect(0)
                 zygote.link.send(settings)
                 event = await ready

@@ -28,6 +28,7 @@ class Run:
         may_fork: how many forks it has been asked for and not made.
         unwanted: the parent has lost interest before its hello.
         waiting: runs that it is to fork.
+        nice: its priority, 0 for the ordinary one.
     """
 
     id: int
@@ -42,6 +43,7 @@ class Run:
     may_fork: int = 0
     unwanted: bool = False
     waiting: list[Run] = field(default_factory=list)
+    nice: int = 0
 
 
 @dataclass(frozen=True, slots=True)

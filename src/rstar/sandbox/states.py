@@ -24,8 +24,9 @@ from typing import Any
 from rstar.errors import SandboxError
 from rstar.sandbox.api import CodeError, Limits, Result
 from rstar.sandbox.execution import Execution, Outcome, cpu_seconds, kernel_limits
+from rstar.sandbox.lanes import Place
 from rstar.sandbox.pool import GoneError, LostError, Tree
-from rstar.sandbox.tiers import Tier
+from rstar.sandbox.tiers import Tier, covers
 
 KEEPER_MEMORY = 3 << 20
 """What the keeper of a tree owns, in bytes."""
@@ -108,14 +109,14 @@ class States:
         """Estimate of the memory of the frozen processes and their keepers, in bytes."""
         return self._used + len(self.trees) * KEEPER_MEMORY
 
-    async def run(self, node: Node, code: str, limits: Limits, tier: Tier) -> tuple[Node | None, Result]:
+    async def run(self, node: Node, code: str, limits: Limits, tier: Tier, place: Place) -> tuple[Node | None, Result]:
         """Run `code` in a copy of the state `node`. Raises `SandboxError`."""
         lost: LostError | None = None
         node.root.running += 1
         try:
             for _ in range(ATTEMPTS):
                 try:
-                    return await self._branch(node, code, limits, tier)
+                    return await self._branch(node, code, limits, tier, place)
                 except LostError as error:
                     lost = error
         finally:
@@ -140,12 +141,14 @@ class States:
 
     # ---- running
 
-    async def _branch(self, node: Node, code: str, limits: Limits, tier: Tier) -> tuple[Node | None, Result]:
-        tree, source = await self._source(node, tier, limits)
+    async def _branch(
+        self, node: Node, code: str, limits: Limits, tier: Tier, place: Place
+    ) -> tuple[Node | None, Result]:
+        tree, source = await self._source(node, tier, limits, place)
         child = Node(node.root, node, code, limits, tier, node.depth + 1)
         number = tree.link.number()
         with _busy(source):
-            outcome = await self._execute(tree, _order(child, number, source, limits), limits, node)
+            outcome = await self._execute(tree, _order(child, number, source, limits), limits, node, place)
         child.status, child.seconds = outcome.result.status, outcome.result.seconds
         if not outcome.alive:
             return None, outcome.result
@@ -153,14 +156,14 @@ class States:
         self._hold(child, Process(tree, number, source.limits if source else limits, outcome.memory))
         return child, outcome.result
 
-    async def _execute(self, tree: Tree, order: dict[str, Any], limits: Limits, source: Node) -> Outcome:
+    async def _execute(self, tree: Tree, order: dict[str, Any], limits: Limits, source: Node, place: Place) -> Outcome:
         try:
-            return await Execution(tree.link, limits).outcome(order, self._stdin)
+            return await Execution(tree.link, limits, place).outcome(order, self._stdin)
         except GoneError:
             self._drop(source)
             raise
 
-    async def _source(self, node: Node, tier: Tier, limits: Limits) -> tuple[Tree, Process | None]:
+    async def _source(self, node: Node, tier: Tier, limits: Limits, place: Place) -> tuple[Tree, Process | None]:
         """The tree to run in and the process to fork: that of the node, rebuilt if need be; None for a fresh one."""
         if node.parent is None:
             return await self._tree(node.root, tier), None
@@ -168,7 +171,7 @@ class States:
             process = self._fit(node, tier, limits)
             if process is None:
                 self._drop(node)
-                process = await self._replay(node, tier, limits)
+                process = await self._replay(node, tier, limits, place)
             self._held[node] = self._held.pop(node)  # now the one used last
         return process.tree, process
 
@@ -189,7 +192,7 @@ class States:
     def _fit(self, node: Node, tier: Tier, limits: Limits) -> Process | None:
         """The node's process, if it is there, may have so much, and is of the tier.
 
-        A bare one will do for ``math`` when running its code again would cost more than the import.
+        A lesser one will do when running its code again would cost more than the import.
         """
         process = self._alive(node)
         if process is None:
@@ -200,10 +203,10 @@ class States:
             and has.scratch_mb >= limits.scratch_mb
             and cpu_seconds(has) >= cpu_seconds(limits)
         )
-        suits = process.tree.tier in (tier, "math") or node.chain_seconds() > _CHEAP_SECONDS
+        suits = covers(process.tree.tier, tier) or node.chain_seconds() > _CHEAP_SECONDS
         return process if enough and suits else None
 
-    async def _replay(self, node: Node, tier: Tier, limits: Limits) -> Process:
+    async def _replay(self, node: Node, tier: Tier, limits: Limits, place: Place) -> Process:
         """Run the node's code again, in one process, from the nearest state that has one.
 
         Raises:
@@ -226,7 +229,7 @@ class States:
                 order = _order(step, number, source, ceiling)
                 if step is not steps[0]:
                     order["do"] = "more"
-                outcome = await self._execute(tree, order, step.limits, base)
+                outcome = await self._execute(tree, order, step.limits, base, place)
                 memory = outcome.memory
                 if outcome.result.status != step.status:
                     tree.link.send({"do": "kill", "id": number, "hard": True})

@@ -38,7 +38,8 @@ rseq 334 293; futex 202 98; futex_waitv 449 449; exit 60 93; exit_group 231 94; 
 waitid 247 95; prctl 157 167; socketpair 53 199; sendto 44 206; recvfrom 45 207; sendmsg 46 211; recvmsg 47 212
 shutdown 48 210; getsockname 51 204; getpeername 52 205; getsockopt 55 209; setsockopt 54 208; chmod 90 -
 fchmod 91 52; fchmodat 268 53; utime 132 -; utimes 235 -; utimensat 280 88; futimesat 261 -; clone3 435 435
-seccomp 317 277; unshare 272 97; capset 126 91; pivot_root 155 41; mount_setattr 442 442
+execve 59 221; execveat 322 281; fork 57 -; vfork 58 -; kill 62 129; tkill 200 130; tgkill 234 131; arch_prctl 158 -
+setpgid 109 154; seccomp 317 277; unshare 272 97; capset 126 91; pivot_root 155 41; mount_setattr 442 442
 landlock_create_ruleset 444 444; landlock_add_rule 445 445; landlock_restrict_self 446 446
 """
 
@@ -89,5 +90,11 @@ SOCKETS = _names("sendto recvfrom sendmsg recvmsg shutdown getsockname getpeerna
 
 METADATA = _names("chmod fchmod fchmodat utime utimes utimensat futimesat")
 """Only with a mount namespace, where everything but the scratch folder is read-only: Landlock does not cover them."""
+
+PROGRAMS = _names("execve execveat fork vfork arch_prctl setpgid")
+"""For runs that start other programs."""
+
+SENDING = _names("kill tkill tgkill")
+"""For those, where a PID namespace sees to it that there is nobody else to signal."""
 
 ALLOWED = [*FILES, *MEMORY, *SIGNALS, *TIME, *PROCESS, *SOCKETS]

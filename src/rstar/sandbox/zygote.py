@@ -17,29 +17,33 @@ from rstar.sandbox.child import Interpreter
 from rstar.sandbox.isolation import Jail, RefusedError
 from rstar.sandbox.keeper import Keeper
 
-BARE, MATH = "bare", "math"
-"""The tiers: the standard library; numpy and sympy as well, both warm."""
+NUMPY, MATH, NATIVE = "numpy", "math", "native"
+"""Tiers with something of their own: numpy, or numpy and sympy, are warm; runs may start programs."""
 
 _COMMON = (
     "bisect cmath collections copy dataclasses datetime decimal enum fractions functools heapq io itertools json math"
     " operator random re statistics string textwrap threading time traceback typing"
 )
 
+_WARM_NUMPY = """
+import numpy
+numpy.linalg.solve(numpy.eye(2), numpy.ones(2)), repr(numpy.arange(3.0)), numpy.arange(10).sum()
+numpy.random.seed(0)
+"""
+
 _WARM_MATH = """
-import numpy, sympy
+import sympy
 from sympy import Eq, Matrix, Rational, diff, factor, factorint, integrate, simplify, solve, sqrt, symbols, sympify
 x, y = symbols("x y")
 solve(x**2 - 5*x + 6, x)
 solve([Eq(x + y, 10), Eq(x - y, 2)], [x, y])
 simplify(sqrt(8) + Rational(1, 3)), factor(x**2 - 1), integrate(x**2, x), diff(x**3, x), factorint(360)
 sympify("2*x + 1").evalf(subs={x: 2}), Matrix([[1, 2], [3, 4]]).inv(), str(x**2 / 3), repr(sqrt(x))
-numpy.linalg.solve(numpy.eye(2), numpy.ones(2)), repr(numpy.arange(3.0))
-numpy.random.seed(0)
 """
 
 
 def main(fd: int) -> None:
-    """Serve the parent at the socket `fd`. The first message says how: mechanisms, folder, tier, path, echo."""
+    """Serve the parent at the socket `fd`. The first message says how: mechanisms, folder, tier, path."""
     link = socket.socket(fileno=kernel.move_up(fd))
     received = channel.receive(link)
     if received is None:
@@ -49,10 +53,10 @@ def main(fd: int) -> None:
     sys.dont_write_bytecode = True
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        jail = Jail(settings["mechanisms"], settings["folder"])
+        jail = Jail(settings["mechanisms"], settings["folder"], programs=settings["tier"] == NATIVE)
         jail.enter()
         _warm(settings["tier"])
-        interpreter = Interpreter(echo=settings["echo"])
+        interpreter = Interpreter()
         gc.collect()
         jail.settle(kernel.PROC_FD, kernel.RULESET_FD)
         jail.rehearse()
@@ -74,5 +78,7 @@ def _warm(tier: str) -> None:
     for name in _COMMON.split():
         __import__(name)
     sys.modules["random"].seed(0)
+    if tier in (NUMPY, MATH):
+        exec(_WARM_NUMPY, {"__name__": "warm"})
     if tier == MATH:
         exec(_WARM_MATH, {"__name__": "warm"})

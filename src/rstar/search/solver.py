@@ -20,6 +20,8 @@ from typing import Any, Self
 from rstar.config import Choice, Config
 from rstar.errors import DataError, EngineError, SandboxError
 from rstar.grading import is_equivalent
+from rstar.judge.client import JudgeClient, JudgeSandbox
+from rstar.judge.settings import read_token
 from rstar.models.engine import Engine
 from rstar.models.spec import check_spec, local_folder, open_engine
 from rstar.problems import Problem
@@ -125,7 +127,7 @@ class Solver:
                     policy = await asyncio.to_thread(open_engine, self.config.policy, self.config.engine)
                 async with AsyncExitStack() as stack:
                     self._policy = await stack.enter_async_context(policy)
-                    self._sandbox = await stack.enter_async_context(sandbox or self._local_sandbox())
+                    self._sandbox = await stack.enter_async_context(sandbox or self._open_sandbox())
                     self._opened = stack.pop_all()
             self._users += 1
         return self
@@ -138,8 +140,11 @@ class Solver:
                 self._policy = self._sandbox = None
                 await self._opened.aclose()
 
-    def _local_sandbox(self) -> LocalSandbox:
+    def _open_sandbox(self) -> Sandbox:
         config = self.config.sandbox
+        if config.place != "local":
+            token = None if config.token_file is None else read_token(config.token_file)
+            return JudgeSandbox(JudgeClient(config.place, token), self._limits())
         return LocalSandbox(
             level=config.level, workers=config.workers, limits=self._limits(), memory_budget_mb=config.budget_mb
         )

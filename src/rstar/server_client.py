@@ -1,7 +1,8 @@
-"""Posting JSON to a model server: connection pool, limit of requests under way, retries, clear errors.
+"""Talking JSON to a server: connection pool, limit of requests under way, retries, clear errors.
 
 Tried again, after an exponential pause with jitter (or the server's ``Retry-After``, at most 30 seconds): 408, 429, 5xx
-and lost or refused connections. Everything else raises at once. The API key is sent and never appears in a message.
+and lost or refused connections. Everything else raises at once. The key is sent and never appears in a message. What
+the server is for is its users' business: they turn `ServerError` into their own kind of failure.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from typing import Any, TypeVar
 
 import httpx
 
-from rstar.errors import EngineError
+from rstar.errors import ServerError
 
 T = TypeVar("T")
 _LONGEST_PAUSE = 30.0
 _EXCERPT = 400
 
 
-class RefusedError(EngineError):
+class RefusedError(ServerError):
     """The server answered with an error status."""
 
     def __init__(self, where: str, status: int, body: str, retry_after: float | None = None) -> None:
@@ -41,7 +42,14 @@ class ServerClient:
     """HTTP to one server; use in ``async with``."""
 
     def __init__(
-        self, url: str, *, key: str | None, concurrency: int, timeout: float, retries: int, pause: float = 0.5
+        self,
+        url: str,
+        *,
+        key: str | None,
+        concurrency: int,
+        timeout: float | httpx.Timeout,
+        retries: int,
+        pause: float = 0.5,
     ) -> None:
         """`url` is the base of all paths, `pause` the first pause in seconds before a retry."""
         self.url = url.rstrip("/")
@@ -68,7 +76,7 @@ class ServerClient:
 
         Raises:
             RefusedError: it refuses the key.
-            EngineError: it cannot be reached.
+            ServerError: it cannot be reached.
         """
 
         async def attempt(client: httpx.AsyncClient) -> Any:
@@ -81,8 +89,27 @@ class ServerClient:
 
         return await self._retrying(path, attempt, min(1, self._retries))  # who waits for a first contact wants to know
 
+    async def ask(self, method: str, path: str, body: Any = None) -> Any:
+        """The JSON that answers, None where there is none. Raises `RefusedError` or another `ServerError`."""
+        return await self._retrying(path, lambda client: self._fetch(client, method, path, body))
+
+    async def lines(self, path: str, left: Callable[[], Any], read: Callable[[str], object]) -> None:
+        """Post what is `left` to do until that is None; `read` is given each line of the answers as it comes."""
+
+        async def attempt(client: httpx.AsyncClient) -> None:
+            while (body := left()) is not None:
+                headers = {"Accept": "application/x-ndjson"}
+                async with client.stream("POST", self.url + path, json=body, headers=headers) as response:
+                    if response.is_error:
+                        await response.aread()
+                        raise self._refused(path, response)
+                    async for line in response.aiter_lines():
+                        read(line)
+
+        await self._retrying(path, attempt)
+
     async def post(self, path: str, body: dict[str, Any]) -> Any:
-        """The JSON that answers `body`. Raises `RefusedError` or another `EngineError`."""
+        """The JSON that answers `body`. Raises `RefusedError` or another `ServerError`."""
         return await self._retrying(path, lambda client: self._fetch(client, "POST", path, body))
 
     async def stream(self, path: str, body: dict[str, Any], read: Callable[[AsyncIterator[Any]], Awaitable[T]]) -> T:
@@ -103,10 +130,12 @@ class ServerClient:
         response = await client.request(method, self.url + path, json=body, headers=headers)
         if response.is_error:
             raise self._refused(path, response)
+        if not response.content:
+            return None
         try:
             return response.json()
         except ValueError:
-            raise EngineError(f"{self.url}{path}: not JSON: {response.text[:_EXCERPT]!r}") from None
+            raise ServerError(f"{self.url}{path}: not JSON: {response.text[:_EXCERPT]!r}") from None
 
     async def _events(self, path: str, response: httpx.Response) -> AsyncIterator[Any]:
         async for line in response.aiter_lines():
@@ -116,9 +145,9 @@ class ServerClient:
             try:
                 event = json.loads(data)
             except ValueError:
-                raise EngineError(f"{self.url}{path}: not JSON in a stream: {data[:_EXCERPT]!r}") from None
+                raise ServerError(f"{self.url}{path}: not JSON in a stream: {data[:_EXCERPT]!r}") from None
             if isinstance(event, dict) and event.get("error"):
-                raise EngineError(f"{self.url}{path}: {str(event['error'])[:_EXCERPT]}")
+                raise ServerError(f"{self.url}{path}: {str(event['error'])[:_EXCERPT]}")
             yield event
 
     async def _retrying(
@@ -128,7 +157,7 @@ class ServerClient:
         retries = self._retries if retries is None else retries
         for left in range(retries, -1, -1):
             if self._client is None:
-                raise EngineError(f"{self.url}: the engine is not open; use it in `async with engine:`")
+                raise ServerError(f"{self.url}: the client is not open; use it in `async with`")
             wait = None
             try:
                 async with self._slots:
@@ -138,11 +167,11 @@ class ServerClient:
                     raise
                 wait = error.retry_after
             except (httpx.InvalidURL, httpx.DecodingError, httpx.TooManyRedirects) as error:
-                raise EngineError(f"{self.url}{path}: {type(error).__name__}: {error}") from error
+                raise ServerError(f"{self.url}{path}: {type(error).__name__}: {error}") from error
             except httpx.TransportError as error:
                 if not left:
                     reason = f"{type(error).__name__}: {error}".removesuffix(": ")
-                    raise EngineError(f"{self.url}{path}: {reason} ({retries + 1} attempts)") from error
+                    raise ServerError(f"{self.url}{path}: {reason} ({retries + 1} attempts)") from error
             # Jitter keeps requests that failed together from coming back together.
             await asyncio.sleep(pause * random.uniform(0.5, 1.0) if wait is None else min(wait, _LONGEST_PAUSE))
             pause = min(2 * pause, _LONGEST_PAUSE)

@@ -1,0 +1,1 @@
+"""The sandbox as a network service: API, queue, workers, client."""

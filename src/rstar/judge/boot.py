@@ -1,0 +1,26 @@
+"""What the service's processes have in common when they start."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import logging
+import os
+import signal
+import sys
+from typing import Any
+
+from rstar.judge.settings import JudgeSettings
+
+_PR_SET_PDEATHSIG = 1
+
+
+def boot() -> tuple[JudgeSettings, dict[str, Any]]:
+    """The settings (on standard input) and arguments (the only one there is); this process dies with its parent now."""
+    parent = os.getppid()
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    settings = JudgeSettings.model_validate_json(sys.stdin.buffer.read())
+    if os.getppid() != parent:
+        sys.exit("the service ended while this process was starting")
+    logging.basicConfig(format="%(asctime)s %(name)s %(levelname)s %(message)s", level=logging.WARNING)
+    return settings, json.loads(sys.argv[1])

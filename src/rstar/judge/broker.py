@@ -1,0 +1,219 @@
+"""Between the API and the workers: who waits, who works, and what happens when a worker dies.
+
+`Broker` is what the API sees. `MemoryBroker` keeps the queue in the API's own process and has the workers of this
+machine at a socket; `rstar.judge.redis_broker` keeps it in Redis, for workers on many machines.
+
+Invariants: every job that is accepted gets exactly one answer, or its future is cancelled by the one who waits. Jobs
+wait in the order in which their time to begin runs out, so calls that must be quick do not wait for patient ones.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol, Self
+
+from rstar.errors import SandboxError
+from rstar.judge import frames
+from rstar.judge.frames import Frames
+from rstar.judge.jobs import Answer, Job, pack, read_answer
+
+MOST_DEATHS = 3
+"""A job that so many workers have died with is answered as failed."""
+
+_SWEEP_SECONDS = 0.25
+
+
+class BusyError(SandboxError):
+    """The queue is full: come back later."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Jobs that wait, jobs under way, programs that can run at a time."""
+
+    waiting: int
+    running: int
+    slots: int
+
+
+class Broker(Protocol):
+    """Takes jobs, gives answers. Used as ``async with broker:``."""
+
+    def submit(self, job: Job, prefer: str = "") -> asyncio.Future[Answer]:
+        """Have a job done, by the worker `prefer` if that is possible; cancelling the future cancels the job.
+
+        Raises:
+            BusyError: too much is waiting already.
+        """
+        ...
+
+    def forget(self, states: list[str], worker: str) -> None:
+        """Nobody will run from these states of a worker again."""
+        ...
+
+    async def load(self) -> Load:
+        """How much there is to do, and who is there to do it."""
+        ...
+
+    async def __aenter__(self) -> Self: ...
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+@dataclass(slots=True, eq=False)
+class _Worker:
+    link: Frames
+    name: str = ""
+    slots: int = 0
+    credit: int = 0
+    jobs: dict[str, Job] = field(default_factory=dict)
+    own: list[tuple[float, int, Job]] = field(default_factory=list)
+
+
+class MemoryBroker:
+    """See the module.
+
+    Args:
+        socket: path of the socket at which workers call; its folder must be private.
+        most_waiting: jobs that may wait.
+    """
+
+    def __init__(self, socket: Path, most_waiting: int = 1_000_000) -> None:
+        self._path, self._most = socket, most_waiting
+        self._waiting: list[tuple[float, int, Job]] = []
+        self._futures: dict[str, asyncio.Future[Answer]] = {}
+        self._deaths: dict[str, int] = {}
+        self._workers: dict[Frames, _Worker] = {}
+        self._numbers = itertools.count()
+
+    async def __aenter__(self) -> Self:
+        """Open the socket."""
+        loop = asyncio.get_running_loop()
+        self._path.unlink(missing_ok=True)
+        self._server = await loop.create_unix_server(lambda: Frames(self._hear, self._lost), str(self._path))
+        self._sweeping = loop.create_task(self._sweep())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close it; who still waits is cancelled."""
+        self._sweeping.cancel()
+        self._server.close()
+        for link in list(self._workers):
+            link.close()
+        for future in list(self._futures.values()):
+            future.cancel()
+
+    def submit(self, job: Job, prefer: str = "") -> asyncio.Future[Answer]:
+        """See `Broker.submit`."""
+        if len(self._futures) >= self._most:
+            raise BusyError(f"{len(self._futures)} calls are waiting already")
+        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._futures[job.id] = future
+        future.add_done_callback(lambda done: self._done(job.id, done))
+        own = next((worker.own for worker in self._workers.values() if worker.name == prefer), None) if prefer else None
+        heapq.heappush(self._waiting if own is None else own, (job.expires, next(self._numbers), job))
+        self._dispatch()
+        return future
+
+    def forget(self, states: list[str], worker: str) -> None:
+        """See `Broker.forget`."""
+        for one in self._workers.values():
+            if one.name == worker:
+                one.link.send(frames.FORGET, "\n".join(states).encode())
+
+    async def load(self) -> Load:
+        """See `Broker.load`."""
+        workers = self._workers.values()
+        running = sum(len(worker.jobs) for worker in workers)
+        return Load(len(self._futures) - running, running, sum(worker.slots for worker in workers))
+
+    # ---- handing out
+
+    def _dispatch(self) -> None:
+        """Give jobs to workers while there are both; the idlest worker first."""
+        for worker in self._workers.values():
+            while worker.credit > 0 and worker.own:
+                self._give(worker, heapq.heappop(worker.own)[2])
+        while self._waiting:
+            worker = max(self._workers.values(), key=lambda one: one.credit, default=None)  # type: ignore[assignment]
+            if worker is None or worker.credit <= 0:
+                return
+            self._give(worker, heapq.heappop(self._waiting)[2])
+
+    def _give(self, worker: _Worker, job: Job) -> None:
+        future = self._futures.get(job.id)
+        if future is None or future.done():  # cancelled while it waited
+            return
+        if job.expires < time.time() and job.id not in self._deaths:
+            future.set_result(Answer(job.id, "expired"))
+            return
+        worker.credit -= 1
+        worker.jobs[job.id] = job
+        worker.link.send(frames.JOB, pack(job))
+
+    async def _sweep(self) -> None:
+        """Answer those whose time runs out while every worker is busy."""
+        while True:
+            await asyncio.sleep(_SWEEP_SECONDS)
+            now = time.time()
+            for heap in (self._waiting, *(worker.own for worker in self._workers.values())):
+                while heap and heap[0][0] < now and heap[0][2].id not in self._deaths:
+                    job = heapq.heappop(heap)[2]
+                    future = self._futures.get(job.id)
+                    if future is not None and not future.done():
+                        future.set_result(Answer(job.id, "expired"))
+
+    def _done(self, name: str, future: asyncio.Future[Answer]) -> None:
+        self._futures.pop(name, None)
+        self._deaths.pop(name, None)
+        if future.cancelled():
+            for worker in self._workers.values():
+                if worker.jobs.pop(name, None) is not None:
+                    worker.link.send(frames.CANCEL, name.encode())
+
+    # ---- what workers say
+
+    def _hear(self, link: Frames, tag: bytes, body: bytes) -> None:
+        if tag == frames.HELLO:
+            name, slots = body.decode().split("\n")
+            self._workers[link] = _Worker(link, name, int(slots))
+            return
+        worker = self._workers[link]
+        if tag == frames.READY:
+            worker.credit += int(body)
+            self._dispatch()
+            return
+        answer = read_answer(body)
+        worker.jobs.pop(answer.id, None)
+        future = self._futures.get(answer.id)
+        if future is not None and not future.done():
+            future.set_result(answer)
+
+    def _lost(self, link: Frames) -> None:
+        """A worker has gone: others do what it had."""
+        worker = self._workers.pop(link, None)
+        if worker is None:
+            return
+        for entry in worker.own:
+            heapq.heappush(self._waiting, entry)
+        for name, job in worker.jobs.items():
+            future = self._futures.get(name)
+            if future is None or future.done():
+                continue
+            self._deaths[name] = self._deaths.get(name, 0) + 1
+            if self._deaths[name] >= MOST_DEATHS:
+                message = f"{MOST_DEATHS} workers died with this call"
+                future.set_result(Answer(name, "failed", worker.name, message=message))
+            else:
+                heapq.heappush(self._waiting, (job.expires, next(self._numbers), job))
+        self._dispatch()

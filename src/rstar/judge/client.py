@@ -1,0 +1,303 @@
+"""The judge service from the caller's side: `JudgeClient` for calls, `JudgeSandbox` where a sandbox is wanted.
+
+Calls that wait together travel together, and each comes back when it is done. A lost connection, a restarted service
+and a full queue are waited out, with growing pauses; only what has not been answered is asked again. What does not go
+away raises `JudgeError`; how a program ended never raises.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from types import TracebackType
+from typing import Any, Self, cast
+
+import httpx
+
+from rstar.errors import SandboxError, ServerError
+from rstar.judge.wire import (
+    TIMEOUT_LINE,
+    CallLimits,
+    CellReply,
+    CellRequest,
+    Report,
+    SessionReply,
+    Submission,
+)
+from rstar.sandbox.api import CodeError, Limits, Result, Status
+from rstar.server_client import RefusedError, ServerClient
+
+BATCH = 32
+"""Most calls in one request."""
+
+_REVIVALS = 3
+_TIMEOUT = httpx.Timeout(3_700.0, connect=10.0)
+
+
+class JudgeError(SandboxError):
+    """The service cannot be reached, refuses, or failed to do a call."""
+
+
+class GoneError(JudgeError):
+    """A session that is not there any more."""
+
+
+class QueueTimeoutError(JudgeError):
+    """No worker was free in time."""
+
+
+@dataclass(slots=True, eq=False)
+class _Call:
+    submission: Submission
+    future: asyncio.Future[Report]
+
+
+class JudgeClient:
+    """Calls to one service; use in ``async with``.
+
+    Args:
+        url: of the service.
+        token: bearer token, where it wants one.
+        connections: requests under way at the same time.
+        retries: attempts after the first; the pauses between them grow to 30 s.
+    """
+
+    def __init__(self, url: str, token: str | None = None, connections: int = 16, retries: int = 10) -> None:
+        self.url = url.rstrip("/")
+        self._http = ServerClient(
+            self.url, key=token, concurrency=2 * connections, timeout=_TIMEOUT, retries=retries, pause=0.1
+        )
+        self._connections = connections
+        self._waiting: deque[_Call] = deque()
+        self._senders: set[asyncio.Task[None]] = set()
+
+    async def __aenter__(self) -> Self:
+        """Open the connection pool. Raises `JudgeError` when the service is not there, or refuses the token."""
+        await self._http.open()
+        try:
+            await self.ask("GET", "/status")
+        except BaseException:
+            await self._http.close()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Give up what is under way."""
+        for sender in self._senders:
+            sender.cancel()
+        await asyncio.gather(*self._senders, return_exceptions=True)
+        await self._http.close()
+
+    async def run(self, submission: Submission) -> Report:
+        """What became of a submission. Raises `JudgeError`."""
+        call = _Call(submission, asyncio.get_running_loop().create_future())
+        self._waiting.append(call)
+        if len(self._senders) < self._connections:
+            sender = asyncio.create_task(self._send())
+            self._senders.add(sender)
+            sender.add_done_callback(self._senders.discard)
+        report = await call.future
+        if report.reason == "queue_timeout":
+            raise QueueTimeoutError(f"{self.url}: no worker was free in time")
+        if report.reason in ("internal_error", "invalid_input"):
+            raise JudgeError(f"{self.url}: {report.reason}: {report.stderr}")
+        return report
+
+    async def ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
+        """The JSON with which the service answers. Raises `JudgeError`; `GoneError` for 404."""
+        try:
+            return await self._http.ask(method, path, body)
+        except RefusedError as error:
+            if error.status == 404:
+                raise GoneError(str(error)) from error
+            raise JudgeError(str(error)) from error
+        except ServerError as error:
+            raise JudgeError(str(error)) from error
+
+    async def _send(self) -> None:
+        """Send what waits, request after request, until nothing does."""
+        while self._waiting:
+            await asyncio.sleep(0)  # whoever calls in the same breath travels along
+            batch = [self._waiting.popleft() for _ in range(min(BATCH, len(self._waiting)))]
+            calls = [call for call in batch if not call.future.done()]
+            try:
+                await self._http.lines("/run/long-batch", partial(_left, calls), _Reader(calls))
+            except ServerError as error:
+                for call in _open(calls):
+                    call.future.set_exception(JudgeError(str(error)))
+            except BaseException:
+                for call in _open(calls):
+                    call.future.cancel()
+                raise
+
+
+class _Reader:
+    """Takes the lines that answer a batch."""
+
+    def __init__(self, calls: Sequence[_Call]) -> None:
+        self._calls = {str(number): call for number, call in enumerate(calls)}
+
+    def __call__(self, line: str) -> None:
+        report = Report.model_validate_json(line)
+        call = self._calls.get(report.sub_id)
+        if call is not None and not call.future.done():
+            call.future.set_result(report)
+
+
+def _open(calls: Sequence[_Call]) -> list[_Call]:
+    return [call for call in calls if not call.future.done()]
+
+
+def _left(calls: Sequence[_Call]) -> dict[str, Any] | None:
+    """The request for those calls that have no answer; their places are their names."""
+    submissions = [
+        call.submission.model_copy(update={"sub_id": str(number)}).model_dump(exclude_none=True)
+        for number, call in enumerate(calls)
+        if not call.future.done()
+    ]
+    return {"type": "batch", "submissions": submissions} if submissions else None
+
+
+class JudgeSandbox:
+    """The service as a `rstar.sandbox.api.Sandbox`: programs are calls, states are sessions.
+
+    Args:
+        client: of the service; opened and closed with the sandbox.
+        limits: of runs that are given none of their own.
+    """
+
+    def __init__(self, client: JudgeClient, limits: Limits | None = None) -> None:
+        self._client, self._limits = client, limits or Limits()
+        self._users = 0
+        self._ending: set[asyncio.Task[None]] = set()
+
+    async def __aenter__(self) -> Self:
+        """Connect, or take part in it where it is connected already. Raises `JudgeError`."""
+        self._users += 1
+        if self._users == 1:
+            try:
+                await self._client.__aenter__()
+            except BaseException:
+                self._users = 0
+                raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Disconnect, when the last user leaves."""
+        self._users -= 1
+        if not self._users:
+            await asyncio.gather(*self._ending, return_exceptions=True)
+            await self._client.__aexit__(kind, error, trace)
+
+    def start(self) -> JudgeState:
+        """See `Sandbox.start`."""
+        return JudgeState(self, None, "", self._limits, None)
+
+    async def run(self, code: str, stdin: str | None = None, limits: Limits | None = None) -> Result:
+        """See `Sandbox.run`."""
+        wanted = _wire_limits(limits or self._limits)
+        report = await self._client.run(Submission(type="python", solution=code, input=stdin, limits=wanted, echo=True))
+        return _result(report, report.cost)
+
+    async def _begin(self) -> str:
+        reply = SessionReply.model_validate(await self._client.ask("POST", "/sessions"))
+        return reply.session_id
+
+    async def _cell(self, session: str, code: str, limits: Limits) -> CellReply:
+        body = CellRequest(code=code, limits=_wire_limits(limits), fork=True).model_dump(exclude_none=True)
+        return CellReply.model_validate(await self._client.ask("POST", f"/sessions/{session}/run", body))
+
+    def _end(self, session: str) -> None:
+        if self._users:
+            task = asyncio.get_running_loop().create_task(self._delete(session))
+            self._ending.add(task)
+            task.add_done_callback(self._ending.discard)
+
+    async def _delete(self, session: str) -> None:
+        with contextlib.suppress(JudgeError):
+            await self._client.ask("DELETE", f"/sessions/{session}")
+
+
+class JudgeState:
+    """See `State`. It knows its code, so a service that has forgotten its session is no loss."""
+
+    def __init__(
+        self, sandbox: JudgeSandbox, parent: JudgeState | None, code: str, limits: Limits, session: str | None
+    ) -> None:
+        self._sandbox, self._parent, self._code, self._of = sandbox, parent, code, limits
+        self._session = session
+        self._reviving = asyncio.Lock()
+        self._released = False
+
+    async def run(self, code: str, limits: Limits | None = None) -> tuple[JudgeState | None, Result]:
+        """See `State.run`."""
+        if self._released:
+            raise SandboxError("the state has been released")
+        limits = limits or self._sandbox._limits
+        reply = await self._reply(code, limits)
+        result = _result(reply, reply.seconds)
+        if reply.session_id is None:
+            return None, result
+        return JudgeState(self._sandbox, self, code, limits, reply.session_id), result
+
+    def release(self) -> None:
+        """See `State.release`."""
+        session, self._session = self._session, None
+        if not self._released and session is not None:
+            self._sandbox._end(session)
+        self._released = True
+
+    async def _reply(self, code: str, limits: Limits) -> CellReply:
+        for _ in range(_REVIVALS):
+            session = await self._revived()
+            try:
+                return await self._sandbox._cell(session, code, limits)
+            except GoneError:
+                if self._session == session:
+                    self._session = None
+        raise JudgeError("a session was lost again and again")
+
+    async def _revived(self) -> str:
+        """The session, made again from the code where the service has lost it."""
+        async with self._reviving:
+            if self._session is None:
+                if self._parent is None:
+                    self._session = await self._sandbox._begin()
+                else:
+                    reply = await self._parent._reply(self._code, self._of)
+                    if reply.session_id is None:
+                        raise JudgeError(f"a session could not be made again: its code ended as {reply.status!r} now")
+                    self._session = reply.session_id
+            return self._session
+
+
+def _wire_limits(limits: Limits) -> CallLimits:
+    return CallLimits(
+        seconds=limits.seconds,
+        memory_mb=limits.memory_mb,
+        output_bytes=limits.output_bytes,
+        shown=limits.output_bytes,
+    )
+
+
+def _result(reply: Report | CellReply, seconds: float) -> Result:
+    error = reply.error
+    stdout = (reply.stdout or "").removesuffix(TIMEOUT_LINE) if reply.status == "timeout" else reply.stdout or ""
+    return Result(
+        status=cast(Status, reply.status),
+        stdout=stdout,
+        stderr=reply.stderr or "",
+        error=None if error is None else CodeError(error.kind, error.message, error.line),
+        seconds=seconds,
+        truncated=reply.truncated,
+        exit_code=reply.exit_code,
+        signal=reply.signal,
+    )

@@ -1,0 +1,140 @@
+"""C++: compiled once per source, run as a program of its own, both under the sandbox's isolation.
+
+Compiler and program are started by a few trusted lines of Python inside the sandbox (`LocalSandbox.drive`), which tell
+how they ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import shutil
+import signal
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+
+from rstar.errors import SandboxError
+from rstar.sandbox.api import Limits, Result
+from rstar.sandbox.local import LocalSandbox
+
+_FLAGS = ("-O2", "-pipe")
+_COMPILING = Limits(seconds=60.0, cpu_seconds=60, memory_mb=2_048, output_bytes=64_000, scratch_mb=64)
+_CACHE_BYTES = 256 << 20
+_SIGNALLED = 1_000
+"""Added to a signal's number to make the exit code with which a driver reports it: real codes end at 255."""
+
+_END = f"""
+code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+raise SystemExit(code if code >= 0 else {_SIGNALLED} - code)
+"""
+_COMPILE = f"""
+import os
+with open("main.cpp", "wb") as file:
+    while block := os.read(0, 1 << 20):
+        file.write(block)
+command = ["g++", *{_FLAGS!r}, "-o", "main", "main.cpp"]
+process = os.posix_spawn("/usr/bin/g++", command, {{"PATH": "/usr/bin", "LANG": "C.UTF-8", "TMPDIR": "."}})
+status = os.waitpid(process, 0)[1]
+if status:
+    raise SystemExit(1)
+with open("main", "rb") as file:
+    while os.sendfile(3, file.fileno(), None, 1 << 30):
+        pass
+"""
+_RUN = f"""
+import os
+program = os.open("main", os.O_WRONLY | os.O_CREAT, 0o700)
+os.sendfile(program, 3, 0, 1 << 30)
+os.close(program)
+os.close(3)
+process = os.posix_spawn("./main", ["main"], {{"LANG": "C.UTF-8"}})
+{_END}"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Compiled:
+    """What came of a source: how compiling went, and the program if it went well."""
+
+    result: Result
+    program: bytes
+
+
+class Compiler:
+    """Compiles and runs C++ in a sandbox; what has been compiled is remembered, as far as memory allows."""
+
+    def __init__(self, sandbox: LocalSandbox) -> None:
+        self._sandbox = sandbox
+        self._known: OrderedDict[str, _Compiled] = OrderedDict()
+        self._size = 0
+        self._locks: dict[str, asyncio.Lock] = {}
+
+    async def run(self, source: str, stdin: str | None, limits: Limits) -> Result:
+        """Compile `source`, unless that has been done, and run it.
+
+        A source that does not compile ends as ``error`` with the compiler's messages on stderr.
+
+        Raises:
+            SandboxError: there is no compiler, or the sandbox failed.
+        """
+        if shutil.which("g++", path="/usr/bin") is None:
+            raise SandboxError("C++ needs the compiler /usr/bin/g++, which is not installed")
+        compiled = await self._compiled(source)
+        if not compiled.result.ok:
+            return compiled.result
+        program = os.memfd_create("program", os.MFD_CLOEXEC)
+        try:
+            with open(program, "wb", closefd=False) as file:
+                file.write(compiled.program)
+            # The program's file lies in the scratch folder, and is not to count.
+            room = limits.scratch_mb + (len(compiled.program) >> 20) + 1
+            result = await self._sandbox.drive(_RUN, stdin, program, replace(limits, scratch_mb=room))
+        finally:
+            os.close(program)
+        return _ended(result)
+
+    async def _compiled(self, source: str) -> _Compiled:
+        name = hashlib.sha256(source.encode(errors="surrogatepass")).hexdigest()
+        lock = self._locks.setdefault(name, asyncio.Lock())
+        async with lock:  # the same source, several times at once, is compiled once
+            compiled = self._known.get(name)
+            if compiled is None:
+                compiled = await self._compile(source)
+                if compiled.result.status in ("ok", "error"):
+                    self._remember(name, compiled)
+            else:
+                self._known.move_to_end(name)
+        self._locks.pop(name, None)
+        return compiled
+
+    async def _compile(self, source: str) -> _Compiled:
+        memory = os.memfd_create("program", os.MFD_CLOEXEC)
+        try:
+            result = await self._sandbox.drive(_COMPILE, source, memory, _COMPILING)
+            with open(memory, "rb", closefd=False) as file:
+                file.seek(0)
+                return _Compiled(replace(result, error=None), file.read() if result.ok else b"")
+        finally:
+            os.close(memory)
+
+    def _remember(self, name: str, compiled: _Compiled) -> None:
+        self._known[name] = compiled
+        self._size += _size(compiled)
+        while self._size > _CACHE_BYTES and len(self._known) > 1:
+            self._size -= _size(self._known.popitem(last=False)[1])
+
+
+def _size(compiled: _Compiled) -> int:
+    return len(compiled.program) + len(compiled.result.stderr) + 1_000
+
+
+def _ended(result: Result) -> Result:
+    """A driver's result as that of the program that it has run."""
+    code = result.exit_code
+    if result.status != "error" or code is None:
+        return replace(result, exit_code=0 if result.ok else None)
+    if code < _SIGNALLED:
+        return replace(result, error=None)
+    number = code - _SIGNALLED
+    late = number in (signal.SIGXCPU, signal.SIGKILL)
+    return replace(result, status="timeout" if late else "error", error=None, exit_code=None, signal=number)

@@ -1,0 +1,288 @@
+"""The queue in Redis: calls for workers on many machines, which outlive workers, API processes and Redis itself.
+
+Jobs are entries of streams with one consumer group. A worker that reads an entry owns it as long as it says so every
+few seconds; what a dead worker owned is taken over by the others. The answer is written, and the entry removed, in one
+script that only the first one to finish gets through, so every entry is answered once. The API reads its own stream of
+answers. It keeps what it waits for, and when Redis has been away it looks whether the entries are still there and adds
+those that are not: with persistence on nothing is lost, without it nothing that somebody still waits for.
+
+Keys: see `Keys`. Bodies are JSON (`rstar.judge.jobs`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+from redis.asyncio import Redis
+from redis.exceptions import RedisError, ResponseError
+
+from rstar.errors import ConfigError, SandboxError
+from rstar.judge.broker import BusyError, Load
+from rstar.judge.jobs import Answer, Job, pack, read_answer
+
+GROUP = "workers"
+ALIVE_SECONDS = 10
+"""A worker or API process that has not been heard of for so long is dead."""
+
+HEARTBEAT_SECONDS = 2.0
+_BLOCK_MS = 1_000
+_RETRY_SECONDS = 0.25
+_CHECK_SECONDS = 30.0
+_SHORT_SECONDS = 60.0
+_ANSWERS_KEPT_SECONDS = 600
+_PER_PIPELINE = 1_000
+_FAILURES = (RedisError, OSError)
+_LOG = logging.getLogger("rstar.judge")
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """The names that a service uses in Redis."""
+
+    prefix: str = "rstar:judge"
+
+    @property
+    def short(self) -> str:
+        """Stream of the jobs that must begin soon."""
+        return f"{self.prefix}:jobs:short"
+
+    @property
+    def long(self) -> str:
+        """Stream of the jobs that can wait."""
+        return f"{self.prefix}:jobs:long"
+
+    @property
+    def cancel(self) -> str:
+        """Channel for ids of jobs that nobody waits for any more."""
+        return f"{self.prefix}:cancel"
+
+    def own(self, worker: str) -> str:
+        """Stream of the jobs that one worker should do, and (field ``f``) of states that it can forget."""
+        return f"{self.prefix}:jobs:for:{worker}"
+
+    def answers(self, owner: str) -> str:
+        """Stream of the answers to one API process."""
+        return f"{self.prefix}:answers:{owner}"
+
+    def worker(self, name: str) -> str:
+        """Its slots, as long as the worker lives."""
+        return f"{self.prefix}:worker:{name}"
+
+    def owner(self, name: str) -> str:
+        """There as long as the API process lives."""
+        return f"{self.prefix}:owner:{name}"
+
+    def deaths(self, job: str) -> str:
+        """How many workers have died with a job."""
+        return f"{self.prefix}:deaths:{job}"
+
+
+def connect(url: str) -> Any:  # the client's own types are those of both of its protocols at once
+    """A client with its own pool. Raises `ConfigError` for a URL that is none."""
+    try:
+        return Redis.from_url(url, socket_connect_timeout=5, socket_timeout=30, health_check_interval=15)
+    except ValueError as error:
+        raise ConfigError(f"the URL of Redis: {error}") from error
+
+
+async def make_group(client: Any, stream: str) -> None:
+    """Make the consumer group of a stream, where it is missing."""
+    try:
+        await client.xgroup_create(stream, GROUP, id="0", mkstream=True)
+    except ResponseError as error:
+        if "BUSYGROUP" not in str(error):
+            raise
+
+
+@dataclass(slots=True)
+class _Pending:
+    """A job that somebody waits for: where its entry is, once it has been added."""
+
+    job: Job
+    future: asyncio.Future[Answer]
+    stream: str
+    worker: str
+    entry: bytes | None = None
+    added: float = 0.0
+
+
+class RedisBroker:
+    """See `rstar.judge.broker.Broker` and the module.
+
+    Args:
+        url: of Redis.
+        owner: a name of this API process that no other has.
+        most_waiting: jobs that may wait for this process.
+    """
+
+    def __init__(self, url: str, owner: str, most_waiting: int = 1_000_000, keys: Keys | None = None) -> None:
+        self._client, self._owner, self._most = connect(url), owner, most_waiting
+        self._keys = keys or Keys()
+        self._pending: dict[str, _Pending] = {}
+        self._outbox: list[_Pending] = []
+        self._filled = asyncio.Event()
+        self._away = False
+        self._tasks: list[asyncio.Task[None]] = []
+        self._asides: set[asyncio.Task[None]] = set()
+
+    async def __aenter__(self) -> Self:
+        """Begin to add, listen and look after things; Redis may come later."""
+        loops: tuple[Callable[[], Awaitable[None]], ...] = (self._add, self._listen, self._look_after)
+        self._tasks = [asyncio.create_task(self._forever(loop)) for loop in loops]
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop; who still waits is cancelled."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for pending in list(self._pending.values()):
+            pending.future.cancel()
+        with contextlib.suppress(*_FAILURES):
+            await self._client.delete(self._keys.owner(self._owner), self._keys.answers(self._owner))
+        await self._client.aclose()
+
+    def submit(self, job: Job, prefer: str = "") -> asyncio.Future[Answer]:
+        """See `Broker.submit`."""
+        if len(self._pending) >= self._most:
+            raise BusyError(f"{len(self._pending)} calls are waiting already")
+        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        soon = job.expires - time.time() < _SHORT_SECONDS
+        stream = self._keys.own(prefer) if prefer else self._keys.short if soon else self._keys.long
+        pending = self._pending[job.id] = _Pending(job, future, stream, prefer)
+        future.add_done_callback(lambda done: self._done(pending, done))
+        self._post(pending)
+        return future
+
+    def forget(self, states: list[str], worker: str) -> None:
+        """See `Broker.forget`."""
+        self._aside(self._send_forget(states, worker))
+
+    async def load(self) -> Load:
+        """See `Broker.load`. Raises `SandboxError` while Redis is away."""
+        try:
+            waiting = running = 0
+            for stream in (self._keys.short, self._keys.long):
+                with contextlib.suppress(ResponseError):
+                    under_way = (await self._client.xpending(stream, GROUP))["pending"]
+                    running += under_way
+                    waiting += await self._client.xlen(stream) - under_way
+            names = [name async for name in self._client.scan_iter(match=self._keys.worker("*"), count=1_000)]
+            slots = sum(int(value or 0) for value in await self._client.mget(names)) if names else 0
+            return Load(waiting, running, slots)
+        except _FAILURES as error:
+            raise SandboxError(f"Redis: {error}") from error
+
+    # ---- loops
+
+    async def _forever(self, loop: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            try:
+                await loop()
+            except _FAILURES as error:
+                if not self._away:
+                    _LOG.warning("Redis is away: %s", error)
+                self._away = True
+                await asyncio.sleep(_RETRY_SECONDS)
+
+    async def _add(self) -> None:
+        """Add what is in the outbox, many entries in one exchange."""
+        while True:
+            await self._filled.wait()
+            taken = self._outbox[:_PER_PIPELINE]
+            if batch := [pending for pending in taken if not pending.future.done()]:
+                pipeline = self._client.pipeline(transaction=False)
+                for pending in batch:
+                    pipeline.xadd(pending.stream, {"j": pack(pending.job)})
+                entries = await pipeline.execute()
+                for pending, entry in zip(batch, entries, strict=True):
+                    pending.entry, pending.added = entry, time.monotonic()
+            del self._outbox[: len(taken)]  # more may have come meanwhile
+            if not self._outbox:
+                self._filled.clear()
+
+    async def _listen(self) -> None:
+        """Read answers as they come; those that have been read are removed with the next exchange."""
+        stream = self._keys.answers(self._owner)
+        last: bytes | str = "0"
+        while True:
+            for _, entries in await self._client.xread({stream: last}, count=_PER_PIPELINE, block=_BLOCK_MS) or ():
+                for entry, fields in entries:
+                    last = entry
+                    self._resolve(read_answer(fields[b"a"]))
+                await self._client.xtrim(stream, minid=last, approximate=False)
+
+    async def _look_after(self) -> None:
+        """Say that this process lives; find entries that have been lost with Redis or with the worker they were for."""
+        checked = time.monotonic()
+        while True:
+            await self._client.set(self._keys.owner(self._owner), 1, ex=ALIVE_SECONDS)
+            if self._away or time.monotonic() - checked > _CHECK_SECONDS:
+                await asyncio.sleep(2 * _RETRY_SECONDS)  # answers first
+                await self._find_lost(list(self._pending.values()))
+                self._away, checked = False, time.monotonic()
+            await self._redirect([pending for pending in self._pending.values() if pending.worker])
+            await asyncio.sleep(HEARTBEAT_SECONDS)
+
+    async def _find_lost(self, pending: Iterable[_Pending]) -> None:
+        known = [one for one in pending if one.entry is not None]
+        for start in range(0, len(known), _PER_PIPELINE):
+            some = known[start : start + _PER_PIPELINE]
+            pipeline = self._client.pipeline(transaction=False)
+            for one in some:
+                pipeline.xrange(one.stream, one.entry, one.entry)
+            for one, found in zip(some, await pipeline.execute(), strict=True):
+                if not found and not one.future.done():
+                    self._post(one)
+
+    async def _redirect(self, pending: Iterable[_Pending]) -> None:
+        """Let anybody do what was for a worker that is no more."""
+        for one in pending:
+            if one.entry is not None and not await self._client.exists(self._keys.worker(one.worker)):
+                await self._client.xdel(one.stream, one.entry)
+                one.worker, one.stream = "", self._keys.short
+                self._post(one)
+
+    # ---- one job
+
+    def _post(self, pending: _Pending) -> None:
+        pending.entry = None
+        self._outbox.append(pending)
+        self._filled.set()
+
+    def _resolve(self, answer: Answer) -> None:
+        pending = self._pending.get(answer.id)
+        if pending is not None and not pending.future.done():
+            pending.future.set_result(answer)
+
+    def _done(self, pending: _Pending, future: asyncio.Future[Answer]) -> None:
+        self._pending.pop(pending.job.id, None)
+        if future.cancelled() and pending.entry is not None:
+            self._aside(self._send_cancel(pending))
+
+    def _aside(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do something that nobody waits for."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._asides.add(task)
+        task.add_done_callback(self._asides.discard)
+
+    async def _send_cancel(self, pending: _Pending) -> None:
+        with contextlib.suppress(*_FAILURES):
+            pipeline = self._client.pipeline(transaction=False)
+            pipeline.xdel(pending.stream, pending.entry)
+            pipeline.publish(self._keys.cancel, pending.job.id)
+            await pipeline.execute()
+
+    async def _send_forget(self, states: list[str], worker: str) -> None:
+        with contextlib.suppress(*_FAILURES):
+            if await self._client.exists(self._keys.worker(worker)):
+                await self._client.xadd(self._keys.own(worker), {"f": "\n".join(states)})

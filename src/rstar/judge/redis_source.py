@@ -1,0 +1,217 @@
+"""A worker's side of the queue in Redis. See `rstar.judge.redis_broker`."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from redis.exceptions import RedisError, ResponseError
+
+from rstar.judge.broker import MOST_DEATHS
+from rstar.judge.jobs import Answer, Job, pack, read_job
+from rstar.judge.redis_broker import ALIVE_SECONDS, GROUP, HEARTBEAT_SECONDS, Keys, connect, make_group
+from rstar.judge.worker import AHEAD, Worker
+
+_BLOCK_MS = 1_000
+_RETRY_SECONDS = 0.25
+_IDLE_MS = 6_000
+"""A job whose worker has not said so for so long that it still has it is taken over."""
+
+_FAILURES = (RedisError, OSError)
+_LOG = logging.getLogger("rstar.judge")
+
+_FINISH = """
+if redis.call('XACK', KEYS[1], ARGV[1], ARGV[2]) == 1 then
+    redis.call('XDEL', KEYS[1], ARGV[2])
+    redis.call('XADD', KEYS[2], '*', 'a', ARGV[3])
+    redis.call('EXPIRE', KEYS[2], 600)
+end
+"""
+"""Answer an entry, unless somebody has done so already."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    stream: str
+    id: bytes
+    owner: str
+
+
+class RedisSource:
+    """Jobs from Redis, for one worker.
+
+    Args:
+        url: of Redis.
+        name: of the worker; no other has it.
+    """
+
+    def __init__(self, url: str, name: str, keys: Keys | None = None) -> None:
+        self._client, self._name, self._keys = connect(url), name, keys or Keys()
+        self._finish = self._client.register_script(_FINISH)
+        self._entries: dict[str, _Entry] = {}
+        self._credit = 0
+        self._credited = asyncio.Event()
+        self._done: list[Answer] = []
+        self._filled = asyncio.Event()
+
+    async def serve(self, worker: Worker) -> None:
+        """See `Source.serve`."""
+        self.ready(AHEAD * worker.slots)
+        loops = (self._read, self._heartbeat, self._listen, self._answer_all)
+        try:
+            await asyncio.gather(*(self._forever(loop, worker) for loop in loops))
+        finally:
+            with contextlib.suppress(*_FAILURES):
+                await self._client.delete(self._keys.worker(self._name))
+            await self._client.aclose()
+
+    def ready(self, count: int) -> None:
+        """See `Source.ready`."""
+        self._credit += count
+        if self._credit > 0:
+            self._credited.set()
+
+    def answer(self, answer: Answer) -> None:
+        """See `Source.answer`."""
+        self._done.append(answer)
+        self._filled.set()
+
+    # ---- loops
+
+    async def _forever(self, loop: Callable[[Worker], Awaitable[None]], worker: Worker) -> None:
+        while True:
+            try:
+                await loop(worker)
+            except ResponseError as error:
+                if "NOGROUP" not in str(error):
+                    _LOG.warning("Redis: %s", error)
+                    await asyncio.sleep(_RETRY_SECONDS)
+                with contextlib.suppress(*_FAILURES):  # Redis has lost its data
+                    await self._make_groups()
+            except _FAILURES as error:
+                _LOG.warning("Redis is away: %s", error)
+                await asyncio.sleep(_RETRY_SECONDS)
+
+    @property
+    def _streams(self) -> tuple[str, ...]:
+        return self._keys.own(self._name), self._keys.short, self._keys.long
+
+    async def _make_groups(self) -> None:
+        for stream in self._streams:
+            await make_group(self._client, stream)
+
+    async def _read(self, worker: Worker) -> None:
+        await self._make_groups()
+        while True:
+            await self._credited.wait()
+            streams = dict.fromkeys(self._streams, ">")
+            found = await self._client.xreadgroup(GROUP, self._name, streams, count=self._credit, block=_BLOCK_MS)
+            for stream, entries in found or ():
+                await self._begin(worker, stream.decode(), entries)
+
+    async def _heartbeat(self, worker: Worker) -> None:
+        """Say that this worker lives and what it has; take over what dead ones had."""
+        while True:
+            await self._client.set(self._keys.worker(self._name), worker.slots, ex=ALIVE_SECONDS)
+            for stream in self._streams:
+                mine = [entry.id for entry in self._entries.values() if entry.stream == stream]
+                if mine:
+                    await self._client.xclaim(stream, GROUP, self._name, 0, mine, justid=True)
+            if self._credit > 0:
+                for stream in self._streams[1:]:
+                    _, entries, _ = await self._client.xautoclaim(
+                        stream, GROUP, self._name, _IDLE_MS, count=max(1, self._credit)
+                    )
+                    await self._take_over(worker, stream, entries)
+            await asyncio.sleep(HEARTBEAT_SECONDS)
+
+    async def _listen(self, worker: Worker) -> None:
+        """Cancel what nobody waits for any more."""
+        async with self._client.pubsub() as channel:
+            await channel.subscribe(self._keys.cancel)
+            while True:
+                message = await channel.get_message(ignore_subscribe_messages=True, timeout=10)
+                if message is not None:
+                    name = message["data"].decode()
+                    if (entry := self._entries.pop(name, None)) is not None:
+                        worker.cancel(name)
+                        await self._client.xack(entry.stream, GROUP, entry.id)
+
+    async def _answer_all(self, worker: Worker) -> None:
+        """Write answers as they come, until they are written."""
+        while True:
+            await self._filled.wait()
+            batch = list(self._done)
+            pipeline = self._client.pipeline(transaction=False)
+            sent = 0
+            for answer in batch:
+                if (entry := self._entries.get(answer.id)) is not None:
+                    sent += 1
+                    keys = [entry.stream, self._keys.answers(entry.owner)]
+                    await self._finish(keys=keys, args=[GROUP, entry.id, pack(answer)], client=pipeline)
+            if sent:
+                await pipeline.execute()
+            for answer in batch:
+                self._entries.pop(answer.id, None)
+            del self._done[: len(batch)]
+            if not self._done:
+                self._filled.clear()
+
+    # ---- one entry
+
+    async def _begin(self, worker: Worker, stream: str, entries: list[tuple[bytes, dict[bytes, bytes]]]) -> None:
+        """Start the jobs of entries whose owner still lives."""
+        jobs: list[tuple[bytes, Job]] = []
+        for entry, fields in entries:
+            if not fields or b"f" in fields:  # removed meanwhile, or states to forget
+                await self._drop(stream, entry)
+                if fields:
+                    worker.forget(fields[b"f"].decode().split("\n"))
+                continue
+            jobs.append((entry, read_job(fields[b"j"])))
+        owners = {job.owner for _, job in jobs}
+        living = {owner for owner in owners if await self._client.exists(self._keys.owner(owner))}
+        for entry, job in jobs:
+            if job.owner not in living:
+                await self._drop(stream, entry)
+                continue
+            known = self._entries.get(job.id)
+            self._entries[job.id] = _Entry(stream, entry, job.owner)
+            if known is not None:  # added again while it is under way: the answer goes with the later entry
+                await self._drop(known.stream, known.id)
+                continue
+            if job.expires < time.time():
+                self.answer(Answer(job.id, "expired", self._name))
+                continue
+            self._spend()
+            worker.begin(job)
+
+    async def _take_over(self, worker: Worker, stream: str, entries: list[tuple[bytes, dict[bytes, bytes]]]) -> None:
+        for entry, fields in entries:
+            if not fields:
+                await self._drop(stream, entry)
+                continue
+            job = read_job(fields[b"j"])
+            deaths = await self._client.incr(self._keys.deaths(job.id))
+            await self._client.expire(self._keys.deaths(job.id), 3600)
+            if deaths >= MOST_DEATHS:
+                self._entries[job.id] = _Entry(stream, entry, job.owner)
+                message = f"{MOST_DEATHS} workers died with this call"
+                self.answer(Answer(job.id, "failed", self._name, message=message))
+            elif job.id not in self._entries:
+                self._entries[job.id] = _Entry(stream, entry, job.owner)
+                self._spend()
+                worker.begin(job)
+
+    def _spend(self) -> None:
+        self._credit -= 1
+        if self._credit <= 0:
+            self._credited.clear()
+
+    async def _drop(self, stream: str, entry: bytes) -> None:
+        await self._client.xack(stream, GROUP, entry)
+        await self._client.xdel(stream, entry)

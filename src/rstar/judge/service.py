@@ -1,0 +1,155 @@
+"""One machine's share of a service: the API process and the worker processes, kept alive by a small parent.
+
+The parent holds the listening socket, so connections wait while the API process is started again; it starts whatever
+dies again, after a pause that grows while it keeps dying. All children die with the parent, however it ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+
+from rstar.errors import ConfigError
+from rstar.judge.settings import JudgeSettings, check_exposure, check_url
+
+SLOTS_PER_PROCESS = 4
+"""A worker process has so many slots at most: its own event loop and zygotes keep about that many processors busy."""
+
+BACKLOG = 4_096
+_QUICK_DEATH = 5.0
+_LONGEST_PAUSE = 5.0
+_STOP_SECONDS = 5.0
+_LOG = logging.getLogger("rstar.judge")
+
+
+def serve(settings: JudgeSettings, *, api: bool = True, announce: Callable[[str], object] = print) -> None:
+    """Run the service, or (without `api`) workers for a shared queue only, until SIGINT or SIGTERM.
+
+    Args:
+        settings: of the service.
+        api: whether this machine has the API.
+        announce: told the URL when the socket is open.
+
+    Raises:
+        ConfigError: strangers could reach it, the port is taken, or there is nothing to work for.
+    """
+    if not api and settings.redis is None:
+        raise ConfigError("workers without an API need --redis")
+    if api:
+        check_exposure(settings)
+    if settings.redis is not None:
+        check_url(settings.redis)
+    with tempfile.TemporaryDirectory(prefix="rstar-judge-") as folder, contextlib.ExitStack() as stack:
+        children = [
+            _Child("worker", _command("worker", slots=slots, folder=folder), settings)
+            for slots in shares(settings.workers)
+        ]
+        if api:
+            listener = stack.enter_context(_listen(settings))
+            fd = listener.fileno()
+            children.insert(0, _Child("API", _command("api", fd=fd, folder=folder), settings, (fd,)))
+            host, port = listener.getsockname()[:2]
+            announce(f"http://{f'[{host}]' if ':' in host else host}:{port}")
+        asyncio.run(_keep(children))
+
+
+def shares(workers: int) -> list[int]:
+    """How many slots each worker process has.
+
+    >>> shares(2), shares(9)
+    ([2], [3, 3, 3])
+    """
+    processes = -(-workers // SLOTS_PER_PROCESS)
+    return [workers // processes + (place < workers % processes) for place in range(processes)]
+
+
+def _command(role: str, **arguments: object) -> list[str]:
+    return [sys.executable, "-P", "-m", f"rstar.judge.{role}_main", json.dumps(arguments)]
+
+
+def _listen(settings: JudgeSettings) -> socket.socket:
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    try:
+        return socket.create_server((settings.host, settings.port), family=family, backlog=BACKLOG)
+    except OSError as error:
+        raise ConfigError(f"cannot listen at {settings.host}:{settings.port}: {error.strerror}") from error
+
+
+class _Child:
+    """A process that is to live, and its settings."""
+
+    def __init__(self, name: str, command: list[str], settings: JudgeSettings, fds: tuple[int, ...] = ()) -> None:
+        self.name = name
+        self._command, self._fds = command, fds
+        self._settings = settings.model_dump_json().encode()
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it; its settings, which may hold secrets, come on standard input."""
+        self.process = subprocess.Popen(
+            self._command, stdin=subprocess.PIPE, pass_fds=self._fds, start_new_session=True
+        )
+        assert self.process.stdin is not None
+        with contextlib.suppress(BrokenPipeError), self.process.stdin as pipe:
+            pipe.write(self._settings)
+
+    async def keep(self) -> None:
+        """Start it, and again whenever it ends."""
+        pause = 0.0
+        while True:
+            started = time.monotonic()
+            self.start()
+            assert self.process is not None
+            code = await _exit_code(self.process)
+            pause = 0.0 if time.monotonic() - started > _QUICK_DEATH else min(2 * pause + 0.1, _LONGEST_PAUSE)
+            _LOG.warning("a %s process ended with %s; starting another in %.1f s", self.name, code, pause)
+            await asyncio.sleep(pause)
+
+    def stop(self, how: signal.Signals) -> None:
+        """Signal it, if it is there."""
+        if self.process is not None and self.process.poll() is None:
+            self.process.send_signal(how)
+
+
+async def _exit_code(process: subprocess.Popen[bytes]) -> int:
+    loop = asyncio.get_running_loop()
+    handle = os.pidfd_open(process.pid)
+    ended = asyncio.Event()
+    loop.add_reader(handle, ended.set)
+    try:
+        await ended.wait()
+    finally:
+        loop.remove_reader(handle)
+        os.close(handle)
+    return process.wait()
+
+
+async def _keep(children: list[_Child]) -> None:
+    """Keep all alive until a signal says stop; then stop them, the first ones first."""
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    keeping = [asyncio.create_task(child.keep()) for child in children]
+    await stop.wait()
+    for task in keeping:
+        task.cancel()
+    for child in children:
+        child.stop(signal.SIGTERM)
+    deadline = loop.time() + _STOP_SECONDS
+    for child in children:
+        if child.process is not None:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(_exit_code(child.process), max(0.1, deadline - loop.time()))
+            child.stop(signal.SIGKILL)
+            child.process.wait()

@@ -1,0 +1,95 @@
+"""Sessions: notebooks that live between calls.
+
+A session is the chain of its cells; the interpreter that ran them is a cache in some worker. So a session survives its
+worker (another one runs the cells again), and a copy of it costs nothing.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections import OrderedDict
+from dataclasses import dataclass, field
+
+from rstar.judge.jobs import Cell
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """One session as it is now.
+
+    Attributes:
+        state: id of its interpreter state, "" for a fresh one.
+        worker: who has the state.
+        cells: what has run, in order.
+        used: when it was last used, by the monotonic clock.
+    """
+
+    state: str = ""
+    worker: str = ""
+    cells: tuple[Cell, ...] = ()
+    used: float = field(default_factory=time.monotonic)
+
+
+@dataclass(slots=True)
+class Sessions:
+    """The sessions of one API process, the one not used for longest first.
+
+    Attributes:
+        most: sessions that there may be.
+        idle: seconds after which one ends that is not used.
+    """
+
+    most: int
+    idle: float
+    _held: OrderedDict[str, Session] = field(default_factory=OrderedDict)
+    _holders: dict[str, int] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    @property
+    def full(self) -> bool:
+        """Whether there is no room for another one."""
+        return len(self._held) >= self.most
+
+    def get(self, name: str) -> Session | None:
+        """A session by its id."""
+        return self._held.get(name)
+
+    def add(self, session: Session) -> str:
+        """Keep a new session. Returns its id."""
+        name = uuid.uuid4().hex
+        self.put(name, session)
+        return name
+
+    def put(self, name: str, session: Session) -> list[tuple[str, str]]:
+        """Set what a session is. Returns (worker, state) of states that no session has any more."""
+        unused = self.drop(name)
+        self._held[name] = session
+        if session.state:
+            self._holders[session.state] = self._holders.get(session.state, 0) + 1
+            unused = [one for one in unused if one[1] != session.state]
+        return unused
+
+    def drop(self, name: str) -> list[tuple[str, str]]:
+        """End a session. Returns as `put`."""
+        session = self._held.pop(name, None)
+        if session is None or not session.state:
+            return []
+        self._holders[session.state] -= 1
+        if self._holders[session.state]:
+            return []
+        del self._holders[session.state]
+        return [(session.worker, session.state)]
+
+    def expire(self) -> list[tuple[str, str]]:
+        """End the sessions that have been idle for too long. Returns as `put`."""
+        unused: list[tuple[str, str]] = []
+        limit = time.monotonic() - self.idle
+        while self._held:
+            name, session = next(iter(self._held.items()))
+            if session.used > limit:
+                break
+            unused += self.drop(name)
+        return unused

@@ -1,0 +1,71 @@
+"""How a judge service is set up. Handed to its processes as JSON on their standard input: it may hold secrets."""
+
+from __future__ import annotations
+
+import ipaddress
+import secrets
+import stat
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from rstar.config import Level
+from rstar.errors import ConfigError
+
+
+class JudgeSettings(BaseModel):
+    """Settings of all processes of a service."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    host: str = "127.0.0.1"
+    port: int = Field(8000, ge=0, le=65_535)
+    workers: int = Field(1, ge=1, description="programs that run at the same time on this machine")
+    redis: str | None = Field(None, description="URL of the shared queue; none keeps the queue in this service")
+    token: str | None = Field(None, repr=False, description="what clients must send as bearer token")
+    level: Level = Field("full", description="isolation that is required")
+    seconds: float = Field(10.0, gt=0, description="wall time of a call that asks for none")
+    memory_mb: int = Field(256, ge=16, description="memory of a call that asks for none, MiB")
+    queue_seconds: float = Field(4.0, gt=0, description="how long a call may wait on the short routes")
+    long_queue_seconds: float = Field(3600.0, gt=0, description="how long a call of a long batch may wait")
+    idle_seconds: float = Field(600.0, gt=0, description="a session that is not used for so long ends")
+    most_sessions: int = Field(10_000, ge=1)
+    most_waiting: int = Field(1_000_000, ge=1, description="calls that may wait; more are refused with 503")
+
+
+def read_token(file: Path) -> str:
+    """The token in a file. Raises `ConfigError` when there is none, or when others may read it."""
+    try:
+        token = file.read_text(encoding="utf-8").strip()
+        mode = file.stat().st_mode
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"token file {file}: {error}") from error
+    if not token or not token.isascii() or not token.isprintable():
+        raise ConfigError(f"token file {file}: it must hold one line of printable characters")
+    if mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise ConfigError(f"token file {file}: others may read it; chmod 600 {file}")
+    return token
+
+
+def check_exposure(settings: JudgeSettings) -> None:
+    """Raise `ConfigError` for a service that strangers could reach without a token."""
+    try:
+        local = settings.host == "localhost" or ipaddress.ip_address(settings.host).is_loopback
+    except ValueError:
+        local = False
+    if not local and settings.token is None:
+        raise ConfigError(f"--host {settings.host} can be reached from outside: it needs --token-file")
+
+
+def check_url(redis: str) -> None:
+    """Raise `ConfigError` for what is not the URL of a Redis."""
+    if not redis.startswith(("redis://", "rediss://", "unix://")):
+        raise ConfigError(f"--redis {redis!r}: expected a URL such as redis://host:6379/0")
+
+
+def allowed(settings: JudgeSettings, authorization: str) -> bool:
+    """Whether a request with this ``Authorization`` header may pass."""
+    if settings.token is None:
+        return True
+    scheme, _, token = authorization.partition(" ")
+    return scheme.lower() == "bearer" and secrets.compare_digest(token.strip().encode(), settings.token.encode())

@@ -1,0 +1,183 @@
+"""The HTTP interface: requests and replies, in the reference service's terms where it has them.
+
+Routes, fields, defaults and reasons are those of Code Judge (the service that rStar2-Agent uses), so that its clients
+run unchanged; what goes beyond is optional in requests and additional in replies.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool
+
+from rstar.judge.jobs import Answer
+
+Reason = Literal["", "internal_error", "worker_timeout", "queue_timeout", "invalid_input"]
+SHOWN = 1000
+"""Characters of stdout and stderr that a reply has unless the request asks for more."""
+
+TIMEOUT_LINE = "Suicide from timeout.\n"
+"""What stdout ends with after a timeout, in the reference's words: clients look for it."""
+
+
+def _whole(value: object) -> object:
+    """JSON has one kind of number: 5.0 is an integer."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+_WHOLE = BeforeValidator(_whole)
+Megabytes = Annotated[int, Field(ge=16, le=65_536), _WHOLE]
+Bytes = Annotated[int, Field(ge=100, le=1_000_000), _WHOLE]
+Characters = Annotated[int, Field(ge=0, le=1_000_000), _WHOLE]
+
+
+class CallLimits(BaseModel):
+    """Limits of one call; what is left out is the service's default."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    seconds: float | None = Field(None, gt=0, le=3600, description="wall time, seconds")
+    memory_mb: Megabytes | None = Field(None, description="memory, MiB")
+    output_bytes: Bytes | None = Field(None, description="stdout, and stderr, beyond which the program is ended")
+    shown: Characters | None = Field(None, description="characters of stdout and of stderr in the reply")
+
+
+class Submission(BaseModel):
+    """One program to run, or (``math``) one answer to verify."""
+
+    sub_id: str | None = Field(None, description="your name for it; made up when missing")
+    type: Literal["python", "cpp", "math"]
+    options: dict[str, str] | None = Field(None, description="accepted for compatibility; ignored")
+    solution: str = Field(description="the program; for math, the text with the answer in it")
+    input: str | None = Field(None, description="standard input; none is an empty one")
+    expected_output: str | None = Field(None, description="what stdout is compared with, both stripped; math: the gold")
+    limits: CallLimits | None = None
+    echo: StrictBool = Field(False, description="python: show the value of a last-line expression, as a notebook does")
+
+
+class Batch(BaseModel):
+    """Several submissions, answered together and in their order."""
+
+    sub_id: str | None = None
+    type: Literal["batch"] = "batch"
+    submissions: list[Submission] = Field(min_length=1)
+
+
+class Verdict(BaseModel):
+    """What `/judge` says of a submission."""
+
+    sub_id: str
+    success: bool = Field(description="it ran well, and printed what was expected if something was")
+    run_success: bool = Field(description="it ran to its end, with exit code 0")
+    cost: float = Field(description="wall time of the run, seconds")
+    reason: Reason = Field("", description="why there is no proper result; empty when there is one")
+
+
+class Report(Verdict):
+    """What `/run` says of a submission."""
+
+    stdout: str | None = None
+    stderr: str | None = None
+    status: str | None = Field(None, description="ok | error | timeout | memory | killed | output_limit")
+    exit_code: int | None = None
+    signal: int | None = None
+    truncated: bool = Field(False, description="stdout or stderr is longer than what is shown")
+    error: Failure | None = None
+
+
+class Failure(BaseModel):
+    """The exception that ended a Python program."""
+
+    kind: str
+    message: str
+    line: int | None = Field(description="1-based line of the submission")
+
+
+class BatchVerdicts(BaseModel):
+    """What `/judge/batch` says."""
+
+    sub_id: str
+    results: list[Verdict]
+
+
+class BatchReports(BaseModel):
+    """What `/run/batch` says."""
+
+    sub_id: str
+    results: list[Report]
+
+
+class Status(BaseModel):
+    """The service's state."""
+
+    queue: int = Field(description="calls that wait")
+    num_workers: int = Field(description="programs that can run at a time")
+
+
+class CellRequest(BaseModel):
+    """Code to run in a session."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    code: str
+    limits: CallLimits | None = None
+    fork: bool = Field(False, description="run in a copy: the session stays as it is, the reply names the copy")
+
+
+class CellReply(BaseModel):
+    """What came of a cell."""
+
+    session_id: str | None = Field(description="the session after the cell; none when its process did not survive")
+    status: str
+    stdout: str
+    stderr: str
+    seconds: float
+    truncated: bool
+    exit_code: int | None
+    signal: int | None
+    error: Failure | None
+
+
+class Refusal(BaseModel):
+    """Why a request was not done."""
+
+    detail: str
+
+
+class SessionReply(BaseModel):
+    """A session."""
+
+    session_id: str
+    cells: int = Field(description="cells that have run in it")
+
+
+def report(sub_id: str, answer: Answer, shown: int) -> Report:
+    """An answer in the interface's terms."""
+    if answer.outcome != "done":
+        reasons: dict[str, Reason] = {"expired": "queue_timeout", "invalid": "invalid_input"}
+        reason = reasons.get(answer.outcome, "internal_error")
+        return Report(sub_id=sub_id, success=False, run_success=False, cost=0.0, reason=reason, stderr=answer.message)
+    late = answer.status == "timeout"
+    stdout = answer.stdout + TIMEOUT_LINE if late else answer.stdout
+    return Report(
+        sub_id=sub_id,
+        success=answer.success,
+        run_success=answer.status == "ok",
+        cost=answer.seconds,
+        reason="worker_timeout" if late else "",
+        stdout=stdout[:shown],
+        stderr=answer.stderr[:shown],
+        status=answer.status,
+        exit_code=answer.exit_code,
+        signal=answer.signal,
+        truncated=answer.truncated or max(len(stdout), len(answer.stderr)) > shown,
+        error=failure(answer),
+    )
+
+
+def failure(answer: Answer) -> Failure | None:
+    """The exception in an answer, if one is known."""
+    if answer.error is None:
+        return None
+    kind, message, line = answer.error
+    return Failure(kind=kind, message=message, line=line)

@@ -1,0 +1,79 @@
+"""Curves as SVG, and self-contained HTML pages of them: no scripts, nothing loaded from elsewhere."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from html import escape
+
+Points = Sequence[tuple[float, float]]
+
+_WIDTH, _HEIGHT = 640, 280
+_LEFT, _RIGHT, _TOP, _BOTTOM = 64, 16, 34, 46
+_COLOURS = ("#2563eb", "#dc2626", "#059669", "#d97706", "#7c3aed", "#475569")
+_STYLE = """
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 46rem; margin: 2rem auto; padding: 0 1rem; color: #1e293b }
+table { border-collapse: collapse } td, th { padding: .2rem .9rem .2rem 0; text-align: left }
+td:not(:first-child) { font-variant-numeric: tabular-nums; text-align: right }
+svg { max-width: 100%; height: auto }
+"""
+
+
+def curves(title: str, series: Mapping[str, Points], x: str, y: str) -> str:
+    """A chart of one or more curves.
+
+    Args:
+        title: above it.
+        series: name to points, in ascending x; curves without points are left out.
+        x, y: what the axes say, with units.
+    """
+    shown = {name: points for name, points in series.items() if points}
+    xs = [px for points in shown.values() for px, _ in points] or [0.0]
+    ys = [py for points in shown.values() for _, py in points] or [0.0]
+    x_ticks, y_ticks = ticks(min(0.0, *xs), max(xs)), ticks(min(0.0, *ys), max(ys))
+    inner_width, inner_height = _WIDTH - _LEFT - _RIGHT, _HEIGHT - _TOP - _BOTTOM
+
+    def across(value: float) -> float:
+        return _LEFT + inner_width * (value - x_ticks[0]) / (x_ticks[-1] - x_ticks[0])
+
+    def down(value: float) -> float:
+        return _TOP + inner_height * (1 - (value - y_ticks[0]) / (y_ticks[-1] - y_ticks[0]))
+
+    parts = [f'<text x="{_LEFT}" y="20" font-weight="600">{escape(title)}</text>']
+    for value in y_ticks:
+        parts.append(f'<path d="M{_LEFT} {down(value):.1f}H{_WIDTH - _RIGHT}" stroke="#e2e8f0"/>')
+        parts.append(f'<text x="{_LEFT - 8}" y="{down(value) + 4:.1f}" text-anchor="end">{value:g}</text>')
+    for value in x_ticks:
+        parts.append(
+            f'<text x="{across(value):.1f}" y="{_HEIGHT - _BOTTOM + 18}" text-anchor="middle">{value:g}</text>'
+        )
+    parts.append(f'<text x="{_WIDTH - _RIGHT}" y="{_HEIGHT - 8}" text-anchor="end">{escape(x)}</text>')
+    parts.append(f'<text x="{_LEFT}" y="{_HEIGHT - 8}" fill="#64748b">{escape(y)}</text>')
+    for number, (name, points) in enumerate(shown.items()):
+        colour = _COLOURS[number % len(_COLOURS)]
+        path = "M" + "L".join(f"{across(px):.1f} {down(py):.1f}" for px, py in points)
+        parts.append(f'<path d="{path}" fill="none" stroke="{colour}" stroke-width="1.6"/>')
+        if len(shown) > 1:
+            right = f'x="{_WIDTH - _RIGHT}" y="{20 + 14 * number}" text-anchor="end" fill="{colour}"'
+            parts.append(f"<text {right}>{escape(name)}</text>")
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" width="{_WIDTH}"'
+    return f'{head} font-family="system-ui, sans-serif" font-size="11" fill="#334155">{"".join(parts)}</svg>'
+
+
+def ticks(low: float, high: float, most: int = 6) -> list[float]:
+    """Round numbers that cover the range from `low` to `high`, at least two of them."""
+    span = high - low if high > low else abs(high) or 1.0
+    rough = span / (most - 1)
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough * (1 - 1e-9))
+    first = math.floor(low / step + 1e-9)
+    last = max(math.ceil(high / step - 1e-9), first + 1)
+    return [round(number * step, 12) for number in range(first, last + 1)]
+
+
+def page(title: str, rows: Mapping[str, str], charts: Sequence[str]) -> str:
+    """An HTML page: a table of figures, then charts."""
+    cells = "".join(f"<tr><td>{escape(name)}</td><td>{escape(value)}</td></tr>" for name, value in rows.items())
+    body = f"<h1>{escape(title)}</h1><table>{cells}</table>{''.join(charts)}"
+    head = f'<meta charset="utf-8"><title>{escape(title)}</title><style>{_STYLE}</style>'
+    return f"<!doctype html><html><head>{head}</head><body>{body}</body></html>\n"
