@@ -184,7 +184,6 @@ def test_failed_steps_in_a_row_are_counted_and_forgiven() -> None:
     def script(request: Request, sample: int) -> str:
         if (answer := answering(request)) is not None:
             return answer
-        pattern = ["bad", "good", "bad", "good"] if sample == 0 else ["bad", "bad"]
         depth = written(request).count(STEP)
         if depth == 0:
             return f"1 / 0  # {sample}\n{STEP}"

@@ -1,6 +1,6 @@
 """``rstar``: puts the commands together and turns errors into messages.
 
-Exit codes: 0 done, 1 infrastructure failed (the model's server, the sandbox), 2 bad input or configuration,
+Exit codes: 0 done, 1 infrastructure failed (the model's server, the sandbox, the disk), 2 bad input or configuration,
 130 interrupted.
 """
 
@@ -64,7 +64,8 @@ def main() -> None:
         errors.print(str(error), markup=False, highlight=False, soft_wrap=True)
         sys.exit(2)
     except RstarError as error:
-        errors.print(f"error ({_WHERE.get(type(error), 'infrastructure')}):", style="bold red", end=" ")
+        where = next((name for kind, name in _WHERE.items() if isinstance(error, kind)), "infrastructure")
+        errors.print(f"error ({where}):", style="bold red", end=" ")
         errors.print(str(error), markup=False, highlight=False, soft_wrap=True)
         sys.exit(1)
     except KeyboardInterrupt:

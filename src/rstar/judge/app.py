@@ -24,7 +24,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from rstar.errors import SandboxError
 from rstar.judge import wire
 from rstar.judge.broker import Broker, BusyError, Load
-from rstar.judge.jobs import OUTPUT_BYTES, Answer, Cell, Job
+from rstar.judge.jobs import OUTPUT_BYTES, Answer, Cell, Job, Kind
 from rstar.judge.metrics import Metrics
 from rstar.judge.sessions import Session, Sessions
 from rstar.judge.settings import JudgeSettings, allowed
@@ -88,38 +88,29 @@ class _Service:
             self.broker.forget([state for holder, state in unused if holder == worker], worker)
 
     def job(self, submission: wire.Submission, life: float) -> Job:
-        """The job for a submission."""
+        """The job for a submission, which may wait for `life` seconds."""
+        job = self._job(submission.type, submission.solution, submission.limits, life)
+        job.stdin, job.expected, job.echo = submission.input, submission.expected_output, submission.echo
+        return job
+
+    def cell(self, session: Session, request: wire.CellRequest) -> Job:
+        """The job for a cell of a session."""
+        job = self._job("cell", request.code, request.limits, self.settings.long_queue_seconds)
+        job.state, job.history = session.state, session.cells
+        return job
+
+    def _job(self, kind: Kind, code: str, asked: wire.CallLimits | None, life: float) -> Job:
         self._numbers += 1
-        limits = submission.limits or wire.CallLimits()
+        limits = asked or wire.CallLimits()
         return Job(
             id=f"{self.owner}-{self._numbers}",
             owner=self.owner,
-            kind=submission.type,
-            code=submission.solution,
-            stdin=submission.input,
-            expected=submission.expected_output,
-            echo=submission.echo,
+            kind=kind,
+            code=code,
             seconds=limits.seconds or self.settings.seconds,
             memory_mb=limits.memory_mb or self.settings.memory_mb,
             output_bytes=limits.output_bytes or OUTPUT_BYTES,
             expires=time.time() + life,
-        )
-
-    def cell(self, session: Session, request: wire.CellRequest) -> Job:
-        """The job for a cell of a session."""
-        self._numbers += 1
-        limits = request.limits or wire.CallLimits()
-        return Job(
-            id=f"{self.owner}-{self._numbers}",
-            owner=self.owner,
-            kind="cell",
-            code=request.code,
-            seconds=limits.seconds or self.settings.seconds,
-            memory_mb=limits.memory_mb or self.settings.memory_mb,
-            output_bytes=limits.output_bytes or OUTPUT_BYTES,
-            expires=time.time() + self.settings.long_queue_seconds,
-            state=session.state,
-            history=session.cells,
         )
 
     async def load(self) -> Load:
@@ -293,20 +284,7 @@ def _add_sessions(app: fastapi.FastAPI, service: _Service) -> None:
                 raise HTTPException(409, "another cell ran in this session, or it was deleted, at the same time")
             else:
                 service.release(sessions.put(session_id, session))
-        shown = cell.limits.shown if cell.limits and cell.limits.shown is not None else wire.SHOWN
-        return _json(
-            wire.CellReply(
-                session_id=after,
-                status=answer.status,
-                stdout=answer.stdout[:shown],
-                stderr=answer.stderr[:shown],
-                seconds=answer.seconds,
-                truncated=answer.truncated or max(len(answer.stdout), len(answer.stderr)) > shown,
-                exit_code=answer.exit_code,
-                signal=answer.signal,
-                error=wire.failure(answer),
-            )
-        )
+        return _json(_cell_reply(after, cell, answer))
 
     @app.post(
         "/sessions/{session_id}/fork",
@@ -328,6 +306,21 @@ def _add_sessions(app: fastapi.FastAPI, service: _Service) -> None:
         find(session_id)
         service.release(sessions.drop(session_id))
         return Response(status_code=204)
+
+
+def _cell_reply(session_id: str | None, cell: wire.CellRequest, answer: Answer) -> wire.CellReply:
+    shown = cell.limits.shown if cell.limits and cell.limits.shown is not None else wire.SHOWN
+    return wire.CellReply(
+        session_id=session_id,
+        status=answer.status,
+        stdout=answer.stdout[:shown],
+        stderr=answer.stderr[:shown],
+        seconds=answer.seconds,
+        truncated=answer.truncated or max(len(answer.stdout), len(answer.stderr)) > shown,
+        exit_code=answer.exit_code,
+        signal=answer.signal,
+        error=wire.failure(answer),
+    )
 
 
 def _add_state(app: fastapi.FastAPI, service: _Service) -> None:
