@@ -309,7 +309,7 @@ def _add_sessions(app: fastapi.FastAPI, service: _Service) -> None:
 
 
 def _cell_reply(session_id: str | None, cell: wire.CellRequest, answer: Answer) -> wire.CellReply:
-    shown = cell.limits.shown if cell.limits and cell.limits.shown is not None else wire.SHOWN
+    shown = _shown(cell.limits)
     return wire.CellReply(
         session_id=session_id,
         status=answer.status,
@@ -370,9 +370,12 @@ def _json(content: BaseModel, status: int = 200) -> Response:
 
 
 def _report(submission: wire.Submission, answer: Answer) -> wire.Report:
-    limits = submission.limits
-    shown = limits.shown if limits is not None and limits.shown is not None else wire.SHOWN
-    return wire.report(submission.sub_id or str(uuid.uuid4()), answer, shown)
+    return wire.report(submission.sub_id or str(uuid.uuid4()), answer, _shown(submission.limits))
+
+
+def _shown(limits: wire.CallLimits | None) -> int:
+    """Characters of output in a reply."""
+    return wire.SHOWN if limits is None or limits.shown is None else limits.shown
 
 
 def _verdict(report: wire.Report) -> wire.Verdict:
