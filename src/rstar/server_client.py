@@ -108,10 +108,6 @@ class ServerClient:
 
         await self._retrying(path, attempt)
 
-    async def post(self, path: str, body: dict[str, Any]) -> Any:
-        """The JSON that answers `body`. Raises `RefusedError` or another `ServerError`."""
-        return await self._retrying(path, lambda client: self._fetch(client, "POST", path, body))
-
     async def stream(self, path: str, body: dict[str, Any], read: Callable[[AsyncIterator[Any]], Awaitable[T]]) -> T:
         """What `read` makes of the server-sent events that answer `body`; the connection closes when it returns."""
 

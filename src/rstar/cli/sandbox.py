@@ -46,14 +46,14 @@ def run(
     if as_json:
         print_json(asdict(result))
     else:
-        sys.stdout.write(shown(result.stdout, sys.stdout.isatty()))
-        sys.stderr.write(shown(result.stderr, sys.stderr.isatty()))
+        sys.stdout.write(_shown(result.stdout, sys.stdout.isatty()))
+        sys.stderr.write(_shown(result.stderr, sys.stderr.isatty()))
         if not result.ok:
             sys.stderr.write(f"{result.status} after {result.seconds:.2f} s: {_why(result, limits)}\n")
     raise typer.Exit(0 if result.ok else 1)
 
 
-def shown(text: str, terminal: bool) -> str:
+def _shown(text: str, terminal: bool) -> str:
     """Output of model-written code; on a terminal without the control characters that could command it."""
     return "".join(char if char.isprintable() or char in "\n\t" else "\ufffd" for char in text) if terminal else text
 
@@ -68,7 +68,7 @@ def _why(result: Result, limits: Limits) -> str:
         case "output_limit":
             return f"it may write {limits.output_bytes} bytes (sandbox.output_bytes)"
         case "killed":
-            return "it was ended by the kernel for what it did (a forbidden call, or a limit of the system)"
+            return "its process died (a forbidden call, a limit of the system, or its own doing)"
     if result.exit_code is not None:
         return f"it left with exit code {result.exit_code}"
     return "see above" if result.error is None else f"{result.error.kind}: {result.error.message}"

@@ -206,7 +206,7 @@ class OpenAIEngine:
         return self._read_stream(request, await self._stream(request, seed))
 
     async def _post(self, request: Request, n: int, seed: int) -> list[_Written]:
-        answer = await self._asking(lambda body: self._client.post(_PATH, body), request, n, seed, request.stop)
+        answer = await self._asking(lambda body: self._client.ask("POST", _PATH, body), request, n, seed, request.stop)
         choices = answer.get("choices") if isinstance(answer, dict) else None
         if not isinstance(choices, list) or not choices or not all(isinstance(choice, dict) for choice in choices):
             raise EngineError(f"{self.name}: an answer without choices: {str(answer)[:200]}")

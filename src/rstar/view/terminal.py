@@ -35,14 +35,14 @@ def results_table(results: Sequence[dict[str, Any]], title: str = "") -> Table:
     table.add_column("problem", ratio=1, overflow="ellipsis", no_wrap=True)
     longest = max((len(str(row["answer"])) for row in results), default=0)
     table.add_column("answer", overflow="ellipsis", no_wrap=True, width=max(6, min(longest, LONGEST_ANSWER)))
-    if any("correct" in row for row in results):
+    graded = any("correct" in row for row in results)
+    if graded:
         table.add_column("right?", min_width=6)
     for name in ("rollouts", "tokens", "seconds"):
         table.add_column(name, justify="right", min_width=len(name))
     for row in results:
         family = row["meta"].get("family")
         question = f"[cyan]{escape(str(family))}[/] " if family else ""
-        graded = any("correct" in row for row in results)
         table.add_row(
             escape(row["id"]),
             question + escape(" ".join(row["question"].split())),
