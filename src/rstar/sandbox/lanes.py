@@ -11,10 +11,10 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-PATIENCE = 0.1
+PATIENCE = 0.05
 """Seconds after which a run is old."""
 
-LONG = 2.0
+LONG = 1.0
 """Seconds after which an old run has the lowest priority."""
 
 NICE, NICEST = 10, 19
