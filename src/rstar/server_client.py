@@ -89,9 +89,9 @@ class ServerClient:
 
         return await self._retrying(path, attempt, min(1, self._retries))  # who waits for a first contact wants to know
 
-    async def ask(self, method: str, path: str, body: Any = None) -> Any:
+    async def ask(self, method: str, path: str, body: Any = None, retries: int | None = None) -> Any:
         """The JSON that answers, None where there is none. Raises `RefusedError` or another `ServerError`."""
-        return await self._retrying(path, lambda client: self._fetch(client, method, path, body))
+        return await self._retrying(path, lambda client: self._fetch(client, method, path, body), retries)
 
     async def lines(self, path: str, left: Callable[[], Any], read: Callable[[str], object]) -> None:
         """Post what is `left` to do until that is None; `read` is given each line of the answers as it comes."""

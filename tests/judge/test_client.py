@@ -118,7 +118,7 @@ def test_a_service_that_is_not_there(tmp_path: Path) -> None:
         async with JudgeClient("http://127.0.0.1:9", retries=1):
             pass
 
-    with pytest.raises(JudgeError, match=r"127\.0\.0\.1:9.*2 attempts"):
+    with pytest.raises(JudgeError, match=r"127\.0\.0\.1:9.*4 attempts"):
         asyncio.run(run())
 
 

@@ -106,7 +106,7 @@ def test_bench_starts_a_service_and_writes_a_report(tmp_path: Path) -> None:
     figures = json.loads(done.stdout)
     assert list(figures)[-1] == "64 at once"
     assert all(not load["wrong"] and load["p50_ms"] > 0 for load in figures.values())
-    assert figures["print, one at a time"]["cpu_ms"] > 0
+    assert figures["64 at once"]["cpu_ms"] > 0
     page = report.read_text()
     assert "calls that wait" in page
     assert "<svg" in page

@@ -123,6 +123,9 @@ def judge(
     pid: Annotated[
         int, typer.Option(help="Process of a running service here, for its processor time.", show_default=False)
     ] = 0,
+    token_file: Annotated[
+        Path | None, typer.Option(help="File with the token of a running service.", show_default=False)
+    ] = None,
     report: Annotated[Path | None, typer.Option(help="HTML page with the burst's curves.", show_default=False)] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -132,9 +135,11 @@ def judge(
     `--burst 45000`, so many calls at once. The load keeps to what Code Judge offers, so `--url` may be one of those.
     """
     from rstar.judge.load import bench_judge
+    from rstar.judge.settings import read_token
 
+    token = None if token_file is None else read_token(token_file)
     with progress(0, "loads") as advance:
-        loads = asyncio.run(bench_judge(url, calls, burst, redis=redis, pid=pid, advance=advance))
+        loads = asyncio.run(bench_judge(url, calls, burst, redis=redis, pid=pid, token=token, advance=advance))
     if report is not None:
         report.write_text(_report_page(loads), encoding="utf-8")
     if as_json:

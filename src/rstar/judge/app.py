@@ -16,21 +16,19 @@ from typing import Any, TypeVar
 
 import fastapi
 from fastapi import HTTPException, Request, Response
-from fastapi.responses import JSONResponse, PlainTextResponse, StreamingResponse
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import PlainTextResponse, RedirectResponse, StreamingResponse
 from pydantic import BaseModel
-from starlette.routing import Match
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp
 
 from rstar.errors import SandboxError
 from rstar.judge import wire
 from rstar.judge.broker import Broker, BusyError, Load
-from rstar.judge.jobs import OUTPUT_BYTES, Answer, Cell, Job, Kind
+from rstar.judge.guard import LARGEST_BODY, Guard, malformed, other_methods
+from rstar.judge.jobs import OUTPUT_BYTES, SHOWN, Answer, Cell, Job, Kind
 from rstar.judge.metrics import Metrics
 from rstar.judge.sessions import Session, Sessions
-from rstar.judge.settings import JudgeSettings, allowed
-
-OPEN_PATHS = frozenset({"/ping"})
-"""What needs no token."""
+from rstar.judge.settings import JudgeSettings
 
 _HOUSEKEEPING_SECONDS = 1.0
 _ATTENTIVE_SECONDS = 0.05
@@ -39,8 +37,10 @@ _UNREADABLE: dict[int | str, dict[str, Any]] = {400: {"model": wire.Refusal, "de
 _GONE: dict[int | str, dict[str, Any]] = {404: {"model": wire.Refusal, "description": "no such session"}}
 _FULL: dict[int | str, dict[str, Any]] = {503: {"model": wire.Refusal, "description": "full; come back later"}}
 _RACE: dict[int | str, dict[str, Any]] = {409: {"model": wire.Refusal, "description": "two cells at once"}}
+_LARGE: dict[int | str, dict[str, Any]] = {413: {"model": wire.Refusal, "description": "too much at once"}}
 _FORK = _GONE | _FULL
-_CELL = _FORK | _RACE | _UNREADABLE
+_BODY = _FULL | _UNREADABLE | _LARGE
+_CELL = _FORK | _RACE | _UNREADABLE | _LARGE
 T = TypeVar("T")
 
 
@@ -52,11 +52,12 @@ def create_app(broker: Broker, settings: JudgeSettings, owner: str) -> ASGIApp:
         description="Runs programs in isolation, compares their output, keeps notebook sessions.",
         lifespan=service.lifespan,
     )
-    app.add_exception_handler(405, _other_methods)
+    app.add_exception_handler(405, other_methods)
+    app.add_exception_handler(RequestValidationError, malformed)  # type: ignore[arg-type]
     _add_calls(app, service)
     _add_sessions(app, service)
     _add_state(app, service)
-    return _Guard(app, settings)
+    return Guard(app, settings)
 
 
 class _Service:
@@ -91,12 +92,13 @@ class _Service:
         """The job for a submission, which may wait for `life` seconds."""
         job = self._job(submission.type, submission.solution, submission.limits, life)
         job.stdin, job.expected, job.echo = submission.input, submission.expected_output, submission.echo
+        job.shown = _shown(submission.limits)
         return job
 
     def cell(self, session: Session, request: wire.CellRequest) -> Job:
         """The job for a cell of a session."""
         job = self._job("cell", request.code, request.limits, self.settings.long_queue_seconds)
-        job.state, job.history = session.state, session.cells
+        job.state, job.history, job.shown = session.state, session.cells, _shown(request.limits)
         return job
 
     def _job(self, kind: Kind, code: str, asked: wire.CallLimits | None, life: float) -> Job:
@@ -125,12 +127,11 @@ class _Service:
         started = time.perf_counter()
         futures: list[asyncio.Future[Answer]] = []
         try:
-            futures += [self.broker.submit(job, prefer) for job in jobs]
-            together = asyncio.gather(*futures)
-            done, _ = await asyncio.wait((together,), timeout=_ATTENTIVE_SECONDS)
-            if not done:
-                await _while_connected(together, request)
-            answers = together.result()
+            futures += [self._submit(job, prefer) for job in jobs]
+            _, waiting = await asyncio.wait(futures, timeout=_ATTENTIVE_SECONDS)
+            if waiting:
+                await _while_connected(asyncio.ensure_future(asyncio.wait(waiting)), request)
+            answers = [future.result() for future in futures]
         except BusyError as error:
             raise HTTPException(503, str(error), {"Retry-After": "1"}) from error
         finally:
@@ -142,28 +143,47 @@ class _Service:
     async def lines(self, jobs: Sequence[Job], submissions: Sequence[wire.Submission]) -> AsyncIterator[bytes]:
         """Reports as lines, in the order in which the jobs are done; submissions that find the queue full fail."""
         started = time.perf_counter()
-        futures = {self._submit(job): (job, submission) for job, submission in zip(jobs, submissions, strict=True)}
+        futures = {self._line(job): (job, submission) for job, submission in zip(jobs, submissions, strict=True)}
+        done: asyncio.Queue[asyncio.Future[Answer]] = asyncio.Queue()
+        for future in futures:
+            future.add_done_callback(done.put_nowait)
         try:
-            waiting = set(futures)
-            while waiting:
-                done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-                text = b""
-                for future in done:
-                    job, submission = futures[future]
-                    self.metrics.count([job], [future.result()], time.perf_counter() - started)
-                    text += _report(submission, future.result()).model_dump_json().encode() + b"\n"
-                yield text
+            for _ in futures:
+                future = await done.get()
+                job, submission = futures[future]
+                self.metrics.count([job], [future.result()], time.perf_counter() - started)
+                yield _report(submission, future.result()).model_dump_json().encode() + b"\n"
         finally:
             for future in futures:
                 future.cancel()
 
-    def _submit(self, job: Job) -> asyncio.Future[Answer]:
+    def _line(self, job: Job) -> asyncio.Future[Answer]:
         try:
-            return self.broker.submit(job)
-        except BusyError:
-            refused: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-            refused.set_result(Answer(job.id, "expired"))
-            return refused
+            return self._submit(job)
+        except BusyError as error:
+            return _settled(Answer(job.id, "expired", message=str(error)))
+
+    def _submit(self, job: Job, prefer: str = "") -> asyncio.Future[Answer]:
+        """Have a job done, unless no queue could carry it."""
+        for name, text in (("program", job.code), ("input", job.stdin), ("expected output", job.expected)):
+            if text is not None and not text.isascii() and not _is_unicode(text):
+                message = f"half a character (a lone surrogate) in the {name}"
+                return _settled(Answer(job.id, "invalid", message=message))
+        return self.broker.submit(job, prefer)
+
+
+def _settled(answer: Answer) -> asyncio.Future[Answer]:
+    future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+    future.set_result(answer)
+    return future
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 async def _while_connected(work: asyncio.Future[T], request: Request) -> None:
@@ -194,7 +214,7 @@ def _add_calls(app: fastapi.FastAPI, service: _Service) -> None:
         results = list(map(_report, batch.submissions, answers))
         return wire.BatchReports(sub_id=batch.sub_id or str(uuid.uuid4()), results=results)
 
-    @app.post("/run", response_model=wire.Report, responses=_FULL | _UNREADABLE, tags=["calls"])
+    @app.post("/run", response_model=wire.Report, responses=_BODY, tags=["calls"])
     async def run(submission: wire.Submission, request: Request) -> Response:
         """Run a program; compare its output with what is expected. Waits a few seconds at most for a free worker."""
         return _json(await one(submission, request))
@@ -205,7 +225,7 @@ def _add_calls(app: fastapi.FastAPI, service: _Service) -> None:
             return StreamingResponse(service.lines(jobs, batch.submissions), media_type=LINES)
         return _json(await many(batch, request, life))
 
-    @app.post("/run/batch", response_model=wire.BatchReports, responses=_FULL | _UNREADABLE, tags=["calls"])
+    @app.post("/run/batch", response_model=wire.BatchReports, responses=_BODY, tags=["calls"])
     async def run_batch(batch: wire.Batch, request: Request) -> Response:
         """Several programs, answered together. Each waits a few seconds at most for a free worker.
 
@@ -213,22 +233,22 @@ def _add_calls(app: fastapi.FastAPI, service: _Service) -> None:
         """
         return await reply(batch, request, short)
 
-    @app.post("/run/long-batch", response_model=wire.BatchReports, responses=_FULL | _UNREADABLE, tags=["calls"])
+    @app.post("/run/long-batch", response_model=wire.BatchReports, responses=_BODY, tags=["calls"])
     async def run_long_batch(batch: wire.Batch, request: Request) -> Response:
         """Several programs, which may wait for an hour. Results as lines: see `/run/batch`."""
         return await reply(batch, request, long)
 
-    @app.post("/judge", response_model=wire.Verdict, responses=_FULL | _UNREADABLE, tags=["calls"])
+    @app.post("/judge", response_model=wire.Verdict, responses=_BODY, tags=["calls"])
     async def judge(submission: wire.Submission, request: Request) -> Response:
         """As `/run`, without the output."""
         return _json(_verdict(await one(submission, request)))
 
-    @app.post("/judge/batch", response_model=wire.BatchVerdicts, responses=_FULL | _UNREADABLE, tags=["calls"])
+    @app.post("/judge/batch", response_model=wire.BatchVerdicts, responses=_BODY, tags=["calls"])
     async def judge_batch(batch: wire.Batch, request: Request) -> Response:
         """As `/run/batch`, without the output."""
         return _json(_verdicts(await many(batch, request, short)))
 
-    @app.post("/judge/long-batch", response_model=wire.BatchVerdicts, responses=_FULL | _UNREADABLE, tags=["calls"])
+    @app.post("/judge/long-batch", response_model=wire.BatchVerdicts, responses=_BODY, tags=["calls"])
     async def judge_long_batch(batch: wire.Batch, request: Request) -> Response:
         """As `/run/long-batch`, without the output."""
         return _json(_verdicts(await many(batch, request, long)))
@@ -269,8 +289,13 @@ def _add_sessions(app: fastapi.FastAPI, service: _Service) -> None:
         before = find(session_id)
         if cell.fork:
             room()
+        if sum(len(one.code) for one in before.cells) + len(cell.code) > LARGEST_BODY:
+            raise HTTPException(413, f"all cells of a session together may have {LARGEST_BODY:,} characters")
         job = service.cell(before, cell)
-        (answer,) = await service.answers([job], request, before.worker)
+        with sessions.working(session_id):
+            (answer,) = await service.answers([job], request, before.worker)
+        if answer.outcome == "invalid":
+            raise HTTPException(400, answer.message)
         if answer.outcome != "done":
             raise HTTPException(503, answer.message or "no worker was free", {"Retry-After": "1"})
         after: str | None = None if cell.fork else session_id
@@ -324,6 +349,10 @@ def _cell_reply(session_id: str | None, cell: wire.CellRequest, answer: Answer) 
 
 
 def _add_state(app: fastapi.FastAPI, service: _Service) -> None:
+    @app.get("/", include_in_schema=False)
+    async def root() -> Response:
+        return RedirectResponse("/docs")
+
     @app.get("/ping", tags=["state"])
     async def ping() -> str:
         """Whether the API is there."""
@@ -342,29 +371,6 @@ def _add_state(app: fastapi.FastAPI, service: _Service) -> None:
         return Response(text, media_type=kind)
 
 
-async def _other_methods(request: Request, error: Exception) -> Response:
-    """405 with all methods of the path: the framework names those of one route."""
-    matching = (route for route in request.app.routes if route.matches(dict(request.scope))[0] != Match.NONE)
-    methods = sorted({method for route in matching for method in getattr(route, "methods", ())})
-    return JSONResponse({"detail": "Method Not Allowed"}, 405, {"Allow": ", ".join(methods)})
-
-
-class _Guard:
-    """Lets requests with the token pass."""
-
-    def __init__(self, app: ASGIApp, settings: JudgeSettings) -> None:
-        self._app, self._settings = app, settings
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and self._settings.token is not None and scope["path"] not in OPEN_PATHS:
-            header = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
-            if not allowed(self._settings, header.decode("latin-1")):
-                refusal = JSONResponse({"detail": "a bearer token is needed"}, 401, {"WWW-Authenticate": "Bearer"})
-                await refusal(scope, receive, send)
-                return
-        await self._app(scope, receive, send)
-
-
 def _json(content: BaseModel, status: int = 200) -> Response:
     return Response(content.__pydantic_serializer__.to_json(content), status, media_type="application/json")
 
@@ -375,7 +381,7 @@ def _report(submission: wire.Submission, answer: Answer) -> wire.Report:
 
 def _shown(limits: wire.CallLimits | None) -> int:
     """Characters of output in a reply."""
-    return wire.SHOWN if limits is None or limits.shown is None else limits.shown
+    return SHOWN if limits is None or limits.shown is None else limits.shown
 
 
 def _verdict(report: wire.Report) -> wire.Verdict:

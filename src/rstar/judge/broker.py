@@ -157,9 +157,14 @@ class MemoryBroker:
         if job.expires < time.time() and job.id not in self._deaths:
             future.set_result(Answer(job.id, "expired"))
             return
+        try:
+            packed = pack(job)
+        except ValueError as error:
+            future.set_result(Answer(job.id, "invalid", message=f"a call that cannot be sent: {error}"))
+            return
         worker.credit -= 1
         worker.jobs[job.id] = job
-        worker.link.send(frames.JOB, pack(job))
+        worker.link.send(frames.JOB, packed)
 
     async def _sweep(self) -> None:
         """Answer those whose time runs out while every worker is busy."""

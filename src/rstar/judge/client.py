@@ -18,7 +18,7 @@ from typing import Any, Self, cast
 
 import httpx
 
-from rstar.errors import SandboxError, ServerError
+from rstar.errors import ConfigError, SandboxError, ServerError
 from rstar.judge.wire import (
     TIMEOUT_LINE,
     CallLimits,
@@ -35,6 +35,7 @@ BATCH = 32
 """Most calls in one request."""
 
 _REVIVALS = 3
+_FIRST_RETRIES = 3  # who waits for a first contact wants to know
 _TIMEOUT = httpx.Timeout(3_700.0, connect=10.0)
 
 
@@ -67,6 +68,8 @@ class JudgeClient:
     """
 
     def __init__(self, url: str, token: str | None = None, connections: int = 16, retries: int = 10) -> None:
+        if not url.startswith(("http://", "https://")):
+            raise ConfigError(f"the address of a judge service is a URL such as http://host:8000, not {url!r}")
         self.url = url.rstrip("/")
         self._http = ServerClient(
             self.url, key=token, concurrency=2 * connections, timeout=_TIMEOUT, retries=retries, pause=0.1
@@ -79,7 +82,7 @@ class JudgeClient:
         """Open the connection pool. Raises `JudgeError` when the service is not there, or refuses the token."""
         await self._http.open()
         try:
-            await self.ask("GET", "/status")
+            await self.ask("GET", "/status", retries=_FIRST_RETRIES)
         except BaseException:
             await self._http.close()
             raise
@@ -96,6 +99,8 @@ class JudgeClient:
 
     async def run(self, submission: Submission) -> Report:
         """What became of a submission. Raises `JudgeError`."""
+        if not isinstance(submission, Submission):
+            raise TypeError(f"a Submission is wanted, not {type(submission).__name__}")
         call = _Call(submission, asyncio.get_running_loop().create_future())
         self._waiting.append(call)
         if len(self._senders) < self._connections:
@@ -109,10 +114,10 @@ class JudgeClient:
             raise JudgeError(f"{self.url}: {report.reason}: {report.stderr}")
         return report
 
-    async def ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
+    async def ask(self, method: str, path: str, body: dict[str, Any] | None = None, retries: int | None = None) -> Any:
         """The JSON with which the service answers. Raises `JudgeError`; `GoneError` for 404."""
         try:
-            return await self._http.ask(method, path, body)
+            return await self._http.ask(method, path, body, retries)
         except RefusedError as error:
             if error.status == 404:
                 raise GoneError(str(error)) from error
@@ -128,9 +133,10 @@ class JudgeClient:
             calls = [call for call in batch if not call.future.done()]
             try:
                 await self._http.lines("/run/long-batch", partial(_left, calls), _Reader(calls))
-            except ServerError as error:
+            except Exception as error:
+                reason = str(error) if isinstance(error, ServerError) else f"{type(error).__name__}: {error}"
                 for call in _open(calls):
-                    call.future.set_exception(JudgeError(str(error)))
+                    call.future.set_exception(JudgeError(reason))
             except BaseException:
                 for call in _open(calls):
                     call.future.cancel()
@@ -203,6 +209,8 @@ class JudgeSandbox:
 
     async def run(self, code: str, stdin: str | None = None, limits: Limits | None = None) -> Result:
         """See `Sandbox.run`."""
+        if (flaw := _flaw(code)) is not None:
+            return flaw
         wanted = _wire_limits(limits or self._limits)
         report = await self._client.run(Submission(type="python", solution=code, input=stdin, limits=wanted, echo=True))
         return _result(report, report.cost)
@@ -242,6 +250,8 @@ class JudgeState:
         if self._released:
             raise SandboxError("the state has been released")
         limits = limits or self._sandbox._limits
+        if (flaw := _flaw(code)) is not None:
+            return JudgeState(self._sandbox, self, "", limits, None), flaw
         reply = await self._reply(code, limits)
         result = _result(reply, reply.seconds)
         if reply.session_id is None:
@@ -277,6 +287,16 @@ class JudgeState:
                         raise JudgeError(f"a session could not be made again: its code ended as {reply.status!r} now")
                     self._session = reply.session_id
             return self._session
+
+
+def _flaw(code: str) -> Result | None:
+    """How code ends that no text can carry: as Python itself ends it."""
+    try:
+        code.encode()
+    except UnicodeEncodeError as error:
+        name = type(error).__name__
+        return Result("error", stderr=f"{name}: {error}\n", error=CodeError(name, str(error), None))
+    return None
 
 
 def _wire_limits(limits: Limits) -> CallLimits:

@@ -47,7 +47,11 @@ import os
 program = os.open("main", os.O_WRONLY | os.O_CREAT, 0o700)
 os.sendfile(program, 3, 0, 1 << 30)
 os.close(program)
-os.close(3)
+for inherited in range(3, 256):
+    try:
+        os.set_inheritable(inherited, False)
+    except OSError:
+        pass
 process = os.posix_spawn("./main", ["main"], {{"LANG": "C.UTF-8"}})
 {_END}"""
 
@@ -96,16 +100,19 @@ class Compiler:
     async def _compiled(self, source: str) -> _Compiled:
         name = hashlib.sha256(source.encode(errors="surrogatepass")).hexdigest()
         lock = self._locks.setdefault(name, asyncio.Lock())
-        async with lock:  # the same source, several times at once, is compiled once
-            compiled = self._known.get(name)
-            if compiled is None:
-                compiled = await self._compile(source)
-                if compiled.result.status in ("ok", "error"):
-                    self._remember(name, compiled)
-            else:
-                self._known.move_to_end(name)
-        self._locks.pop(name, None)
-        return compiled
+        try:
+            async with lock:  # the same source, several times at once, is compiled once
+                compiled = self._known.get(name)
+                if compiled is None:
+                    compiled = await self._compile(source)
+                    if compiled.result.status in ("ok", "error"):
+                        self._remember(name, compiled)
+                else:
+                    self._known.move_to_end(name)
+                return compiled
+        finally:
+            if not lock.locked():
+                self._locks.pop(name, None)
 
     async def _compile(self, source: str) -> _Compiled:
         memory = os.memfd_create("program", os.MFD_CLOEXEC)

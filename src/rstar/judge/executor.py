@@ -116,7 +116,7 @@ class Executor:
             worker=self._name,
             status="ok" if readable else "timeout" if verdict.outcome == "timeout" else "error",
             success=verdict.correct,
-            stderr="" if verdict.correct else verdict.reason,
+            stderr="" if verdict.correct else f"{verdict.reason}: {verdict.gold_form!r}, {verdict.prediction_form!r}",
         )
 
     def _answer(self, job: Job, result: Result) -> Answer:
@@ -127,9 +127,9 @@ class Executor:
             worker=self._name,
             status=result.status,
             success=result.ok and matches,
-            stdout=result.stdout,
-            stderr=result.stderr,
-            truncated=result.truncated,
+            stdout=result.stdout[: job.shown],  # the rest would fill the memory of those who carry it
+            stderr=result.stderr[: job.shown],
+            truncated=result.truncated or max(len(result.stdout), len(result.stderr)) > job.shown,
             seconds=result.seconds,
             exit_code=result.exit_code,
             signal=result.signal,

@@ -24,6 +24,10 @@ OUTPUT_BYTES = 1_000_000
 """Limit of stdout, and of stderr, of a job that asks for none."""
 
 
+SHOWN = 1000
+"""Characters of stdout and stderr in an answer to a job that asks for no more."""
+
+
 @dataclass(frozen=True, slots=True)
 class Cell:
     """Code that has run in a session, with what decides its course when it is replayed."""
@@ -48,6 +52,7 @@ class Job:
         seconds: limit of wall time.
         memory_mb: limit of memory in MiB.
         output_bytes: limit of stdout and of stderr.
+        shown: how many characters of each the answer shall have.
         echo: show the value of a last-line expression (cells always do).
         expires: when it is too late to begin, seconds since the epoch.
         state: of a cell, the id of the state to run from; "" for a fresh interpreter. The new state has the job's id.
@@ -63,6 +68,7 @@ class Job:
     seconds: float = 10.0
     memory_mb: int = 256
     output_bytes: int = OUTPUT_BYTES
+    shown: int = SHOWN
     echo: bool = False
     expires: float = 0.0
     state: str = ""
@@ -79,8 +85,8 @@ class Answer:
         worker: which worker process did it.
         status: of the run, as in `rstar.sandbox.api.Result`; for ``math``, ``ok`` when both sides could be read.
         success: the run ended well and its output is the expected one, if there was one.
-        stdout, stderr: of the run, up to the limit.
-        truncated: output was cut.
+        stdout, stderr: the beginning of what the run wrote.
+        truncated: there is more of it.
         seconds: wall time of the run.
         exit_code, signal: how the process ended, where that is known.
         error: type, message and line of an exception.

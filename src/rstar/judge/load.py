@@ -218,12 +218,19 @@ def mixed(calls: int, programs: Sequence[str] = MIX, loops: float = 0.0) -> list
 
 
 async def bench_judge(
-    url: str | None, calls: int, burst: int, *, redis: str | None, pid: int, advance: Callable[..., object]
+    url: str | None,
+    calls: int,
+    burst: int,
+    *,
+    redis: str | None,
+    pid: int,
+    token: str | None,
+    advance: Callable[..., object],
 ) -> dict[str, Load]:
     """Several loads, by name. Without a URL, on a service that is started for it with one worker per processor."""
     async with AsyncExitStack() as stack:
         place, pid = (url, pid) if url is not None else await stack.enter_async_context(_service(redis))
-        await put(place, mixed(_WARM_CALLS))
+        await put(place, mixed(_WARM_CALLS), token=token)
         kinds = [(f"{name}, one at a time", [name] * (calls // 4), 1, 1) for name in PROGRAMS]
         kinds += [(f"{name}, batches of 32", [name] * calls, 32, 8) for name in PROGRAMS]
         kinds += [("mix", mixed(calls), 1, 16), ("mix with 2% endless loops", mixed(calls, loops=0.02), 1, 16)]
@@ -232,7 +239,7 @@ async def bench_judge(
         loads: dict[str, Load] = {}
         for name, programs, batch, concurrency in kinds:
             advance(0, name, total=len(kinds))
-            loads[name] = await put(place, programs, batch=batch, concurrency=concurrency, pid=pid)
+            loads[name] = await put(place, programs, batch=batch, concurrency=concurrency, token=token, pid=pid)
             advance()
         return loads
 

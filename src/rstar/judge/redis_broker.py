@@ -14,8 +14,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import re
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -38,7 +39,10 @@ _CHECK_SECONDS = 30.0
 _SHORT_SECONDS = 60.0
 _ANSWERS_KEPT_SECONDS = 600
 _PER_PIPELINE = 1_000
+_SWEEP_SECONDS = 1.0
 _FAILURES = (RedisError, OSError)
+_PASSING = re.compile(r"OOM|LOADING|BUSY|READONLY|MISCONF|CLUSTERDOWN|TRYAGAIN|MASTERDOWN|NOREPLICAS")
+"""How replies of Redis begin that will be others later. What it refuses for good has no such word."""
 _LOG = logging.getLogger("rstar.judge")
 
 
@@ -110,7 +114,7 @@ class _Pending:
     stream: str
     worker: str
     entry: bytes | None = None
-    added: float = 0.0
+    read: bool = False
 
 
 class RedisBroker:
@@ -134,7 +138,7 @@ class RedisBroker:
 
     async def __aenter__(self) -> Self:
         """Begin to add, listen and look after things; Redis may come later."""
-        loops: tuple[Callable[[], Awaitable[None]], ...] = (self._add, self._listen, self._look_after)
+        loops: tuple[Callable[[], Awaitable[None]], ...] = (self._add, self._listen, self._look_after, self._expire)
         self._tasks = [asyncio.create_task(self._forever(loop)) for loop in loops]
         return self
 
@@ -193,6 +197,10 @@ class RedisBroker:
                     _LOG.warning("Redis is away: %s", error)
                 self._away = True
                 await asyncio.sleep(_RETRY_SECONDS)
+            except Exception:  # a loop that ended would leave every call waiting for ever
+                _LOG.exception("the queue in Redis")
+                self._away = True
+                await asyncio.sleep(_RETRY_SECONDS)
 
     async def _add(self) -> None:
         """Add what is in the outbox, many entries in one exchange."""
@@ -203,12 +211,37 @@ class RedisBroker:
                 pipeline = self._client.pipeline(transaction=False)
                 for pending in batch:
                     pipeline.xadd(pending.stream, {"j": pack(pending.job)})
-                entries = await pipeline.execute()
-                for pending, entry in zip(batch, entries, strict=True):
-                    pending.entry, pending.added = entry, time.monotonic()
+                entries = await pipeline.execute(raise_on_error=False)
+                self._note_added(batch, entries)
             del self._outbox[: len(taken)]  # more may have come meanwhile
             if not self._outbox:
                 self._filled.clear()
+
+    def _note_added(self, batch: Sequence[_Pending], entries: Sequence[Any]) -> None:
+        """Remember where entries are. What Redis refuses for its content fails by itself; all else is tried again."""
+        for entry in entries:
+            if isinstance(entry, Exception) and (not isinstance(entry, ResponseError) or _PASSING.match(str(entry))):
+                raise entry
+        for pending, entry in zip(batch, entries, strict=True):
+            if not isinstance(entry, ResponseError):
+                pending.entry = entry
+            elif not pending.future.done():
+                pending.future.set_result(Answer(pending.job.id, "failed", message=f"Redis: {entry}"))
+
+    async def _expire(self) -> None:
+        """Answer those whose time runs out while no worker has read them."""
+        while True:
+            await asyncio.sleep(_SWEEP_SECONDS)
+            now = time.time() - _SWEEP_SECONDS
+            late = [one for one in self._pending.values() if one.job.expires < now and not one.future.done()]
+            for one in late:
+                if one.entry is None:
+                    one.future.set_result(Answer(one.job.id, "expired"))
+                elif not one.read:
+                    begun = await self._client.xpending_range(one.stream, GROUP, one.entry, one.entry, 1)
+                    one.read = bool(begun)
+                    if not begun and await self._client.xdel(one.stream, one.entry) and not one.future.done():
+                        one.future.set_result(Answer(one.job.id, "expired"))
 
     async def _listen(self) -> None:
         """Read answers as they come; those that have been read are removed with the next exchange."""
@@ -255,7 +288,7 @@ class RedisBroker:
     # ---- one job
 
     def _post(self, pending: _Pending) -> None:
-        pending.entry = None
+        pending.entry, pending.read = None, False
         self._outbox.append(pending)
         self._filled.set()
 

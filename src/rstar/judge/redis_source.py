@@ -18,6 +18,7 @@ from rstar.judge.worker import AHEAD, Worker
 
 _BLOCK_MS = 1_000
 _RETRY_SECONDS = 0.25
+_TELL_SECONDS = 10.0
 _IDLE_MS = 6_000
 """A job whose worker has not said so for so long that it still has it is taken over."""
 
@@ -57,6 +58,7 @@ class RedisSource:
         self._credited = asyncio.Event()
         self._done: list[Answer] = []
         self._filled = asyncio.Event()
+        self._told = -_TELL_SECONDS
 
     async def serve(self, worker: Worker) -> None:
         """See `Source.serve`."""
@@ -93,7 +95,12 @@ class RedisSource:
                 with contextlib.suppress(*_FAILURES):  # Redis has lost its data
                     await self._make_groups()
             except _FAILURES as error:
-                _LOG.warning("Redis is away: %s", error)
+                if time.monotonic() - self._told > _TELL_SECONDS:
+                    self._told = time.monotonic()
+                    _LOG.warning("Redis is away: %s", error)
+                await asyncio.sleep(_RETRY_SECONDS)
+            except Exception:  # a loop that ended would take all calls of this worker along
+                _LOG.exception("the queue in Redis")
                 await asyncio.sleep(_RETRY_SECONDS)
 
     @property
@@ -106,6 +113,10 @@ class RedisSource:
 
     async def _read(self, worker: Worker) -> None:
         await self._make_groups()
+        for stream in self._streams:  # handed to this worker by a reply that was lost on the way
+            for _, entries in await self._client.xreadgroup(GROUP, self._name, {stream: "0"}) or ():
+                known = {entry.id for entry in self._entries.values()}
+                await self._begin(worker, stream, [one for one in entries if one[0] not in known])
         while True:
             await self._credited.wait()
             streams = dict.fromkeys(self._streams, ">")
@@ -172,7 +183,11 @@ class RedisSource:
                 if fields:
                     worker.forget(fields[b"f"].decode().split("\n"))
                 continue
-            jobs.append((entry, read_job(fields[b"j"])))
+            try:
+                jobs.append((entry, read_job(fields[b"j"])))
+            except (ValueError, KeyError):
+                _LOG.warning("an entry of %s that is no job", stream)
+                await self._drop(stream, entry)
         owners = {job.owner for _, job in jobs}
         living = {owner for owner in owners if await self._client.exists(self._keys.owner(owner))}
         for entry, job in jobs:
@@ -195,7 +210,12 @@ class RedisSource:
             if not fields:
                 await self._drop(stream, entry)
                 continue
-            job = read_job(fields[b"j"])
+            try:
+                job = read_job(fields[b"j"])
+            except (ValueError, KeyError):
+                _LOG.warning("an entry of %s that is no job", stream)
+                await self._drop(stream, entry)
+                continue
             deaths = await self._client.incr(self._keys.deaths(job.id))
             await self._client.expire(self._keys.deaths(job.id), 3600)
             if deaths >= MOST_DEATHS:

@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from urllib.parse import urlsplit
 
 from rstar.errors import ConfigError
 from rstar.judge.settings import JudgeSettings, check_exposure, check_url
@@ -49,6 +50,7 @@ def serve(settings: JudgeSettings, *, api: bool = True, announce: Callable[[str]
         check_exposure(settings)
     if settings.redis is not None:
         check_url(settings.redis)
+        _check_redis(settings.redis)
     with tempfile.TemporaryDirectory(prefix="rstar-judge-") as folder, contextlib.ExitStack() as stack:
         children = [
             _Child("worker", _command("worker", slots=slots, folder=folder), settings)
@@ -75,6 +77,20 @@ def shares(workers: int) -> list[int]:
 
 def _command(role: str, **arguments: object) -> list[str]:
     return [sys.executable, "-P", "-m", f"rstar.judge.{role}_main", json.dumps(arguments)]
+
+
+def _check_redis(url: str) -> None:
+    """Raise `ConfigError` when no Redis answers there now; later it may come and go."""
+    from redis import Redis  # an optional dependency
+    from redis.exceptions import RedisError
+
+    place = urlsplit(url)
+    where = f"{place.scheme}://{place.hostname or ''}{f':{place.port}' if place.port else ''}{place.path}"
+    try:
+        with Redis.from_url(url, socket_connect_timeout=5, socket_timeout=5) as client:
+            client.ping()
+    except (RedisError, OSError, ValueError) as error:
+        raise ConfigError(f"no Redis answers at {where}: {error}") from error
 
 
 def _listen(settings: JudgeSettings) -> socket.socket:

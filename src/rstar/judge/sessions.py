@@ -6,9 +6,12 @@ worker (another one runs the cells again), and a copy of it costs nothing.
 
 from __future__ import annotations
 
+import itertools
 import time
 import uuid
 from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from rstar.judge.jobs import Cell
@@ -22,13 +25,11 @@ class Session:
         state: id of its interpreter state, "" for a fresh one.
         worker: who has the state.
         cells: what has run, in order.
-        used: when it was last used, by the monotonic clock.
     """
 
     state: str = ""
     worker: str = ""
     cells: tuple[Cell, ...] = ()
-    used: float = field(default_factory=time.monotonic)
 
 
 @dataclass(slots=True)
@@ -43,6 +44,8 @@ class Sessions:
     most: int
     idle: float
     _held: OrderedDict[str, Session] = field(default_factory=OrderedDict)
+    _used: dict[str, float] = field(default_factory=dict)
+    _busy: dict[str, int] = field(default_factory=dict)
     _holders: dict[str, int] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -54,8 +57,27 @@ class Sessions:
         return len(self._held) >= self.most
 
     def get(self, name: str) -> Session | None:
-        """A session by its id."""
+        """A session by its id; looking at it is using it."""
+        if name in self._held:
+            self._touch(name)
         return self._held.get(name)
+
+    @contextmanager
+    def working(self, name: str) -> Iterator[None]:
+        """A session in which something runs does not end for being idle."""
+        self._busy[name] = self._busy.get(name, 0) + 1
+        try:
+            yield
+        finally:
+            self._busy[name] -= 1
+            if not self._busy[name]:
+                del self._busy[name]
+            if name in self._held:
+                self._touch(name)
+
+    def _touch(self, name: str) -> None:
+        self._used[name] = time.monotonic()
+        self._held.move_to_end(name)
 
     def add(self, session: Session) -> str:
         """Keep a new session. Returns its id."""
@@ -67,6 +89,7 @@ class Sessions:
         """Set what a session is. Returns (worker, state) of states that no session has any more."""
         unused = self.drop(name)
         self._held[name] = session
+        self._touch(name)
         if session.state:
             self._holders[session.state] = self._holders.get(session.state, 0) + 1
             unused = [one for one in unused if one[1] != session.state]
@@ -75,6 +98,7 @@ class Sessions:
     def drop(self, name: str) -> list[tuple[str, str]]:
         """End a session. Returns as `put`."""
         session = self._held.pop(name, None)
+        self._used.pop(name, None)
         if session is None or not session.state:
             return []
         self._holders[session.state] -= 1
@@ -87,9 +111,8 @@ class Sessions:
         """End the sessions that have been idle for too long. Returns as `put`."""
         unused: list[tuple[str, str]] = []
         limit = time.monotonic() - self.idle
-        while self._held:
-            name, session = next(iter(self._held.items()))
-            if session.used > limit:
-                break
-            unused += self.drop(name)
+        idle = list(itertools.takewhile(lambda name: self._used[name] <= limit, self._held))
+        for name in idle:
+            if name not in self._busy:
+                unused += self.drop(name)
         return unused

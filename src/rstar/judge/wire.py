@@ -8,14 +8,11 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StrictBool
 
 from rstar.judge.jobs import Answer
 
 Reason = Literal["", "internal_error", "worker_timeout", "queue_timeout", "invalid_input"]
-SHOWN = 1000
-"""Characters of stdout and stderr that a reply has unless the request asks for more."""
-
 TIMEOUT_LINE = "Suicide from timeout.\n"
 """What stdout ends with after a timeout, in the reference's words: clients look for it."""
 
@@ -29,6 +26,14 @@ _WHOLE = BeforeValidator(_whole)
 Megabytes = Annotated[int, Field(ge=16, le=65_536), _WHOLE]
 Bytes = Annotated[int, Field(ge=100, le=1_000_000), _WHOLE]
 Characters = Annotated[int, Field(ge=0, le=1_000_000), _WHOLE]
+
+
+def _name(value: str) -> str:
+    """A name that can be sent back: half a character (a lone surrogate) cannot."""
+    return value.encode(errors="replace").decode()
+
+
+Name = Annotated[str, AfterValidator(_name)]
 
 
 class CallLimits(BaseModel):
@@ -45,28 +50,28 @@ class CallLimits(BaseModel):
 class Submission(BaseModel):
     """One program to run, or (``math``) one answer to verify."""
 
-    sub_id: str | None = Field(None, description="your name for it; made up when missing")
-    type: Literal["python", "cpp", "math"]
+    sub_id: Name | None = Field(None, description="your name for it; made up when missing")
+    type: Literal["python", "cpp", "math"] = Field(description="what the solution is")
     options: dict[str, str] | None = Field(None, description="accepted for compatibility; ignored")
     solution: str = Field(description="the program; for math, the text with the answer in it")
     input: str | None = Field(None, description="standard input; none is an empty one")
     expected_output: str | None = Field(None, description="what stdout is compared with, both stripped; math: the gold")
-    limits: CallLimits | None = None
+    limits: CallLimits | None = Field(None, description="limits of this call; the service's own where left out")
     echo: StrictBool = Field(False, description="python: show the value of a last-line expression, as a notebook does")
 
 
 class Batch(BaseModel):
     """Several submissions, answered together and in their order."""
 
-    sub_id: str | None = None
+    sub_id: Name | None = Field(None, description="your name for the batch; made up when missing")
     type: Literal["batch"] = "batch"
-    submissions: list[Submission] = Field(min_length=1)
+    submissions: list[Submission] = Field(min_length=1, description="what to run, at least one")
 
 
 class Verdict(BaseModel):
     """What `/judge` says of a submission."""
 
-    sub_id: str
+    sub_id: str = Field(description="the submission's name")
     success: bool = Field(description="it ran well, and printed what was expected if something was")
     run_success: bool = Field(description="it ran to its end, with exit code 0")
     cost: float = Field(description="wall time of the run, seconds")
@@ -76,35 +81,35 @@ class Verdict(BaseModel):
 class Report(Verdict):
     """What `/run` says of a submission."""
 
-    stdout: str | None = None
-    stderr: str | None = None
+    stdout: str | None = Field(None, description="the beginning of what it wrote, see limits.shown")
+    stderr: str | None = Field(None, description="likewise; for other reasons than an empty one, what went wrong")
     status: str | None = Field(None, description="ok | error | timeout | memory | killed | output_limit")
-    exit_code: int | None = None
-    signal: int | None = None
+    exit_code: int | None = Field(None, description="of C++, and of Python that chose one")
+    signal: int | None = Field(None, description="the signal that ended it")
     truncated: bool = Field(False, description="stdout or stderr is longer than what is shown")
-    error: Failure | None = None
+    error: Failure | None = Field(None, description="the exception that ended a Python program")
 
 
 class Failure(BaseModel):
     """The exception that ended a Python program."""
 
-    kind: str
-    message: str
+    kind: str = Field(description="its type")
+    message: str = Field(description="its text")
     line: int | None = Field(description="1-based line of the submission")
 
 
 class BatchVerdicts(BaseModel):
     """What `/judge/batch` says."""
 
-    sub_id: str
-    results: list[Verdict]
+    sub_id: str = Field(description="the batch's name")
+    results: list[Verdict] = Field(description="in the order of the submissions")
 
 
 class BatchReports(BaseModel):
     """What `/run/batch` says."""
 
-    sub_id: str
-    results: list[Report]
+    sub_id: str = Field(description="the batch's name")
+    results: list[Report] = Field(description="in the order of the submissions")
 
 
 class Status(BaseModel):
@@ -119,35 +124,35 @@ class CellRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    code: str
-    limits: CallLimits | None = None
+    code: str = Field(description="Python; the value of a last-line expression is shown")
+    limits: CallLimits | None = Field(None, description="limits of this cell; the service's own where left out")
     fork: bool = Field(False, description="run in a copy: the session stays as it is, the reply names the copy")
 
 
 class CellReply(BaseModel):
     """What came of a cell."""
 
-    session_id: str | None = Field(description="the session after the cell; none when its process did not survive")
-    status: str
-    stdout: str
-    stderr: str
-    seconds: float
-    truncated: bool
-    exit_code: int | None
-    signal: int | None
-    error: Failure | None
+    session_id: str | None = Field(description="the session after the cell; for a copy that did not survive, none")
+    status: str = Field(description="ok | error | timeout | memory | killed | output_limit")
+    stdout: str = Field(description="the beginning of what the cell wrote, see limits.shown")
+    stderr: str = Field(description="likewise")
+    seconds: float = Field(description="wall time of the cell")
+    truncated: bool = Field(description="stdout or stderr is longer than what is shown")
+    exit_code: int | None = Field(description="of the process, where the cell ended it and that is known")
+    signal: int | None = Field(description="the signal that ended it")
+    error: Failure | None = Field(description="the exception that ended the cell")
 
 
 class Refusal(BaseModel):
     """Why a request was not done."""
 
-    detail: str
+    detail: str = Field(description="why")
 
 
 class SessionReply(BaseModel):
     """A session."""
 
-    session_id: str
+    session_id: str = Field(description="its name")
     cells: int = Field(description="cells that have run in it")
 
 
@@ -156,7 +161,8 @@ def report(sub_id: str, answer: Answer, shown: int) -> Report:
     if answer.outcome != "done":
         reasons: dict[str, Reason] = {"expired": "queue_timeout", "invalid": "invalid_input"}
         reason = reasons.get(answer.outcome, "internal_error")
-        return Report(sub_id=sub_id, success=False, run_success=False, cost=0.0, reason=reason, stderr=answer.message)
+        message = answer.message or ("no worker was free in time" if reason == "queue_timeout" else "")
+        return Report(sub_id=sub_id, success=False, run_success=False, cost=0.0, reason=reason, stderr=message)
     late = answer.status == "timeout"
     stdout = answer.stdout + TIMEOUT_LINE if late else answer.stdout
     return Report(

@@ -7,6 +7,7 @@ import contextlib
 import os
 import signal
 import socket
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from rstar.sandbox.local import LocalSandbox
 async def work(settings: JudgeSettings, arguments: dict[str, Any]) -> None:
     """Work until SIGTERM."""
     slots, old = arguments["slots"], OLD_PER_SLOT * arguments["slots"]
-    name = f"{socket.gethostname()}-{os.getpid()}"
+    name = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"  # containers may share both
     source: Source
     if settings.redis is None:
         source = SocketSource(str(Path(arguments["folder"]) / "workers"), name)

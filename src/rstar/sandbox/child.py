@@ -77,6 +77,7 @@ class Interpreter:
             report = _stopped(stop, name)
         except MemoryError as error:
             self._reserve.close()
+            os.write(2, b"MemoryError\n")
             report = _failed(error, name) | {"status": "memory"}
         except BaseException as error:
             report = self._explained(error, name)

@@ -32,6 +32,7 @@ MOST_STRETCHED = 10
 """A run ends after this many times its limit of wall time, even if it has hardly had a processor."""
 
 _LEAST_EXTENSION = 0.02
+_LARGEST_CODE = 2**31 - 1
 _FIRST_LOOK, _NEXT_LOOK = 0.03, 0.02
 _LOOKS_PER_SCAN = 5
 
@@ -197,7 +198,7 @@ class Execution:
             error=keep.error if keep else None,
             seconds=seconds,
             truncated=self._out.over or self._err.over,
-            exit_code=keep.exit_code if keep else None,
+            exit_code=keep.exit_code if keep else message.get("code"),
             signal=message.get("signal"),
         )
         return Outcome(shown, alive, message.get("memory", 0))
@@ -215,6 +216,8 @@ def read_report(text: str) -> Result:
         status, code = report["status"], report.get("exit_code")
         if status not in ("ok", "error", "memory") or not (code is None or isinstance(code, int)):
             raise ValueError(status)
+        if code is not None and abs(code) > _LARGEST_CODE:  # of `sys.exit`, which takes any number
+            code = 1
         error = None
         if status != "ok":
             line = report["line"]

@@ -176,14 +176,31 @@ class Jail:
     def waited(self, process: int) -> float:
         """How long a child process has been ready and waited for a processor, in seconds; 0 where nobody can tell.
 
+        Of its threads and of the programs that it has started, that one counts that has waited longest.
+
         `/proc` is that of the zygote's parent, where a process in namespaces of its own has another number.
         """
+        delays = [0]
+        for name, _ in self.tasks(process):
+            with suppress(OSError, ValueError, IndexError):
+                delays.append(int(self._read(f"{name}/schedstat").split()[1]))
+        return max(delays) / 1e9
+
+    def tasks(self, process: int) -> Iterator[tuple[str, int]]:
+        """The threads of a child process and of all processes below it: name in `/proc`, and number here."""
         with suppress(OSError, ValueError):
             place = len(self._numbers("thread-self")) - 1
-            for child in self._read("thread-self/children").decode().split():
-                if self._numbers(child)[place : place + 1] == [process]:
-                    return int(self._read(f"{child}/schedstat").split()[1]) / 1e9
-        return 0.0
+            children = self._read("thread-self/children").decode().split()
+            look = [child for child in children if self._numbers(child)[place : place + 1] == [process]]
+            while look:
+                folder = os.open(f"{(found := look.pop())}/task", os.O_RDONLY | os.O_DIRECTORY, dir_fd=self._proc)
+                try:
+                    names = os.listdir(folder)
+                finally:
+                    os.close(folder)
+                for name in names:
+                    yield f"{found}/task/{name}", self._numbers(f"{found}/task/{name}")[place]
+                    look += self._read(f"{found}/task/{name}/children").decode().split()
 
     def _numbers(self, process: str) -> list[int]:
         """The numbers of a process, outermost namespace first."""

@@ -320,9 +320,10 @@ class Keeper:
         """Of a run that has taken long. A state that may be forked later is spared where that could not be undone."""
         run = self._runs.get(number)
         if run is not None and run.process and (self._template is not None or self._jail.restores_priority):
-            with suppress(OSError):
-                os.setpriority(os.PRIO_PROCESS, run.process, nice)
-                run.nice = nice
+            run.nice = nice
+            for task in (run.process, *(number for _, number in self._jail.tasks(run.process))):
+                with suppress(OSError):  # it has just ended
+                    os.setpriority(os.PRIO_PROCESS, task, nice)
 
     def _kill(self, number: int, *, hard: bool) -> None:
         """End a run or a tree. `hard`: end a source that has not managed to fork, too."""
@@ -350,7 +351,7 @@ class Keeper:
         run.process = 0
         code = os.waitstatus_to_exitcode(status)
         cpu = usage.ru_utime + usage.ru_stime
-        self._finish(run, "ended", signal=-code if code < 0 else None, cpu=cpu)
+        self._finish(run, "ended", signal=-code if code < 0 else None, code=code if code >= 0 else None, cpu=cpu)
 
     def _finish(self, run: Run, event: str, **details: Any) -> None:
         if not run.unwanted:

@@ -10,6 +10,7 @@ import os
 import signal
 import socket
 import sys
+from contextlib import suppress
 
 from rstar.sandbox import channel, kernel
 from rstar.sandbox.birth import make_template
@@ -52,6 +53,8 @@ def main(fd: int) -> None:
     sys.path[:] = settings["path"]
     sys.dont_write_bytecode = True
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+        file.write("500")  # when memory ends, runs shall, and not those who look after them
     try:
         jail = Jail(settings["mechanisms"], settings["folder"], programs=settings["tier"] == NATIVE)
         jail.enter()
