@@ -260,7 +260,9 @@ def _add_sessions(app: fastapi.FastAPI, service: _Service) -> None:
     def find(name: str) -> Session:
         session = sessions.get(name)
         if session is None:
-            raise HTTPException(404, f"no session {name!r}: it was deleted, or not used for too long")
+            raise HTTPException(
+                404, f"no session {name!r}: it was deleted, not used for too long, or lost when the API was restarted"
+            )
         return session
 
     def room() -> None:
