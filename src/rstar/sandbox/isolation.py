@@ -176,15 +176,18 @@ class Jail:
     def waited(self, process: int) -> float:
         """How long a child process has been ready and waited for a processor, in seconds; 0 where nobody can tell.
 
-        Of its threads and of the programs that it has started, that one counts that has waited longest.
+        What its main thread has waited and what its other threads have add up, as one often waits for the other to end;
+        of the other threads that one counts that has waited longest. Likewise for the programs that it has started.
 
         `/proc` is that of the zygote's parent, where a process in namespaces of its own has another number.
         """
-        delays = [0]
+        delays: dict[tuple[str, bool], int] = {}
         for name, _ in self.tasks(process):
+            owner, _, task = name.partition("/task/")
+            kind = owner, task == owner
             with suppress(OSError, ValueError, IndexError):
-                delays.append(int(self._read(f"{name}/schedstat").split()[1]))
-        return max(delays) / 1e9
+                delays[kind] = max(delays.get(kind, 0), int(self._read(f"{name}/schedstat").split()[1]))
+        return sum(delays.values()) / 1e9
 
     def tasks(self, process: int) -> Iterator[tuple[str, int]]:
         """The threads of a child process and of all processes below it: name in `/proc`, and number here."""
