@@ -7,7 +7,7 @@ compared. The first rule that decides wins:
 2. exact values: rationals are equal or they are not;
 3. containers of the same kind element by element: sequences in order, sets and bare lists in any order; intervals by
    their ends and whether these belong to them; matrices by entry; relations side by side or as the set they describe;
-4. other expressions: `symbolic`.
+4. other expressions: `numeric`.
 
 What is granted: a name in front (``x = 5`` for ``5``), a unit or a currency on one side only, ``50%`` for ``50`` or
 for ``1/2``, ``(C)`` and ``\text{C}`` for ``C``, ``{5}`` for ``5``, ``(a, b)`` as an open interval where the other side
@@ -25,7 +25,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from rstar.grading import exact, symbolic
+from rstar.grading import exact, numeric
 from rstar.grading.checks import run_check
 from rstar.grading.extract import LONGEST_ANSWER, answer_of
 from rstar.grading.lexer import TooLargeError, UnreadableError
@@ -53,7 +53,7 @@ if TYPE_CHECKING:  # search may import this package, but never the module of gol
     from rstar.answers import AnswerKey
 
 MOST_SYMBOLIC_PAIRS = 16
-"""How many pairs of elements of two sets may be compared symbolically."""
+"""How many pairs of elements of two sets may be compared as expressions."""
 _TRIPLES = re.compile(r"(?<![\d,.])\d{3},\d{3}")
 """What may be a number of many digits or a list of short ones; ``1,234`` is no list."""
 _INITIALS = re.compile(r"[A-Z]{2,}|(?![abc]{3}|[xyz]{3})[a-z]{3}")
@@ -121,9 +121,9 @@ def _decide(gold: str, prediction: str) -> Verdict:
             for other in theirs:
                 if _equal(ours, other):
                     return Verdict("correct", "equal", *forms)
-    except symbolic.SymbolicTimeoutError as error:
+    except numeric.UndecidedError as error:
         return Verdict("timeout", str(error), *forms)
-    except (symbolic.SymbolicError, RecursionError) as error:
+    except RecursionError as error:
         return Verdict("error", str(error), *forms)
     except UnreadableError as error:
         return Verdict("unparseable", str(error), *forms)
@@ -193,21 +193,21 @@ def _equal(a: Node, b: Node) -> bool:
 def _equal_values(a: Node, b: Node) -> bool:
     first, second = exact.value_of(a), exact.value_of(b)
     if first is not None and second is not None:
-        return first == second or _printed(a, second) or _printed(b, first)
+        return first == second or _rounded(a, second) or _rounded(b, first)
     both = ((a, b), (b, a))
     if any(isinstance(one, Symbol) and isinstance(other, Symbol | Number) for one, other in both):
         return False
     for decimal, other in both:
-        if isinstance(decimal, Number) and decimal.digits >= exact.FLOAT_DIGITS and not symbols(other):
-            digits = symbolic.digits_of(other)
-            return digits is not None and exact.same_as_float(decimal, Fraction(digits))
+        if isinstance(decimal, Number) and decimal.places > 0 and not symbols(other):
+            value = numeric.approximation(other)
+            return value is not None and exact.is_rounding(decimal, value)
     if any(leaf == INFINITY for leaf in (*leaves(a), *leaves(b))):  # it has a sign and nothing else to compare
         return False
-    return symbolic.same_function(a, b)[0]
+    return numeric.same_function(a, b)[0]
 
 
-def _printed(node: Node, value: Fraction) -> bool:
-    return isinstance(node, Number) and not exact.is_finite_decimal(value) and exact.same_as_float(node, value)
+def _rounded(node: Node, value: Fraction) -> bool:
+    return isinstance(node, Number) and exact.is_rounding(node, value)
 
 
 def _equal_quantities(a: Node, b: Node) -> bool:
@@ -258,7 +258,7 @@ def _same_equation(a: Relation, b: Relation) -> bool:
     if not names or names != symbols(Apply("+", b.sides)):
         return False
     first, second = (Apply("+", (r.sides[0], Apply("*", (Number(Fraction(-1)), r.sides[1])))) for r in (a, b))
-    return symbolic.proportional(first, second)
+    return numeric.proportional(first, second)
 
 
 def _equal_matrices(a: Matrix, b: Matrix) -> bool:

@@ -38,13 +38,13 @@ class TooLargeError(UnreadableError):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """One token. `spaced`: a space stood before it. `value`, `digits`: of a `num`, as in `Number`."""
+    """One token. `spaced`: a space stood before it. `value`, `places`: of a `num`, as in `Number`."""
 
     kind: str
     text: str
     spaced: bool = False
     value: Fraction = Fraction(0)
-    digits: int = 0
+    places: int = -1
 
 
 _FUSED = re.compile(r"(sin|cos|tan|cot|sec|csc|ln|log|sqrt|pi)([xyzABC]?)")
@@ -127,8 +127,9 @@ def _read(match: re.Match[str], spaced: bool) -> list[Token]:
 def _number(text: str, spaced: bool) -> Token:
     if len(text) > MOST_DIGITS:
         raise TooLargeError("a number of too many digits")
-    digits = len(re.split("[eE]", text)[0].replace(".", "").lstrip("0")) if "." in text or "e" in text else 0
-    return Token("num", text, spaced, Fraction(text if text[-1] != "." else text[:-1]), digits)
+    mantissa, _, exponent = text.lower().partition("e")
+    places = len(mantissa.partition(".")[2]) - int(exponent or 0)
+    return Token("num", text, spaced, Fraction(text if text[-1] != "." else text[:-1]), max(places, 0))
 
 
 def _repeating(text: str, period: str) -> Fraction:

@@ -17,10 +17,10 @@ Kind = Literal["tuple", "list", "set", "bare", "union", "ratio"]
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """An exact rational. `digits`: how many significant digits a decimal fraction was written with, else 0."""
+    """An exact rational. `places`: how many decimals it was written with, 0 for a whole number, -1 for no literal."""
 
     value: Fraction
-    digits: int = field(default=0, compare=False)
+    places: int = field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ Node = Number | Symbol | Apply | Quantity | Group | Interval | Relation | Matrix
 def minus(node: Node) -> Node:
     """The negative of a value; a number stays a number."""
     if isinstance(node, Number):
-        return Number(-node.value, node.digits)
+        return Number(-node.value, node.places)
     if isinstance(node, Quantity):
         return Quantity(minus(node.value), node.unit)
     return Apply("*", (Number(Fraction(-1)), node))

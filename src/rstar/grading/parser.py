@@ -252,7 +252,7 @@ class _Parser(Stream):
     def _numeral(self, token: Token) -> Node:
         if self.take("_"):
             return Symbol(f"{token.text} in base {self._subscript()}")
-        return Number(token.value, token.digits)
+        return Number(token.value, token.places)
 
     def _symbol(self, token: Token) -> Node:
         name = token.text
