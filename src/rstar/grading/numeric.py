@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from fractions import Fraction
 from functools import lru_cache
+from operator import methodcaller
 from typing import Any
 
 import flint
@@ -159,7 +160,7 @@ def _arb(value: Fraction) -> Value:
 
 
 class _Evaluation:
-    """Values at one point, in the reals (`flint.arb`) or the complex numbers (`flint.acb`), at the current precision."""
+    """Values at one point, as reals (`flint.arb`) or complex numbers (`flint.acb`), at the current precision."""
 
     def __init__(self, point: Point, field: type[Value]) -> None:
         self._field = field
@@ -257,10 +258,9 @@ _OPERATIONS: dict[str, Callable[..., Value]] = {
     "arcsin": lambda x: x.asin(),
     "arccos": lambda x: x.acos(),
     "arctan": lambda x: x.atan(),
-} | {
-    name: (lambda x, name=name: getattr(x, name)())  # type: ignore[misc]
-    for name in ("sin", "cos", "tan", "cot", "sec", "csc", "sinh", "cosh", "tanh", "coth")
 }
+for _name in ("sin", "cos", "tan", "cot", "sec", "csc", "sinh", "cosh", "tanh", "coth"):
+    _OPERATIONS[_name] = methodcaller(_name)
 
 
 def _substituted(node: Node, point: Point) -> Node:
