@@ -23,6 +23,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from rstar.grading import exact, numeric
@@ -46,7 +47,9 @@ from rstar.grading.nodes import (
 )
 from rstar.grading.normal import normal, squeezed, words
 from rstar.grading.parser import parse
-from rstar.grading.relations import as_set, assignment, expanded
+from rstar.grading.relations import as_set, assignment, expanded, values_by_name
+from rstar.grading.spoken import spoken
+from rstar.grading.units import PERCENT
 from rstar.grading.verdict import Verdict
 
 if TYPE_CHECKING:  # search may import this package, but never the module of gold answers
@@ -63,6 +66,14 @@ _CHOICE = re.compile(
     r"(?!\s*(?:[,;&]|(?:\\text\{\s*)?(?:and|or)\b|\(?[A-H]\)?(?![A-Za-z])))(\S.*)",
     re.DOTALL,
 )
+_LETTERS = re.compile(
+    r"(?:\\(?P<mark>[a-z]+) ?)?(?:\\(?:text|mathrm)\b)?"
+    r"(?P<letters>[({ ]*[A-Za-z](?:(?: |\\cdot ?)*[A-Za-z]){1,5}[)} ]*)"
+)
+_YES_OR_NO = re.compile(r"(?:yes|no|true|false)\b(?= )")
+_HOURS = re.compile(r"(\d{1,2}):([0-5]\d)")
+_REPEATING = re.compile(r"(-?\d+\.\d*)\((\d+)\)")
+_LOGARITHM = re.compile(r"log(?![_A-Za-z])")
 _MEANING = re.compile(r"[^\W_]")
 _CLOCK = re.compile(r"(\d{1,2})(?::(\d{2}))?\s*(?:\\text\{\s*)?([aApP])\s*\.?\s*[mM]\s*\.?\s*\}?")
 
@@ -115,6 +126,8 @@ def _decide(gold: str, prediction: str) -> Verdict:
         return Verdict("unparseable", "empty answer", *forms)
     if forms[0] == forms[1]:
         return Verdict("correct", "the same form", *forms)
+    if _same_letters(gold, prediction):
+        return Verdict("correct", "the same letters", *forms)
     try:
         theirs = _readings(prediction)
         for ours in _readings(gold):
@@ -130,28 +143,69 @@ def _decide(gold: str, prediction: str) -> Verdict:
     return Verdict("wrong", "not equal", *forms)
 
 
+def _same_letters(gold: str, prediction: str) -> bool:
+    """Whether both are the same letters in a row: ``pqr`` and ``p q r``, ``AB`` and ``\\overline{AB}``."""
+    first, second = _LETTERS.fullmatch(gold), _LETTERS.fullmatch(prediction)
+    if first is None or second is None or (first["mark"] and second["mark"] and first["mark"] != second["mark"]):
+        return False
+    ours, theirs = (re.sub("[^A-Za-z]", "", match["letters"]) for match in (first, second))
+    return ours == theirs and len(ours) > 1
+
+
 def _readings(form: str) -> list[Node]:
     """The ways to read a normal form, most likely first; a text that is not mathematics is read as words."""
-    if (clock := _CLOCK.fullmatch(form)) is not None:
-        return [Text(f"{int(clock[1])}:{clock[2] or '00'} {clock[3].lower()}m")]
-    if _INITIALS.fullmatch(form):
-        return [Text(words(form))]
-    readings: list[Node] = []
+    readings = _readings_in_words(form)
     if (choice := _CHOICE.fullmatch(form)) is not None:
         readings = [Symbol(choice[1] or choice[2]), *_readings(choice[3])]
+    if not readings:
+        readings = _readings_as_mathematics(form)
+    for reading in readings:
+        _check_sizes(reading)
+    return readings
+
+
+def _readings_in_words(form: str) -> list[Node]:
+    """Times of day, names, and what is said in plain words; none where the form is anything else."""
+    if (clock := _CLOCK.fullmatch(form)) is not None:
+        return [Text(_time(int(clock[1]), int(clock[2] or 0), clock[3].lower()))]
+    if _INITIALS.fullmatch(form):
+        return [Text(words(form))]
+    said = words(form)
+    if not said.replace(" ", "").isalpha() or len(said) == 1:
+        return []
+    meant = spoken(said)
+    if meant is None and (short := _YES_OR_NO.match(said)) is not None:
+        return [Text(said), Text(short[0])]
+    return [] if meant is None else [Text(said), meant]
+
+
+def _time(hour: int, minute: int, half: str) -> str:
+    """A time of day by the 24-hour clock."""
+    return f"{hour % 12 + 12 * (half == 'p')}:{minute:02}"
+
+
+def _readings_as_mathematics(form: str) -> list[Node]:
+    readings: list[Node] = []
     try:
         readings.append(parse(form))
-        if _TRIPLES.search(form) and (separate := parse(form, thousands=False)) != readings[-1]:
-            readings.append(separate)
+        if _TRIPLES.search(form):
+            readings.append(parse(form, thousands=False))
+        if _LOGARITHM.search(form):
+            readings.append(parse(form, decadic=True))
     except TooLargeError:
         raise
     except UnreadableError:
         if not _MEANING.search(form):
             raise UnreadableError("nothing that can be read") from None
         readings.append(Text(words(form)))
-    for reading in readings:
-        _check_sizes(reading)
-    return readings
+    if (clock := _HOURS.fullmatch(form)) is not None and int(clock[1]) < 24:
+        hour, minute = int(clock[1]), int(clock[2])
+        readings.append(Text(f"{hour}:{minute:02}"))
+        if 0 < hour <= 12:
+            readings += [Text(_time(hour, minute, half)) for half in "ap"]
+    if (repeating := _REPEATING.fullmatch(form)) is not None:
+        readings.append(parse(rf"{repeating[1]}\overline{{{repeating[2]}}}"))
+    return list(dict.fromkeys(readings))
 
 
 def _check_sizes(node: Node) -> None:
@@ -184,7 +238,9 @@ def _equal(a: Node, b: Node) -> bool:
     if isinstance(a, Quantity) or isinstance(b, Quantity):
         return _equal_quantities(a, b)
     if isinstance(a, Matrix) or isinstance(b, Matrix):
-        return isinstance(a, Matrix) and isinstance(b, Matrix) and _equal_matrices(a, b)
+        return _equal_matrices(a, b)
+    if (wholes := [as_set(node) for node in (a, b)]) != [a, b] and None not in wholes:
+        a, b = (node for node in wholes if node is not None)
     if isinstance(a, Group | Interval) or isinstance(b, Group | Interval):
         return _equal_groups(a, b)
     return _equal_values(a, b)
@@ -200,7 +256,8 @@ def _equal_values(a: Node, b: Node) -> bool:
     for decimal, other in both:
         if isinstance(decimal, Number) and decimal.places > 0 and not symbols(other):
             value = numeric.approximation(other)
-            return value is not None and exact.is_rounding(decimal, value)
+            if value is not None and exact.is_rounding(decimal, value):
+                return True
     if any(leaf == INFINITY for leaf in (*leaves(a), *leaves(b))):  # it has a sign and nothing else to compare
         return False
     return numeric.same_function(a, b)[0]
@@ -211,16 +268,18 @@ def _rounded(node: Node, value: Fraction) -> bool:
 
 
 def _equal_quantities(a: Node, b: Node) -> bool:
-    one = a if isinstance(a, Quantity) else Quantity(a, "")
-    two = b if isinstance(b, Quantity) else Quantity(b, "")
-    if one.unit and two.unit:
-        return one.unit == two.unit and _equal(one.value, two.value)
-    if _equal(one.value, two.value):
+    if isinstance(a, Quantity) and isinstance(b, Quantity):
+        if a.unit.powers != b.unit.powers:
+            return False
+        factor = a.unit.factor / b.unit.factor
+        return _equal(a.value if factor == 1 else Apply("*", (a.value, Number(factor))), b.value)
+    with_unit, other = (a, b) if isinstance(a, Quantity) else (b, a)
+    assert isinstance(with_unit, Quantity)
+    if _equal(with_unit.value, other):
         return True
-    if "%" not in (one.unit, two.unit):
+    if with_unit.unit != PERCENT:
         return False
-    with_sign, without = (one.value, two.value) if one.unit else (two.value, one.value)
-    return _equal(Apply("*", (with_sign, Number(Fraction(1, 100)))), without)
+    return _equal(Apply("*", (with_unit.value, Number(Fraction(1, 100)))), other)
 
 
 def _equal_relations(a: Node, b: Node) -> bool:
@@ -238,9 +297,9 @@ def _equal_relations(a: Node, b: Node) -> bool:
         return False
     if _sides_equal(a.sides, a.signs, b) or _sides_equal(a.sides[::-1], _mirrored(a.signs), b):
         return True
-    if a.signs == b.signs and set(a.signs) <= {"="} and len(a.signs) == 1:
+    if set(a.signs) == set(b.signs) == {"="} and len(a.signs) == 1:
         return _same_equation(a, b)
-    return False
+    return _same_inequality(a, b)
 
 
 def _sides_equal(sides: Sequence[Node], signs: tuple[str, ...], b: Relation) -> bool:
@@ -254,19 +313,48 @@ def _mirrored(signs: tuple[str, ...]) -> tuple[str, ...]:
 
 def _same_equation(a: Relation, b: Relation) -> bool:
     """Whether both say that the same expression is zero, up to a constant factor other than zero."""
-    names = symbols(Apply("+", a.sides))
-    if not names or names != symbols(Apply("+", b.sides)):
-        return False
-    first, second = (Apply("+", (r.sides[0], Apply("*", (Number(Fraction(-1)), r.sides[1])))) for r in (a, b))
-    return numeric.proportional(first, second)
+    first, second = (_difference(r.sides[0], r.sides[1]) for r in (a, b))
+    names = symbols(first)
+    return bool(names) and names == symbols(second) and numeric.proportional(first, second)
 
 
-def _equal_matrices(a: Matrix, b: Matrix) -> bool:
-    if [len(row) for row in a.rows] != [len(row) for row in b.rows]:
+def _same_inequality(a: Relation, b: Relation) -> bool:
+    """Whether two chains say, step by step, that the same expression is positive, up to a positive factor."""
+    if not set(a.signs) | set(b.signs) <= {"<", "≤", ">", "≥"}:
         return False
-    return all(
-        _equal(x, y) for left, right in zip(a.rows, b.rows, strict=True) for x, y in zip(left, right, strict=True)
-    )
+    first, second = (_rising(relation) for relation in (a, b))
+    if first.signs != second.signs:
+        return False
+    for ours, theirs in zip(pairwise(first.sides), pairwise(second.sides), strict=True):
+        if symbols(_difference(*ours)) != symbols(_difference(*theirs)):
+            return False
+        if not numeric.proportional(_difference(*ours), _difference(*theirs), positive=True):
+            return False
+    return True
+
+
+def _rising(relation: Relation) -> Relation:
+    """The same with < and ≤ only, where all signs point the same way."""
+    if relation.signs[0] in (">", "≥"):
+        return Relation(relation.sides[::-1], _mirrored(relation.signs))
+    return relation
+
+
+def _difference(a: Node, b: Node) -> Node:
+    return Apply("+", (b, Apply("*", (Number(Fraction(-1)), a))))
+
+
+def _equal_matrices(a: Node, b: Node) -> bool:
+    """Entry by entry; a single row or column may also be written as a tuple."""
+    if isinstance(a, Matrix) and isinstance(b, Matrix):
+        ours, theirs = ([entry for row in matrix.rows for entry in row] for matrix in (a, b))
+        return [len(row) for row in a.rows] == [len(row) for row in b.rows] and all(map(_equal, ours, theirs))
+    matrix, other = (a, b) if isinstance(a, Matrix) else (b, a)
+    assert isinstance(matrix, Matrix)
+    entries = [entry for row in matrix.rows for entry in row]
+    if not isinstance(other, Group) or other.kind != "tuple" or len(other.items) != len(entries):
+        return False
+    return 1 in (len(matrix.rows), len(matrix.rows[0])) and all(map(_equal, entries, other.items))
 
 
 def _equal_groups(a: Node, b: Node) -> bool:
@@ -290,8 +378,19 @@ def _equal_groups(a: Node, b: Node) -> bool:
     if kinds <= {"set", "bare"}:
         ours, theirs = (list(dict.fromkeys(x.items)) if "set" in kinds else list(x.items) for x in (a, b))
         return _equal_in_any_order(ours, theirs)
+    if kinds == {"bare", "tuple"}:
+        listed, other = (a, b) if a.kind == "bare" else (b, a)
+        values = values_by_name(listed)
+        return values is not None and _equal_groups(Group("tuple", values), other)
+    if kinds == {"ratio"} and len(a.items) == len(b.items) > 1:
+        return all(_equal(_cross(a, b, place), _cross(b, a, place)) for place in range(1, len(a.items)))
     alike = len(kinds) == 1 or kinds == {"list", "bare"} or (kinds == {"list", "tuple"} and len(a.items) != 2)
     return alike and len(a.items) == len(b.items) and all(map(_equal, a.items, b.items))
+
+
+def _cross(a: Group, b: Group, place: int) -> Node:
+    """First of one ratio times another place of the other: the same for both, when the ratios are."""
+    return Apply("*", (a.items[0], b.items[place]))
 
 
 def _as_interval(node: Node) -> Interval | None:

@@ -11,8 +11,10 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Literal
 
-Kind = Literal["tuple", "list", "set", "bare", "union", "ratio"]
-"""``(1, 2)``, ``[1, 2]``, ``{1, 2}``, ``1, 2`` without brackets, ``A ∪ B``, ``1:2``."""
+from rstar.grading.units import Unit
+
+Kind = Literal["tuple", "list", "set", "bare", "both", "union", "without", "ratio"]
+"""``(1, 2)``, ``[1, 2]``, ``{1, 2}``, ``1, 2`` without brackets, ``x > 1 and x < 2``, ``A ∪ B``, ``A ∖ B``, ``1:2``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +42,10 @@ class Apply:
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """A value with a unit (singular, ``%`` and ``°`` included)."""
+    """A value with a unit, percent signs and degrees included."""
 
     value: Node
-    unit: str
+    unit: Unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,4 +115,4 @@ def symbols(node: Node) -> frozenset[str]:
 
 
 INFINITY = Symbol("∞")
-CONSTANTS = frozenset({"π", "e", "i", "∞"})
+CONSTANTS = frozenset({"π", "e", "i", "∞", "ℝ", "ℤ", "ℕ", "ℚ", "ℂ"})

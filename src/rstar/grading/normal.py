@@ -41,6 +41,9 @@ _UNICODE = {
     "ℤ": r"\mathbb{Z}",
     "∠": r"\angle ",
     "°": r"^\circ ",
+    "€": "EUR ",
+    "£": "GBP ",
+    "¢": " cents ",
     "º": r"^\circ ",
     "′": "'",
     "’": "'",
@@ -70,6 +73,15 @@ _RULES = [
         (r"\\(?:displaystyle|textstyle|limits|nolimits|phantom\{[^{}]*\})(?![A-Za-z])", ""),
         (r"\\[dtc]frac(?![A-Za-z])", r"\\frac"),
         (r"\\(?:dbinom|tbinom)(?![A-Za-z])", r"\\binom"),
+        (r"\{([^{}]*)\\choose(?![A-Za-z])([^{}]*)\}", r"\\binom{\1}{\2}"),
+        (r"(?<![A-Za-z])C\((\d+), ?(\d+)\)", r"\\binom{\1}{\2}"),
+        (r"\\begin\{array\} ?\{[^{}]*\}", r"\\begin{matrix}"),
+        (r"\\end\{array\}", r"\\end{matrix}"),
+        (r"\\mathbb ?\{? ?([RZNQC]) ?\}?", r"\\mathbb{\1}"),
+        (r"\\(?:long)?rightarrow(?![A-Za-z])", r"\\to"),
+        (r"(?<=\d) ?(?:''|\"|\^\{\\prime ?\\prime\})(?!\w)", " inches"),
+        (r"(?<=\d) ?'(?= ?\d)", " feet "),
+        (r"(?<=\.)(\d{0,12}?)(\d{1,12}?)\2+(?:\.\.\.|\\[lc]?dots(?![A-Za-z]))", r"\1\\overline{\2}"),
         (r"\\(?:boxed|fbox)(?![A-Za-z])", ""),
         (r"(?<=\d)\s*\{\s*,\s*\}\s*(?=\d)", ","),
         (r"\\!", ""),
@@ -85,6 +97,17 @@ _DOUBLED = re.compile(r"\\\\(?=[A-Za-z{}])")
 _LOOSE_SPACE = re.compile(r"(?<![0-9A-Za-z]) (?!(?<=\d, )\d{3}(?!\d))| (?![0-9A-Za-z])")  # "12, 345" is not 12,345
 _TEXT_COMMAND = re.compile(r"\\(?:text[a-z]*|mbox|mathrm|mathbf|operatorname)(?![A-Za-z])")
 _PROSE = re.compile(r"(?:[^\W\d_]|[\s.,;:!?\"'`(){}]|(?<=[^\W\d_])-(?=[^\W\d_]))*")
+_WHOLE = [
+    (re.compile(pattern), by)
+    for pattern, by in (
+        (r"([-+]?\d{1,3})((?: \d{3})+(?:\.\d+)?)", lambda m: m[1] + m[2].replace(" ", "")),
+        (r"([-+]?\d+(?:\.\d+)?) to (\d+(?:\.\d+)?)", r"\1:\2"),
+        (r"(?:[Oo]ption|[Cc]hoice) (\(?[A-H]\)?)", r"\1"),
+        (r"\*\*([^*]+)\*\*|__([^_]+)__|`([^`]+)`", lambda m: m[1] or m[2] or m[3]),
+    )
+]
+"""Spellings of whole answers."""
+_LONE_DOLLAR = re.compile(r"\$(?= ?\d)")
 _END = re.compile(r"(?:[\s.,;]|\\\\)+$")
 
 
@@ -92,11 +115,17 @@ def normal(text: str) -> str:
     """The normal form of an answer's text."""
     if not text.isascii():
         text = _ascii(text)
+    if text.count("$") == 1 != text.count("\\$"):
+        text = _LONE_DOLLAR.sub("USD ", text)
     if "\\begin" not in text:  # where no rows end, a doubled backslash is an escape too many
         text = _DOUBLED.sub(r"\\", text)
     for pattern, by in _RULES:
         text = pattern.sub(by, text)
-    return _END.sub("", text).strip()
+    text = _END.sub("", text).strip()
+    for pattern, by in _WHOLE:
+        if (match := pattern.fullmatch(text)) is not None:
+            text = match.expand(by) if isinstance(by, str) else by(match)
+    return text
 
 
 def squeezed(form: str) -> str:

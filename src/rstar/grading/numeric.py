@@ -83,8 +83,11 @@ def same_function(first: Node, second: Node) -> tuple[bool, str]:
     return False, "not defined at enough common points"
 
 
-def proportional(first: Node, second: Node) -> bool:
-    """Whether one expression is the other times a constant, and neither is zero. Raises like `same_function`."""
+def proportional(first: Node, second: Node, *, positive: bool = False) -> bool:
+    """Whether one expression is the other times a constant, and neither is zero. Raises like `same_function`.
+
+    With `positive`, the constant must be positive.
+    """
     names = tuple(sorted(symbols(first) | symbols(second)))
     zero = Number(Fraction(0))
     for place in _real_points(len(names)):
@@ -94,6 +97,8 @@ def proportional(first: Node, second: Node) -> bool:
             continue
         if same_function(ours, zero)[0] or same_function(theirs, zero)[0]:
             return False  # a zero of one of them at a point like these is a zero everywhere, or no zero of the other
+        if positive and not _is_positive(Apply("*", (ours, theirs))):
+            return False
         return same_function(Apply("*", (first, theirs)), Apply("*", (second, ours)))[0]
     return False
 
@@ -143,6 +148,11 @@ def _is_close(a: Value, b: Value) -> bool:
 def _is_defined(constant: Node) -> bool:
     with _precision(BITS[1]):
         return bool(_Evaluation({}, flint.arb).value(constant).is_finite())
+
+
+def _is_positive(constant: Node) -> bool:
+    with _precision(BITS[1]):
+        return bool(_Evaluation({}, flint.arb).value(constant) > 0)
 
 
 @contextmanager
