@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 
 from rstar.grading import exact, numeric
 from rstar.grading.checks import run_check
-from rstar.grading.extract import LONGEST_ANSWER, answer_of
+from rstar.grading.extract import LONGEST_ANSWER, answer_of, quick_answer
 from rstar.grading.lexer import TooLargeError, UnreadableError
 from rstar.grading.nodes import (
     INFINITY,
@@ -55,6 +55,7 @@ from rstar.grading.verdict import Verdict
 if TYPE_CHECKING:  # search may import this package, but never the module of gold answers
     from rstar.answers import AnswerKey
 
+LONGEST_LITERAL = 60
 MOST_SYMBOLIC_PAIRS = 16
 """How many pairs of elements of two sets may be compared as expressions."""
 _TRIPLES = re.compile(r"(?<![\d,.])\d{3},\d{3}")
@@ -90,10 +91,9 @@ def grade(gold: str, prediction: str | None) -> Verdict:
     """
     if prediction is None:
         return Verdict("unparseable", "no prediction", gold)
-    first, second = exact.plain_number(gold), exact.plain_number(prediction)
-    if first is not None and second is not None:
-        same = first == second
-        return Verdict("correct" if same else "wrong", "whole numbers", str(first), str(second))
+    quick = _grade_literals(gold, prediction)
+    if quick is not None:
+        return quick
     wanted, said = answer_of(gold), answer_of(prediction)
     if wanted is None:  # a gold that is prose stands for itself
         wanted = gold
@@ -104,6 +104,23 @@ def grade(gold: str, prediction: str | None) -> Verdict:
     if len(wanted) > LONGEST_ANSWER:
         return Verdict("unparseable", "the gold answer is too long", wanted[:LONGEST_ANSWER])
     return _decide(normal(wanted), normal(said))
+
+
+def _grade_literals(gold: str, prediction: str) -> Verdict | None:
+    """The verdict on two exact numbers; None where it takes more than a look to find or to compare them."""
+    if len(gold) > LONGEST_LITERAL or (first := exact.literal(gold)) is None:
+        return None
+    said = prediction if len(prediction) <= LONGEST_LITERAL else None
+    second = exact.literal(said) if said is not None else None
+    if second is None:
+        said = quick_answer(prediction)
+        second = exact.literal(said) if said is not None and len(said) <= LONGEST_LITERAL else None
+        if second is None:
+            return None
+    same = exact.same_literal(first, second)
+    if same is None:
+        return None
+    return Verdict("correct" if same else "wrong", "exact numbers", gold, said or "")
 
 
 def is_equivalent(gold: str, prediction: str | None) -> bool:
@@ -118,6 +135,14 @@ def verify(key: AnswerKey, prediction: str | None) -> Verdict:
         DataError: the check is of an unknown kind, or malformed.
     """
     return grade(key.answer, prediction) if key.check is None else run_check(key.check, prediction)
+
+
+def read(answer: str) -> list[Node]:
+    """The ways in which grading reads a bare answer, most likely first; none when it cannot be read."""
+    try:
+        return _readings(normal(answer))
+    except (UnreadableError, RecursionError):
+        return []
 
 
 def _decide(gold: str, prediction: str) -> Verdict:
@@ -200,11 +225,12 @@ def _readings_as_mathematics(form: str) -> list[Node]:
         readings.append(Text(words(form)))
     if (clock := _HOURS.fullmatch(form)) is not None and int(clock[1]) < 24:
         hour, minute = int(clock[1]), int(clock[2])
-        readings.append(Text(f"{hour}:{minute:02}"))
+        readings = [Text(f"{hour}:{minute:02}")]  # and no ratio: 3:30 is not 1:10
         if 0 < hour <= 12:
             readings += [Text(_time(hour, minute, half)) for half in "ap"]
     if (repeating := _REPEATING.fullmatch(form)) is not None:
-        readings.append(parse(rf"{repeating[1]}\overline{{{repeating[2]}}}"))
+        periodic = parse(rf"{repeating[1]}\overline{{{repeating[2]}}}")
+        readings = [periodic] if repeating[1].endswith(".") else [*readings, periodic]
     return list(dict.fromkeys(readings))
 
 

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 from rstar.grading.lexer import TooLargeError, UnreadableError
 from rstar.grading.nodes import Apply, Node, Number
@@ -21,12 +23,49 @@ _FLOAT_DIGITS = 15  # what a double holds: digits beyond may be noise
 MOST_BITS = 60_000
 """Size of the largest exact integer ever computed: 18 000 decimal digits."""
 _EXACT = frozenset({"+", "*", "inv", "^", "abs", "floor", "ceil", "factorial", "binom", "root"})
-_WHOLE = re.compile(r"[+-]?\d{1,30}")
+_LITERAL = re.compile(
+    r"\s*\$?\s*([-+]?)(?:(\d{1,3}(?:,\d{3}){1,6}|\d{1,20})(?:\.(\d{1,20}))?"
+    r"|\\[dt]?frac\{(\d{1,20})\}\{(\d{1,20})\}|(\d{1,20})/(\d{1,20}))\s*\$?\s*"
+)
 
 
-def plain_number(text: str) -> int | None:
-    """The value of a text that is nothing but a whole number of ordinary size: the fast path of grading."""
-    return int(text) if _WHOLE.fullmatch(text) else None
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """An exact number as a text that is nothing else: `top` / `bottom`, not reduced. `rounded`: a long decimal."""
+
+    top: int
+    bottom: int
+    rounded: bool
+
+    def __str__(self) -> str:
+        return str(self.top) if self.bottom == 1 else f"{self.top}/{self.bottom}"
+
+
+@lru_cache(maxsize=8192)
+def literal(text: str) -> Literal | None:
+    """A whole number, decimal or fraction of ordinary size and nothing else: the fast path of grading.
+
+    >>> print(literal("1,250"), literal("-0.5"), literal(r"$\\frac{3}{4}$"), literal("5 cm"))
+    1250 -5/10 3/4 None
+    """
+    match = _LITERAL.fullmatch(text)
+    if match is None:
+        return None
+    sign, whole, decimals, *fraction = match.groups()
+    if whole is None:
+        top, bottom = (int(part) for part in fraction if part is not None)
+        return Literal(-top if sign == "-" else top, bottom, False) if bottom else None
+    digits = whole.replace(",", "") + (decimals or "")
+    places = len(decimals) if decimals else 0
+    value = int(digits)
+    return Literal(-value if sign == "-" else value, 10**places, places > 0 and len(digits) >= ROUNDED_DIGITS)
+
+
+def same_literal(first: Literal, second: Literal) -> bool | None:
+    """Whether two literals are equal; None when one of them may be a rounding of the other."""
+    if first.top * second.bottom == second.top * first.bottom:
+        return True
+    return None if first.rounded or second.rounded else False
 
 
 def value_of(node: Node) -> Fraction | None:

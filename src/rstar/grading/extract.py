@@ -27,6 +27,7 @@ LONGEST_SENTENCE_ANSWER = 60
 MOST_WORDS = 5
 
 _BRACE = re.compile(r"\\(?:boxed|fbox)\s*\{|\\.|[{}]", re.DOTALL)
+_PLAIN_BOX = re.compile(r"\\boxed\{((?:[^{}\\]|\\[dt]?frac\{\d+\}\{\d+\})*)\}")
 _EMPTY_BOX = re.compile(r"\\(?:boxed|fbox)\s*\{\s*\}")
 _BETWEEN_BOXES = re.compile(
     r"(?:\s|[,;$&]|\\[,;!() ]|\\q?quad|\\\[|\\\]|\\(?:text|textnormal|textrm|mathrm)\{\s*(?:and|or)\s*\}|and|or)*"
@@ -47,8 +48,10 @@ _VERB = re.compile(
     r"\b(?:is|are|was|were|be|has|have|had|equals|we|get|gives?|thus|hence|therefore|then|since|because)\b",
     re.IGNORECASE,
 )
-_SENTENCE_END = re.compile(r"[.!?](?=\s|$)|\n|,?\s+(?:because|since|which|where)\b")
-_NUMBER = re.compile(r"(?<![\w.,/^])(?:USD |\\?\$)?-?\d{1,30}(?:,\d{3}){0,10}(?:\.\d{1,30})?(?:/\d{1,30})?(?:\\?%)?(?![\w^/])")
+_SENTENCE_END = re.compile(r"(?:[.?]|(?<![\d)}])(?<!\b[A-Za-z])!)(?=\s|$)|\n|,?\s+(?:because|since|which|where)\b")
+_NUMBER = re.compile(
+    r"(?<![\w.,/^])(?:\\?\$)?-?\d{1,30}(?:,\d{3}){0,10}(?:\.\d{1,30})?(?:/\d{1,30})?(?:\\?%)?(?![\w^/])"
+)
 _ASIDE = re.compile(r"(?<=\d)\s+(?:of|in|for|from|on|at)\s.*")
 _NEGATION = re.compile(r"\b(?:not|never|no longer)\b|n't\b")
 _CONNECTIVE = re.compile(r"(?:so|thus|hence|therefore|then|finally)\b[\s,:]*", re.IGNORECASE)
@@ -66,6 +69,23 @@ def answer_of(text: str | None) -> str | None:
     tagged = _tagged(text)
     found = _within(text if tagged is None else tagged)
     return None if found is None or len(found) > LONGEST_ANSWER else found
+
+
+def quick_answer(text: str) -> str | None:
+    """What `answer_of` would find, where that is plain to see: one box of plain content, or what follows ``####``."""
+    if "</think>" in text or "<answer>" in text or "<think>" in text:
+        return None
+    start = text.rfind("\\boxed{", -TAIL)
+    if start >= 0:
+        if text.find("\\boxed", max(len(text) - TAIL, 0)) != start or "\\fbox" in text:
+            return None
+        match = _PLAIN_BOX.match(text, start)
+        return match[1] if match else None
+    mark = text.rfind("####", -TAIL)
+    if mark >= 0 and "\\fbox" not in text and "\\boxed" not in text:
+        rest = text[mark + 4 :].strip()
+        return rest if _CUE.search(rest) is None else None
+    return None
 
 
 def boxed(text: str) -> str | None:
@@ -201,7 +221,7 @@ def _last_marked(line: str) -> str | None:
     ]
     ends += [(match.end(), match.group(1)) for match in _BOLD.finditer(line)]
     said = _LAST_SAID.search(line)
-    if said:
+    if said and not any(match.start() < said.start() < match.end() for match in _MATH.finditer(line)):
         value = _ASIDE.sub("", _without_loose_closers(said["value"].strip(" .*_")))
         if len(value) <= LONGEST_SENTENCE_ANSWER and _bare(value):
             ends.append((len(line), value))

@@ -210,8 +210,10 @@ class Primaries(Stream):
                 raise UnreadableError("brackets do not match")
             return Interval(plain(items[0]), plain(items[1]), opener == "[", closer == "]")
         if len(items) == 1 and opener in ("(", "{"):
-            whole = isinstance(items[0], Number) and items[0].places == 0 and self.op("_") and opener == "("
-            return Symbol(f"{items[0].value} in base {self._base()}") if whole else items[0]
+            only = items[0]
+            if isinstance(only, Number) and only.places == 0 and opener == "(" and self.op("_"):
+                return Symbol(f"{only.value} in base {self._base()}")
+            return only
         kinds: dict[str, Kind] = {"(": "tuple", "[": "list", "{": "set", "\\{": "set"}
         return Group(kinds[opener], tuple(items))
 

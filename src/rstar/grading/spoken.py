@@ -8,7 +8,7 @@ from rstar.grading.nodes import Group, Node, Number, Symbol
 from rstar.grading.vocabulary import PARTS, SMALL
 
 _LARGE = {"thousand": 10**3, "million": 10**6, "billion": 10**9}
-_PHRASES: dict[str, Node] = dict.fromkeys(
+_PHRASES: dict[str, Group | Symbol] = dict.fromkeys(
     ("no solution", "no solutions", "no real solution", "no real solutions", "empty set", "there is no solution"),
     Group("set", ()),
 ) | dict.fromkeys(
@@ -32,10 +32,10 @@ def number_in_words(words: list[str]) -> Fraction | None:
         return None if value is None else -value
     if "and" in words:  # three and a half; one hundred and five
         place = len(words) - 1 - words[::-1].index("and")
-        whole, part = _whole(words[:place]), number_in_words(words[place + 1 :])
-        if whole is None or part is None or part >= 100:
+        before, part = _whole(words[:place]), number_in_words(words[place + 1 :])
+        if before is None or part is None or part >= 100:
             return None
-        return whole + part if part < 1 or whole % 100 == 0 else None
+        return before + part if part < 1 or before % 100 == 0 else None
     denominator = PARTS.get(words[-1].removesuffix("s") if words else "")
     if denominator is not None:
         top = 1 if len(words) == 1 else _whole(words[:-1])
