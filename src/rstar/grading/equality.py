@@ -45,7 +45,7 @@ from rstar.grading.nodes import (
     leaves,
     symbols,
 )
-from rstar.grading.normal import normal, squeezed, words
+from rstar.grading.normal import normal, prose, squeezed, words
 from rstar.grading.parser import parse
 from rstar.grading.relations import as_set, assignment, expanded, values_by_name
 from rstar.grading.spoken import spoken
@@ -97,13 +97,20 @@ def grade(gold: str, prediction: str | None) -> Verdict:
     wanted, said = answer_of(gold), answer_of(prediction)
     if wanted is None:  # a gold that is prose stands for itself
         wanted = gold
+    if _same_text(gold, prediction if said is None else said):
+        return Verdict("correct", "the same text", gold, prediction if said is None else said)
     if said is None:
-        if prediction.strip() and prediction.strip() == gold.strip():
-            return Verdict("correct", "the same text", gold, prediction)
         return Verdict("unparseable", "no answer found", wanted[:LONGEST_ANSWER])
     if len(wanted) > LONGEST_ANSWER:
         return Verdict("unparseable", "the gold answer is too long", wanted[:LONGEST_ANSWER])
     return _decide(normal(wanted), normal(said))
+
+
+def _same_text(gold: str, said: str) -> bool:
+    """Whether a gold answer in prose, of which only a part is mathematics, has been said as it is."""
+    if max(len(gold), len(said)) > LONGEST_ANSWER or not gold.strip():
+        return False
+    return squeezed(normal(gold)) == squeezed(normal(said))
 
 
 def _grade_literals(gold: str, prediction: str) -> Verdict | None:
@@ -151,7 +158,7 @@ def _decide(gold: str, prediction: str) -> Verdict:
         return Verdict("unparseable", "empty answer", *forms)
     if forms[0] == forms[1]:
         return Verdict("correct", "the same form", *forms)
-    if _same_letters(gold, prediction):
+    if _same_letters(gold, prediction) or _same_prose(gold, prediction):
         return Verdict("correct", "the same letters", *forms)
     try:
         theirs = _readings(prediction)
@@ -175,6 +182,12 @@ def _same_letters(gold: str, prediction: str) -> bool:
         return False
     ours, theirs = (re.sub("[^A-Za-z]", "", match["letters"]) for match in (first, second))
     return ours == theirs and len(ours) > 1
+
+
+def _same_prose(gold: str, prediction: str) -> bool:
+    """Whether both are the same words, whatever stands between them: some data sets have lost their spaces."""
+    ours, theirs = prose(gold), prose(prediction)
+    return ours is not None and len(ours) > 3 and ours == theirs
 
 
 def _readings(form: str) -> list[Node]:
@@ -260,6 +273,9 @@ def _equal(a: Node, b: Node) -> bool:
     if isinstance(a, Text) or isinstance(b, Text):
         return a == b
     if isinstance(a, Relation) or isinstance(b, Relation):
+        (ours, rounded), (theirs, other) = _exactly(a), _exactly(b)
+        if rounded is not None or other is not None:
+            return _equal(ours, theirs) and (rounded is None or other is None or _equal(rounded, other))
         return _equal_relations(a, b)
     if isinstance(a, Quantity) or isinstance(b, Quantity):
         return _equal_quantities(a, b)
@@ -308,8 +324,21 @@ def _equal_quantities(a: Node, b: Node) -> bool:
     return _equal(Apply("*", (with_unit.value, Number(Fraction(1, 100)))), other)
 
 
+def _exactly(node: Node) -> tuple[Node, Node | None]:
+    """What is said exactly, and the rounding that follows it: ``√2 ≈ 1.41``."""
+    if not isinstance(node, Relation) or node.signs[-1] != "≈":
+        return node, None
+    if len(node.signs) == 1:
+        return node.sides[0], node.sides[1]
+    return Relation(node.sides[:-1], node.signs[:-1]), node.sides[-1]
+
+
 def _equal_relations(a: Node, b: Node) -> bool:
     first, second = assignment(a), assignment(b)
+    if isinstance(a, Relation) and isinstance(b, Relation) and len(a.sides) == len(b.sides):
+        nameless = first is not None and second is not None and first[0] is None and second[0] is None
+        if nameless or (len(a.sides) > 2 and set(a.signs) == set(b.signs) == {"="}):
+            return _sides_equal(a.sides, a.signs, b)  # the same calculation, not only the same end of it
     if first is not None and second is not None and (first[0] == second[0] or None in (first[0], second[0])):
         return _equal(first[1], second[1])
     if first is not None and not isinstance(b, Relation):

@@ -20,8 +20,8 @@ from rstar.grading.nodes import Apply, Node, Number
 
 ROUNDED_DIGITS = 10
 _FLOAT_DIGITS = 15  # what a double holds: digits beyond may be noise
-MOST_BITS = 60_000
-"""Size of the largest exact integer ever computed: 18 000 decimal digits."""
+MOST_BITS = 100_000
+"""Size of the largest exact integer ever computed: 30,000 decimal digits."""
 _EXACT = frozenset({"+", "*", "inv", "^", "abs", "floor", "ceil", "factorial", "binom", "root"})
 _LITERAL = re.compile(
     r"\s*\$?\s*([-+]?)(?:(\d{1,3}(?:,\d{3}){1,6}|\d{1,20})(?:\.(\d{1,20}))?"

@@ -42,8 +42,9 @@ _CUE = re.compile(
 _MATH = re.compile(r"\$\$(.+?)\$\$|\$([^$]+)\$|\\\((.+?)\\\)|\\\[(.+?)\\\]", re.DOTALL)
 _BOLD = re.compile(r"\*\*([^*\n]+)\*\*")
 _TEXT_COMMAND = re.compile(r"\\(?:text|textbf|textnormal|textrm|mathrm|mbox)\s*\{[^{}]*\}")
+_ENVIRONMENT = re.compile(r"\\(?:begin|end)\s*\{[^{}]*\}(?:\s*\{[^{}]*\})?")
 _COMMAND = re.compile(r"\\[A-Za-z]+")
-_WORD = re.compile(r"[^\W\d_]{2,}")
+_WORD = re.compile(r"(?![A-Z]+\b)[^\W\d_]{2,}")
 _VERB = re.compile(
     r"\b(?:is|are|was|were|be|has|have|had|equals|we|get|gives?|thus|hence|therefore|then|since|because)\b",
     re.IGNORECASE,
@@ -67,7 +68,7 @@ def answer_of(text: str | None) -> str | None:
     if text is None:
         return None
     tagged = _tagged(text)
-    found = _within(text if tagged is None else tagged)
+    found = _within(text) if tagged is None else _within(tagged) or tagged.strip() or None
     return None if found is None or len(found) > LONGEST_ANSWER else found
 
 
@@ -170,7 +171,7 @@ def _announced(text: str) -> str | None:
     sentence = _first_sentence(rest).rstrip("*_ \t")
     if not sentence:
         return None
-    return _bare(sentence) or _last_said(sentence)
+    return _bare(sentence) or _last_said(sentence) or sentence
 
 
 def _first_sentence(text: str) -> str:
@@ -195,7 +196,7 @@ def _bare(text: str) -> str | None:
         text = _CONNECTIVE.sub("", text, count=1)
     if not text or len(text) > LONGEST_ANSWER:
         return None
-    words = _COMMAND.sub(" ", _TEXT_COMMAND.sub(" ", _MATH.sub(" ", text)))
+    words = _COMMAND.sub(" ", _TEXT_COMMAND.sub(" ", _ENVIRONMENT.sub(" ", _MATH.sub(" ", text))))
     if "=" in words and len(_WORD.findall(words.partition("=")[0])) > 1:  # a sentence that ends in a calculation
         return None
     if len(_WORD.findall(words)) > MOST_WORDS or _VERB.search(words) or re.search(r"\n\s*\n", text):

@@ -18,7 +18,7 @@ DRESSES: dict[str, Callable[[str], str]] = {
     "as it is": lambda gold: gold,
     "in a box": lambda gold: rf"So it is $\boxed{{{gold}}}$.",
     "in tags": lambda gold: f"<answer>{gold}</answer>",
-    "announced": lambda gold: f"**Answer:** {gold}",
+    "announced": lambda gold: f"**Answer:** {gold}" if "$" in gold else f"**Answer:** ${gold}$",
 }
 
 Kind = Literal["number", "expression", "words", "not gradeable"]

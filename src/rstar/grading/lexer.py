@@ -19,6 +19,7 @@ from rstar.grading.vocabulary import (
     GREEK,
     NAMED,
     OPERATORS,
+    OTHER_COMMANDS,
     TEXT_WORDS,
 )
 
@@ -92,7 +93,7 @@ def tokens(form: str, *, thousands: bool = True) -> list[Token]:
             spaced = True
             continue
         new = _read(match, spaced)
-        if found and new[0].kind == "sym" and _is_unit(found[-1], new[0], match["body"] is not None):
+        if found and new and new[0].kind == "sym" and _is_unit(found[-1], new[0], match["body"] is not None):
             new = [Token("word", t.text, spaced) if t.text in units.LETTERS else t for t in new]
         found += new
         depth += sum((t.text in "([" or t.text == "\\{") - (t.text in ")]" or t.text == "\\}") for t in new)
@@ -168,7 +169,14 @@ def _command(name: str, spaced: bool) -> list[Token]:
         return [Token("sym", name.removeprefix("var"), spaced)]
     if name in NAMED:
         return [Token("named", name, spaced)]
+    if name not in OTHER_COMMANDS:
+        for end in range(len(name) - 1, 1, -1):  # \pix, \cosx: a command whose space has been lost
+            if name[:end] in _KNOWN:
+                return [*_command(name[:end], spaced), *_letters(name[end:], False)]
     raise UnreadableError(f"unknown command \\{name}")
+
+
+_KNOWN = frozenset({*OPERATORS, *FUNCTIONS, *CONSTANTS, *GREEK})
 
 
 def _letters(run: str, spaced: bool) -> list[Token]:

@@ -68,7 +68,7 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """A chain ``a < b ≤ c``: one more side than signs. Signs: ``= < > ≤ ≥ ≠ ∈``."""
+    """A chain ``a < b ≤ c``: one more side than signs. Signs: ``= < > ≤ ≥ ≠ ∈ ≈``."""
 
     sides: tuple[Node, ...]
     signs: tuple[str, ...]

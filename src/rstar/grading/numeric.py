@@ -1,10 +1,11 @@
 """Whether two expressions are the same function, in ball arithmetic (Arb, Johansson 2017, by way of python-flint).
 
 A value comes as a ball that is proven to hold it. So *different* is a proof; *equal* means that two values could not be
-told apart where they are known to some 270 digits. Constants are compared once, functions at fixed rational points of
-several sizes and all signs: two are equal when they agree wherever *both* are defined as real functions, and that is at
-`ENOUGH` points (``x^2/x`` is ``x``, ``2 ln x`` is ``ln x^2``, but ``sqrt(x^2)`` is not ``x``). What is real nowhere
-else is compared at whole numbers (``(-1)^n``), and then as a complex function; so is at once what has ``i`` in it.
+told apart where they are known to some 270 digits (constants: 1,350). Constants are compared once, functions at fixed
+rational points of several sizes and all signs: two are equal when they agree wherever *both* are defined as real
+functions, and that is at `ENOUGH` points (``x^2/x`` is ``x``, ``2 ln x`` is ``ln x^2``, but ``sqrt(x^2)`` is not
+``x``). What is real nowhere else is compared at whole numbers (``(-1)^n``), and then as a complex function; so is at
+once what has ``i`` in it.
 
 Nothing runs long: the time of each operation is bounded by the precision, and nothing is ever simplified. Nothing
 depends on threads, signals or processes.
@@ -27,12 +28,15 @@ from rstar.grading import exact
 from rstar.grading.lexer import UnreadableError
 from rstar.grading.nodes import Apply, Node, Number, Symbol, leaves, symbols
 
-BITS = (128, 1_100, 5_000)
+FUNCTION_BITS = (128, 1_100, 5_000)
+CONSTANT_BITS = (128, 5_000, 20_000)
 """Precisions that are tried, the next one where the one before could not tell two values apart."""
 
 ENOUGH = 3
 _CLOSE = Fraction(1, 2**900)
-"""Differences of values that are known so well, measured against values above 1, are none."""
+"""A smaller difference is none, against values above 1."""
+_CONSTANTS_CLOSE = Fraction(1, 2**4_500)
+"""Likewise for constants, whatever their size: a one more or less is something."""
 
 _PRIME = 97
 _SIZES = (range(15, 290), range(400, 4_000), range(5_000, 500_000))
@@ -123,35 +127,37 @@ class _Comparison:
 
     def at(self, point: Point, field: type[Value]) -> bool | None:
         """Whether both have the same value at a point; None when one of them has none, or it is not known enough."""
-        for bits in BITS[self._alike :]:
+        precisions = FUNCTION_BITS if point else CONSTANT_BITS
+        for bits in precisions[self._alike :]:
             with _precision(bits):
                 evaluation = _Evaluation(point, field)
                 ours, theirs = evaluation.value(self._first), evaluation.value(self._second)
                 if not (ours.is_finite() and theirs.is_finite()):
-                    if bits == BITS[0]:
+                    if bits == precisions[0]:
                         continue  # a divisor that is not known to differ from zero, perhaps
                     return None
                 if not ours.overlaps(theirs):
                     return False
-                if bits > BITS[0] and _is_close(ours, theirs):
+                if bits > precisions[0] and _is_close(ours, theirs, constants=not point):
                     self._alike = True
                     return True
         self.undecided = True
         return None
 
 
-def _is_close(a: Value, b: Value) -> bool:
-    size = flint.arb(1).max(abs(a)).max(abs(b))
-    return bool(abs(a - b) < size * _arb(_CLOSE))
+def _is_close(a: Value, b: Value, *, constants: bool) -> bool:
+    if constants:
+        return bool(abs(a - b) < _arb(_CONSTANTS_CLOSE))
+    return bool(abs(a - b) < flint.arb(1).max(abs(a)).max(abs(b)) * _arb(_CLOSE))
 
 
 def _is_defined(constant: Node) -> bool:
-    with _precision(BITS[1]):
+    with _precision(FUNCTION_BITS[1]):
         return bool(_Evaluation({}, flint.arb).value(constant).is_finite())
 
 
 def _is_positive(constant: Node) -> bool:
-    with _precision(BITS[1]):
+    with _precision(FUNCTION_BITS[1]):
         return bool(_Evaluation({}, flint.arb).value(constant) > 0)
 
 

@@ -68,8 +68,8 @@ class _Parser(Primaries):
         while self.peek.kind == "op" and self.peek.text in _RELATIONS:
             sign = self.next().text
             side = self._side()
-            if sign == "≈":  # what follows is a rounding of what has been said exactly
-                break
+            if sign == "≈" and len(sides) == 1 and isinstance(sides[0], Symbol):
+                sign = "="
             signs.append(sign)
             sides.append(side)
         return Relation(tuple(sides), tuple(signs)) if signs else sides[0]
@@ -120,8 +120,8 @@ class _Parser(Primaries):
         return self.peek.kind == "word"
 
     def _unit(self) -> units.Unit:
-        """The product of the units that follow: ``m/s^2``, ``square feet per hour``."""
-        found, power, scale = units.NONE, 1, 1
+        """The product of the units that follow: ``m/s^2``, ``square feet per hour``, ``meters per second squared``."""
+        found, last, power, scale = units.NONE, units.NONE, 1, 1
         while True:
             if self.take("/"):
                 power = -1
@@ -133,13 +133,14 @@ class _Parser(Primaries):
                     power = -1
                 elif name in units.POWERS:
                     scale = units.POWERS[name]
-                    if name == "squared":
-                        raise UnreadableError("'squared' after a number is a power")
+                elif name in units.RAISED and last != units.NONE:
+                    found = found.times(last, units.RAISED[name] - 1)
                 elif not (units.is_filler(name) and self.peek.kind != "word"):
                     unit = units.unit_of(name)
                     if unit is None:
                         raise UnreadableError(f"{name!r} is no unit")
-                    found = found.times(unit, power * scale * self._unit_power())
+                    last = units.NONE.times(unit, power * scale * self._unit_power())
+                    found = found.times(last)
                     power = scale = 1
             else:
                 return found
@@ -273,4 +274,4 @@ def _is_condition(node: Node) -> bool:
 
 
 def _is_inequality(node: Node) -> bool:
-    return isinstance(node, Relation) and not set(node.signs) & {"=", "≠"}
+    return isinstance(node, Relation) and not set(node.signs) & {"=", "≠", "≈"}

@@ -40,8 +40,8 @@ def number_in_words(words: list[str]) -> Fraction | None:
     if denominator is not None:
         top = 1 if len(words) == 1 else _whole(words[:-1])
         return None if top is None else Fraction(top, denominator)
-    value = _whole(words)
-    return None if value is None else Fraction(value)
+    whole = _whole(words)
+    return None if whole is None else Fraction(whole)
 
 
 def _whole(words: list[str]) -> int | None:

@@ -7,7 +7,6 @@ A unit is a factor and powers of base units, so ``m/s`` is ``meters per second``
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -84,7 +83,10 @@ UNITS |= {name: _base(name) for name in words_of("N J W V A K C F Hz Pa")}
 LETTERS = frozenset(name for name in UNITS if len(name) == 1)
 """Units only where they are set upright, after a number."""
 CURRENCIES = frozenset({"USD", "EUR", "GBP"})
-POWERS = {"sq": 2, "square": 2, "squared": 2, "cu": 3, "cubic": 3}
+POWERS = {"sq": 2, "square": 2, "cu": 3, "cubic": 3}
+"""Words before a unit that raise it to a power."""
+RAISED = {"squared": 2, "cubed": 3}
+"""Words after a unit that do so."""
 FILLERS = words_of("old tall long wide high deep away apart left total altogether each remaining exactly only now")
 """Words beside a unit that say nothing about it."""
 SCALES = {"dozen": 12, "hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
@@ -116,11 +118,3 @@ def unit_of(word: str) -> Unit | None:
 def is_filler(word: str) -> bool:
     """Whether a word beside a unit may be left out."""
     return word.lower() in FILLERS
-
-
-def product(units: Iterable[Unit]) -> Unit:
-    """All of them together."""
-    found = NONE
-    for unit in units:
-        found = found.times(unit)
-    return found

@@ -65,6 +65,16 @@ OPERATORS = {
     "emptyset": "∅",
     "varnothing": "∅",
 }
+OTHER_COMMANDS = words_of(
+    "int iint iiint oint intop inf sum prod lim limsup liminf sup max min gcd lcm det deg dim ker arg mod bmod pmod",
+    "pod cdots dots ldots vdots ddots dotsb dotsc leftarrow leftrightarrow longleftarrow Leftarrow Leftrightarrow",
+    "lesssim lessgtr gets geqq leqq gg ll neg ngeq nleq lnot lneq gneq ni notin nmid nparallel nless ngtr nexists",
+    "simeq models equiv cong sim approxeq propto perp parallel subset subseteq supset supseteq cap wedge oplus",
+    "otimes ominus odot prime nabla partial forall exists therefore because implies iff to mapsto leadsto mathbb",
+    "mathbf mathrm text begin end left right middle big Big sqrt frac star bullet dagger hbar imath jmath Re Im",
+    "aleph wp ddot dot breve check acute",
+)
+"""Commands that are not in the language, and are not to be taken for one that is and some letters."""
 NAMED = words_of("overline bar vec hat widehat overrightarrow angle triangle widetilde tilde")
 """Accents and marks that make a name of the letters under them."""
 _NUMBERS = (
@@ -88,8 +98,8 @@ PARTS = {"half": 2, "halve": 2, "quarter": 4} | dict(
 )
 """Words for a fraction with a numerator of one: its denominator."""
 NO_UNITS = words_of(
-    "mod modulo cubed choose minus plus times over under less more most least than not percentile factorial remainder",
-    "below above negative positive and or to from of by is are was were base both but",
+    "mod modulo squared cubed choose minus plus times over under less more most least than not percentile factorial",
+    "remainder below above negative positive and or to from of by is are was were base both but",
     *_NUMBERS,
     *_ORDINALS,
     "half halve quarter",
