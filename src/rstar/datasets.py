@@ -56,17 +56,11 @@ def read_problems(file: Path, skip_bad: bool = False) -> ProblemSet:
         DataError: the file cannot be read, has no problem, or (without `skip_bad`) has bad entries; the message has one
             ``file:line: reason`` for each of the first `MOST_ERRORS`.
     """
-    try:
-        text = file.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise DataError(f"cannot read {file}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise DataError(f"{file}: not UTF-8 text (byte {error.start})") from error
     problems: list[Problem] = []
     keys: dict[str, AnswerKey] = {}
     errors: list[str] = []
     first_at: dict[str, str] = {}
-    entries = list(_entries(file, text))
+    entries = list(read_entries(file))
     given = {str(entry.get("id")) for _, entry in entries if isinstance(entry, dict)}
     free = (name for name in map(str, itertools.count()) if name not in given)
     for where, entry in entries:
@@ -89,8 +83,18 @@ def read_problems(file: Path, skip_bad: bool = False) -> ProblemSet:
     return ProblemSet(problems, keys, errors)
 
 
-def _entries(file: Path, text: str) -> Iterator[tuple[str, Any]]:
-    """(place, parsed entry) pairs; an entry that is no JSON comes as the exception."""
+def read_entries(file: Path) -> Iterator[tuple[str, Any]]:
+    """(place, parsed entry) pairs of a JSONL file or a JSON list; an entry that is no JSON comes as the exception.
+
+    Raises:
+        DataError: the file cannot be read.
+    """
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise DataError(f"cannot read {file}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise DataError(f"{file}: not UTF-8 text (byte {error.start})") from error
     if text.lstrip().startswith("["):
         try:
             entries = json.loads(text)

@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 
 import rstar
-from rstar.cli import bench, demo, info, judge, problems, sandbox, solve, train, view
+from rstar.cli import bench, demo, grade, info, judge, problems, sandbox, solve, train, view
 from rstar.errors import ConfigError, DataError, EngineError, RstarError, SandboxError, StorageError
 
 _WHERE: dict[type[RstarError], str] = {EngineError: "model", SandboxError: "sandbox", StorageError: "run folder"}
@@ -45,6 +45,7 @@ def common(
 app.command("solve")(solve.solve)
 app.command("compare")(solve.compare)
 app.command("view")(view.view)
+app.command("grade")(grade.grade)
 app.command("demo")(demo.demo)
 app.command("info")(info.info)
 app.add_typer(problems.app, name="problems")

@@ -110,6 +110,28 @@ def engine(
     console().print(table)
 
 
+@app.command("grading")
+def grading(
+    seconds: Annotated[float, typer.Option(help="Processor time of each measurement.", min=0.1)] = 2.0,
+    as_json: AsJson = False,
+) -> None:
+    """Verdicts per CPU-second on exact golds and on expressions; math-verify beside it, where it is installed."""
+    from rstar.grading.bench import bench_grading
+
+    found = bench_grading(seconds)
+    if as_json:
+        print_json({name: asdict(speed) for name, speed in found.items()})
+        return
+    table = Table(header_style="bold", pad_edge=False)
+    for name in ("work", "verdicts per CPU-second", "wrong"):
+        table.add_column(name, justify="left" if name == "work" else "right")
+    for name, speed in found.items():
+        table.add_row(name, f"{speed.verdicts_per_cpu_second:,.0f}", f"{speed.wrong} of {speed.pairs:,}")
+    console().print(table)
+    if len(found) < 3:
+        console().print("pip install 'math-verify[antlr4_13_2]' adds that grader to the table", highlight=False)
+
+
 @app.command("judge")
 def judge(
     url: Annotated[

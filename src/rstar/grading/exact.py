@@ -1,8 +1,8 @@
 """Exact values: what can be decided with `Fraction` alone, and how large a number may become.
 
 No tolerance anywhere: 0.333 is not 1/3. The one concession is to answers that were printed by a program: a decimal of
-at least `FLOAT_DIGITS` significant digits equals a value that no finite decimal can write, when it differs from it by
-no more than a double's last digits (see `same_as_float`).
+at least `ROUNDED_DIGITS` significant digits equals a value that it cannot write in its places, when it differs from it
+by less than one in the last of them (see `is_rounding`).
 
 A power or factorial is only computed after its size has been bounded by `check_size`.
 """
@@ -11,23 +11,61 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 from rstar.grading.lexer import TooLargeError, UnreadableError
-from rstar.grading.nodes import Apply, Node, Number, Symbol
+from rstar.grading.nodes import Apply, Node, Number
 
-FLOAT_DIGITS = 15
-MOST_BITS = 60_000
-"""Size of the largest exact integer ever computed: 18 000 decimal digits."""
-MOST_FLOAT_BITS = 1e7
-"""Binary exponent of the largest inexact value, reached when variables stand in powers."""
-_SYMBOL_BITS = 2.0  # variables are tried out with |x| < 4; e and π are smaller than that
-_WHOLE = re.compile(r"[+-]?\d{1,30}")
+ROUNDED_DIGITS = 10
+_FLOAT_DIGITS = 15  # what a double holds: digits beyond may be noise
+MOST_BITS = 100_000
+"""Size of the largest exact integer ever computed: 30,000 decimal digits."""
+_EXACT = frozenset({"+", "*", "inv", "^", "abs", "floor", "ceil", "factorial", "binom", "root"})
+_LITERAL = re.compile(
+    r"\s*\$?\s*([-+]?)(?:(\d{1,3}(?:,\d{3}){1,6}|\d{1,20})(?:\.(\d{1,20}))?"
+    r"|\\[dt]?frac\{(\d{1,20})\}\{(\d{1,20})\}|(\d{1,20})/(\d{1,20}))\s*\$?\s*"
+)
 
 
-def plain_number(text: str) -> int | None:
-    """The value of a text that is nothing but a whole number of ordinary size: the fast path of grading."""
-    return int(text) if _WHOLE.fullmatch(text) else None
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """An exact number as a text that is nothing else: `top` / `bottom`, not reduced. `rounded`: a long decimal."""
+
+    top: int
+    bottom: int
+    rounded: bool
+
+    def __str__(self) -> str:
+        return str(self.top) if self.bottom == 1 else f"{self.top}/{self.bottom}"
+
+
+@lru_cache(maxsize=8192)
+def literal(text: str) -> Literal | None:
+    """A whole number, decimal or fraction of ordinary size and nothing else: the fast path of grading.
+
+    >>> print(literal("1,250"), literal("-0.5"), literal(r"$\\frac{3}{4}$"), literal("5 cm"))
+    1250 -5/10 3/4 None
+    """
+    match = _LITERAL.fullmatch(text)
+    if match is None:
+        return None
+    sign, whole, decimals, *fraction = match.groups()
+    if whole is None:
+        top, bottom = (int(part) for part in fraction if part is not None)
+        return Literal(-top if sign == "-" else top, bottom, False) if bottom else None
+    digits = whole.replace(",", "") + (decimals or "")
+    places = len(decimals) if decimals else 0
+    value = int(digits)
+    return Literal(-value if sign == "-" else value, 10**places, places > 0 and len(digits) >= ROUNDED_DIGITS)
+
+
+def same_literal(first: Literal, second: Literal) -> bool | None:
+    """Whether two literals are equal; None when one of them may be a rounding of the other."""
+    if first.top * second.bottom == second.top * first.bottom:
+        return True
+    return None if first.rounded or second.rounded else False
 
 
 def value_of(node: Node) -> Fraction | None:
@@ -76,29 +114,25 @@ def _square_root(value: Fraction) -> Fraction | None:
     return root if root * root == value else None
 
 
-def same_as_float(decimal: Number, value: Fraction) -> bool:
-    """Whether `decimal` is what a program prints for `value`, which has no finite decimal of its own.
+def is_rounding(decimal: Number, value: Fraction) -> bool:
+    """Whether `decimal` is what a program prints for `value`, which needs more places than it was written with.
 
     Args:
         decimal: a number as it was written.
         value: an exact value, or at least 30 correct digits of an irrational one.
     """
-    if decimal.digits < FLOAT_DIGITS or not value:
+    if decimal.places < 1 or not value:
         return False
-    return abs(decimal.value / value - 1) < Fraction(5, 10**FLOAT_DIGITS)
-
-
-def is_finite_decimal(value: Fraction) -> bool:
-    """Whether a value can be written as a finite decimal."""
-    rest = value.denominator
-    for prime in (2, 5):
-        while rest % prime == 0:
-            rest //= prime
-    return rest == 1
+    scaled = value * 10**decimal.places
+    digits = len(str(abs(int(decimal.value * 10**decimal.places))))
+    if digits < ROUNDED_DIGITS or scaled.denominator == 1:
+        return False
+    off = abs(decimal.value * 10**decimal.places - scaled)
+    return off < 1 or (digits >= _FLOAT_DIGITS and off < abs(scaled) * Fraction(5, 10**_FLOAT_DIGITS))
 
 
 def check_size(node: Node) -> None:
-    """Refuse arithmetic whose value could be too large to compute, or that has none.
+    """Refuse exact arithmetic whose value could be too large to compute, or that has none.
 
     Raises:
         TooLargeError: a power, a factorial or a tower of them is out of bounds.
@@ -107,19 +141,19 @@ def check_size(node: Node) -> None:
     _bits(node)
 
 
-def _bits(node: Node) -> tuple[float, bool]:
-    """An upper bound for the binary size (of numerator and denominator) and whether the value is one constant."""
+def _bits(node: Node) -> float | None:
+    """An upper bound for the size of an exact value in bits (of both its parts); None for what is not exact."""
     if isinstance(node, Number):
-        return float(node.value.numerator.bit_length() + node.value.denominator.bit_length()), True
-    if isinstance(node, Symbol):
-        return _SYMBOL_BITS, node.name in ("e", "π")
+        return float(node.value.numerator.bit_length() + node.value.denominator.bit_length())
     if not isinstance(node, Apply):
-        return 0.0, True
-    parts = [_bits(arg) for arg in node.args]
-    sizes, constant = [size for size, _ in parts], all(fixed for _, fixed in parts)
+        return None
+    found = [_bits(arg) for arg in node.args]
+    sizes = [size for size in found if size is not None]
+    if node.op == "inv" and sizes and value_of(node.args[0]) == 0:
+        raise UnreadableError("divides by zero")
+    if len(sizes) < len(found) or node.op not in _EXACT:
+        return None
     match node.op:
-        case "inv" if value_of(node.args[0]) == 0:
-            raise UnreadableError("divides by zero")
         case "+" | "*":
             size = sum(sizes) + len(sizes)
         case "^":
@@ -127,13 +161,11 @@ def _bits(node: Node) -> tuple[float, bool]:
         case "factorial" | "binom":
             largest = 2 ** min(max(_magnitude(arg, bits) for arg, bits in zip(node.args, sizes, strict=True)), 64.0)
             size = largest * max(math.log2(largest), 1.0) if node.op == "factorial" else largest
-        case "sinh" | "cosh" | "tanh" | "coth":
-            size = 2 * 2 ** min(_magnitude(node.args[0], sizes[0]), 64.0)
         case _:
-            size = sum(sizes) + 64
-    if size > (MOST_BITS if constant else MOST_FLOAT_BITS):
+            size = sum(sizes)
+    if size > MOST_BITS:
         raise TooLargeError("too large to compute")
-    return size, constant
+    return size
 
 
 def _magnitude(node: Node, bits: float) -> float:

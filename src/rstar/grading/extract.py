@@ -7,9 +7,10 @@ Places are tried in a fixed order; the first that holds something decides, and w
 3. ``\boxed{…}`` with balanced braces; boxes with nothing but "and", commas and the like between them are one list;
 4. a phrase that announces it: "The answer is 42.", "**Answer:** 42", "#### 42";
 5. the text itself, when it is an answer and not prose;
-6. in the last line of prose: the formula, the bold text or the "… is 42", "… = 42" that comes last.
+6. in the last line of prose: the formula, the bold text or the "… is 42", "… = 42" that comes last; failing that, the
+   only number of its last sentence ("Tom has 9 apples left").
 
-Not done on purpose: taking the last number of a text ("Tom has 9 apples left" does not answer "9"). Everything here
+Not done on purpose: taking the last of several numbers ("Tom ate 8 of them, so 9 are left"). Everything here
 is linear in the length of the text, of which only the last `TAIL` characters are looked at; what is longer than
 `LONGEST_ANSWER` is no answer. Meaning is not this module's business: what it returns may still be wrapped in ``$…$`` or
 carry a unit.
@@ -18,6 +19,7 @@ carry a unit.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 TAIL = 50_000
 LONGEST_ANSWER = 2_000
@@ -25,6 +27,7 @@ LONGEST_SENTENCE_ANSWER = 60
 MOST_WORDS = 5
 
 _BRACE = re.compile(r"\\(?:boxed|fbox)\s*\{|\\.|[{}]", re.DOTALL)
+_PLAIN_BOX = re.compile(r"\\boxed\{((?:[^{}\\]|\\[dt]?frac\{\d+\}\{\d+\})*)\}")
 _EMPTY_BOX = re.compile(r"\\(?:boxed|fbox)\s*\{\s*\}")
 _BETWEEN_BOXES = re.compile(
     r"(?:\s|[,;$&]|\\[,;!() ]|\\q?quad|\\\[|\\\]|\\(?:text|textnormal|textrm|mathrm)\{\s*(?:and|or)\s*\}|and|or)*"
@@ -39,13 +42,21 @@ _CUE = re.compile(
 _MATH = re.compile(r"\$\$(.+?)\$\$|\$([^$]+)\$|\\\((.+?)\\\)|\\\[(.+?)\\\]", re.DOTALL)
 _BOLD = re.compile(r"\*\*([^*\n]+)\*\*")
 _TEXT_COMMAND = re.compile(r"\\(?:text|textbf|textnormal|textrm|mathrm|mbox)\s*\{[^{}]*\}")
+_ENVIRONMENT = re.compile(r"\\(?:begin|end)\s*\{[^{}]*\}(?:\s*\{[^{}]*\})?")
 _COMMAND = re.compile(r"\\[A-Za-z]+")
-_WORD = re.compile(r"[^\W\d_]{2,}")
+_WORD = re.compile(r"(?![A-Z]+\b)[^\W\d_]{2,}")
 _VERB = re.compile(
     r"\b(?:is|are|was|were|be|has|have|had|equals|we|get|gives?|thus|hence|therefore|then|since|because)\b",
     re.IGNORECASE,
 )
-_SENTENCE_END = re.compile(r"[.!?](?=\s|$)|\n|,?\s+(?:because|since|which|where)\b")
+_SENTENCE_END = re.compile(r"(?:[.?]|(?<![\d)}])(?<!\b[A-Za-z])!)(?=\s|$)|\n|,?\s+(?:because|since|which|where)\b")
+_NUMBER = re.compile(
+    r"(?<![\w.,/^])(?:\\?\$)?-?\d{1,30}(?:,\d{3}){0,10}(?:\.\d{1,30})?(?:/\d{1,30})?(?:\\?%)?(?![\w^/])"
+)
+_ASIDE = re.compile(r"(?<=\d)\s+(?:of|in|for|from|on|at)\s.*")
+_NEGATION = re.compile(r"\b(?:not|never|no longer)\b|n't\b")
+_CONNECTIVE = re.compile(r"(?:so|thus|hence|therefore|then|finally)\b[\s,:]*", re.IGNORECASE)
+_SAID_IN_BOX = re.compile(r"\\(?:text|textbf|mathrm)\s*\{([^{}]*)\}")
 _LAST_SAID = re.compile(r"(?:\b(?:is|are|equals|be)\b|=)(?P<value>[^=]*)$")
 
 
@@ -57,8 +68,25 @@ def answer_of(text: str | None) -> str | None:
     if text is None:
         return None
     tagged = _tagged(text)
-    found = _within(text if tagged is None else tagged)
+    found = _within(text) if tagged is None else _within(tagged) or tagged.strip() or None
     return None if found is None or len(found) > LONGEST_ANSWER else found
+
+
+def quick_answer(text: str) -> str | None:
+    """What `answer_of` would find, where that is plain to see: one box of plain content, or what follows ``####``."""
+    if "</think>" in text or "<answer>" in text or "<think>" in text:
+        return None
+    start = text.rfind("\\boxed{", -TAIL)
+    if start >= 0:
+        if text.find("\\boxed", max(len(text) - TAIL, 0)) != start or "\\fbox" in text:
+            return None
+        match = _PLAIN_BOX.match(text, start)
+        return match[1] if match else None
+    mark = text.rfind("####", -TAIL)
+    if mark >= 0 and "\\fbox" not in text and "\\boxed" not in text:
+        rest = text[mark + 4 :].strip()
+        return rest if _CUE.search(rest) is None else None
+    return None
 
 
 def boxed(text: str) -> str | None:
@@ -129,7 +157,8 @@ def _joined_boxes(text: str) -> str | None:
         if not _BETWEEN_BOXES.fullmatch(text, before[2] + 1, after[0]):
             break
         contents.insert(0, text[before[1] : before[2]].strip())
-    return ", ".join(dict.fromkeys(contents))
+    joined = ", ".join(dict.fromkeys(contents))
+    return _announced(_SAID_IN_BOX.sub(r"\1", joined)) or joined if "answer" in joined else joined
 
 
 def _announced(text: str) -> str | None:
@@ -142,24 +171,32 @@ def _announced(text: str) -> str | None:
     sentence = _first_sentence(rest).rstrip("*_ \t")
     if not sentence:
         return None
-    return _bare(sentence) or _last_said(sentence)
+    return _bare(sentence) or _last_said(sentence) or sentence
 
 
 def _first_sentence(text: str) -> str:
     """Up to the first end of a sentence that does not lie inside a formula."""
-    formulas = [match.span() for match in _MATH.finditer(text[:LONGEST_ANSWER])]
-    for match in _SENTENCE_END.finditer(text[:LONGEST_ANSWER]):
+    text = text[:LONGEST_ANSWER]
+    first = next(_ends_of_sentences(text), None)
+    return text if first is None else text[: first.start()]
+
+
+def _ends_of_sentences(text: str) -> Iterator[re.Match[str]]:
+    """The ends of sentences that do not lie inside a formula."""
+    formulas = [match.span() for match in _MATH.finditer(text)]
+    for match in _SENTENCE_END.finditer(text):
         if not any(start < match.start() < end for start, end in formulas):
-            return text[: match.start()]
-    return text[:LONGEST_ANSWER]
+            yield match
 
 
 def _bare(text: str) -> str | None:
     """The text itself when it is an answer rather than prose."""
     text = text.strip()
+    if text[:1].isalpha():
+        text = _CONNECTIVE.sub("", text, count=1)
     if not text or len(text) > LONGEST_ANSWER:
         return None
-    words = _COMMAND.sub(" ", _TEXT_COMMAND.sub(" ", _MATH.sub(" ", text)))
+    words = _COMMAND.sub(" ", _TEXT_COMMAND.sub(" ", _ENVIRONMENT.sub(" ", _MATH.sub(" ", text))))
     if "=" in words and len(_WORD.findall(words.partition("=")[0])) > 1:  # a sentence that ends in a calculation
         return None
     if len(_WORD.findall(words)) > MOST_WORDS or _VERB.search(words) or re.search(r"\n\s*\n", text):
@@ -168,21 +205,41 @@ def _bare(text: str) -> str | None:
 
 
 def _last_said(text: str) -> str | None:
-    """The formula, bold text or "is …" that ends last in the last line that is not blank."""
+    """What is said last in the last line that is not blank: in its last sentence, or before."""
     lines = [line for line in text.splitlines() if line.strip()]
     if not lines:
         return None
     line = lines[-1].strip()[-LONGEST_ANSWER:]
+    sentence = _last_sentence(line)
+    found = _last_marked(sentence) or _only_number(sentence)
+    return found if found is not None or sentence == line else _last_marked(line)
+
+
+def _last_marked(line: str) -> str | None:
+    """The formula, bold text or "is …" that ends last."""
     ends: list[tuple[int, str]] = [
         (match.end(), next(group for group in match.groups() if group is not None)) for match in _MATH.finditer(line)
     ]
     ends += [(match.end(), match.group(1)) for match in _BOLD.finditer(line)]
     said = _LAST_SAID.search(line)
-    if said:
-        value = _without_loose_closers(said["value"].strip(" .*_"))
+    if said and not any(match.start() < said.start() < match.end() for match in _MATH.finditer(line)):
+        value = _ASIDE.sub("", _without_loose_closers(said["value"].strip(" .*_")))
         if len(value) <= LONGEST_SENTENCE_ANSWER and _bare(value):
             ends.append((len(line), value))
     return max(ends)[1].strip() or None if ends else None
+
+
+def _only_number(sentence: str) -> str | None:
+    found = list(_NUMBER.finditer(sentence))
+    return found[0][0] if len(found) == 1 and not _NEGATION.search(sentence) else None
+
+
+def _last_sentence(line: str) -> str:
+    """What follows the last end of a sentence, outside of formulas, that has something after it."""
+    ends = [match.end() for match in _ends_of_sentences(line)]
+    ends += [match.end() for match in _MATH.finditer(line) if (match[1] or match[4] or "").rstrip().endswith(".")]
+    last = max((end for end in ends if line[end:].strip(" .*_")), default=0)
+    return line[last:].strip()
 
 
 def _without_loose_closers(text: str) -> str:

@@ -12,16 +12,15 @@ import re
 from dataclasses import dataclass
 from fractions import Fraction
 
+from rstar.grading import units
 from rstar.grading.vocabulary import (
     CONSTANTS,
     FUNCTIONS,
     GREEK,
     NAMED,
     OPERATORS,
+    OTHER_COMMANDS,
     TEXT_WORDS,
-    UNIT_LETTERS,
-    UNITS,
-    unit_name,
 )
 
 LONGEST = 2_000
@@ -38,13 +37,13 @@ class TooLargeError(UnreadableError):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """One token. `spaced`: a space stood before it. `value`, `digits`: of a `num`, as in `Number`."""
+    """One token. `spaced`: a space stood before it. `value`, `places`: of a `num`, as in `Number`."""
 
     kind: str
     text: str
     spaced: bool = False
     value: Fraction = Fraction(0)
-    digits: int = 0
+    places: int = -1
 
 
 _FUSED = re.compile(r"(sin|cos|tan|cot|sec|csc|ln|log|sqrt|pi)([xyzABC]?)")
@@ -56,6 +55,7 @@ _TOKEN = re.compile(
     r"|(?P<thousands>\d{1,3}(?:,\d{3})+(?![\d,])(?:\.\d+)?)"
     r"|(?P<scientific>(?:" + _DIGITS + r")[eE][+-]?\d{1,3}(?![\d.A-Za-z]))"
     r"|(?P<num>" + _DIGITS + r")"
+    r"|\\mathbb\s*\{(?P<double>[RZNQC])\}"
     r"|\\(?:text|textbf|textnormal|textrm|textit|mbox|mathrm|mathbf|mathit|mathsf|mathcal|mathbb|operatorname\*?|rm|bf)"
     r"\s*\{(?P<body>[^{}]*)\}"
     r"|\\begin\s*\{(?P<begin>[pbBvV]?matrix)\}|\\end\s*\{(?P<end>[pbBvV]?matrix)\}"
@@ -63,6 +63,7 @@ _TOKEN = re.compile(
     r"|(?P<word>[^\W\d_]+'*)"
     r"|(?P<op>\\\\|\\\{|\\\}|\\_|\*\*|<=|>=|!=|==|\\&|[-+*/^_!%()\[\]{}|<>=:,;&'])"
 )
+_DOUBLE = dict(zip("RZNQC", "ℝℤℕℚℂ", strict=True))
 _SPELLINGS = {"**": "^", "<=": "≤", ">=": "≥", "!=": "≠", "==": "=", ";": ",", "\\&": "and"}
 
 
@@ -92,8 +93,8 @@ def tokens(form: str, *, thousands: bool = True) -> list[Token]:
             spaced = True
             continue
         new = _read(match, spaced)
-        if found and new[0].kind == "sym" and _is_unit(found[-1], new[0], match["body"] is not None):
-            new = [Token("word", new[0].text, spaced)]
+        if found and new and new[0].kind == "sym" and _is_unit(found[-1], new[0], match["body"] is not None):
+            new = [Token("word", t.text, spaced) if t.text in units.LETTERS else t for t in new]
         found += new
         depth += sum((t.text in "([" or t.text == "\\{") - (t.text in ")]" or t.text == "\\}") for t in new)
         spaced = False
@@ -104,7 +105,7 @@ def _is_unit(before: Token, letter: Token, upright: bool) -> bool:
     """Whether a single letter is a unit: 25 °C, 5 m where the letter is marked as text."""
     if before.text == "°":
         return letter.text in ("C", "F")
-    return upright and letter.text in UNIT_LETTERS and (before.kind == "num" or before.text == "}")
+    return upright and letter.text in units.LETTERS and (before.kind == "num" or before.text == "}")
 
 
 def _read(match: re.Match[str], spaced: bool) -> list[Token]:
@@ -113,6 +114,8 @@ def _read(match: re.Match[str], spaced: bool) -> list[Token]:
         return [_number(number.replace(",", ""), spaced)]
     if groups["repeating"]:
         return [Token("num", match[0], spaced, _repeating(match[0], match["period"]))]
+    if groups["double"]:
+        return [Token("sym", _DOUBLE[groups["double"]], spaced)]
     if groups["body"] is not None:
         return _text(groups["body"], spaced)
     if groups["begin"] or groups["end"]:
@@ -127,8 +130,9 @@ def _read(match: re.Match[str], spaced: bool) -> list[Token]:
 def _number(text: str, spaced: bool) -> Token:
     if len(text) > MOST_DIGITS:
         raise TooLargeError("a number of too many digits")
-    digits = len(re.split("[eE]", text)[0].replace(".", "").lstrip("0")) if "." in text or "e" in text else 0
-    return Token("num", text, spaced, Fraction(text if text[-1] != "." else text[:-1]), digits)
+    mantissa, _, exponent = text.lower().partition("e")
+    places = len(mantissa.partition(".")[2]) - int(exponent or 0)
+    return Token("num", text, spaced, Fraction(text if text[-1] != "." else text[:-1]), max(places, 0))
 
 
 def _repeating(text: str, period: str) -> Fraction:
@@ -146,7 +150,7 @@ def _text(body: str, spaced: bool) -> list[Token]:
         if piece.isalpha():
             text = piece.lower() if piece.lower() in ("and", "or") else piece
             kind = "op" if text in ("and", "or") else "sym" if len(text) == 1 else "word"
-            found.append(Token(kind, UNITS.get(text, text), True))
+            found.append(Token(kind, text, True))
         elif piece[0].isdigit():
             found.append(_number(piece, spaced))
         else:
@@ -165,7 +169,14 @@ def _command(name: str, spaced: bool) -> list[Token]:
         return [Token("sym", name.removeprefix("var"), spaced)]
     if name in NAMED:
         return [Token("named", name, spaced)]
+    if name not in OTHER_COMMANDS:
+        for end in range(len(name) - 1, 1, -1):  # \pix, \cosx: a command whose space has been lost
+            if name[:end] in _KNOWN:
+                return [*_command(name[:end], spaced), *_letters(name[end:], False)]
     raise UnreadableError(f"unknown command \\{name}")
+
+
+_KNOWN = frozenset({*OPERATORS, *FUNCTIONS, *CONSTANTS, *GREEK})
 
 
 def _letters(run: str, spaced: bool) -> list[Token]:
@@ -181,8 +192,8 @@ def _letters(run: str, spaced: bool) -> list[Token]:
         return [Token("sym", run, spaced)]
     if lower in ("and", "or", "in"):
         return [Token("op", {"in": "∈"}.get(lower, lower), spaced)]
-    if bare in UNITS or lower in UNITS or (lower.endswith("s") and lower[:-1] in UNITS):
-        return [Token("word", unit_name(bare), spaced)]
+    if units.is_known(bare):
+        return [Token("word", bare, spaced)]
     if (fused := _FUSED.fullmatch(bare)) is not None:
         return [*_letters(fused[1], spaced), *_letters(fused[2], False)]
     if len(bare) > 3 or lower in TEXT_WORDS or not bare.isascii():

@@ -11,16 +11,18 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Literal
 
-Kind = Literal["tuple", "list", "set", "bare", "union", "ratio"]
-"""``(1, 2)``, ``[1, 2]``, ``{1, 2}``, ``1, 2`` without brackets, ``A ∪ B``, ``1:2``."""
+from rstar.grading.units import Unit
+
+Kind = Literal["tuple", "list", "set", "bare", "both", "union", "without", "ratio"]
+"""``(1, 2)``, ``[1, 2]``, ``{1, 2}``, ``1, 2`` without brackets, ``x > 1 and x < 2``, ``A ∪ B``, ``A ∖ B``, ``1:2``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """An exact rational. `digits`: how many significant digits a decimal fraction was written with, else 0."""
+    """An exact rational. `places`: how many decimals it was written with, 0 for a whole number, -1 for no literal."""
 
     value: Fraction
-    digits: int = field(default=0, compare=False)
+    places: int = field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +42,10 @@ class Apply:
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """A value with a unit (singular, ``%`` and ``°`` included)."""
+    """A value with a unit, percent signs and degrees included."""
 
     value: Node
-    unit: str
+    unit: Unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +68,7 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """A chain ``a < b ≤ c``: one more side than signs. Signs: ``= < > ≤ ≥ ≠ ∈``."""
+    """A chain ``a < b ≤ c``: one more side than signs. Signs: ``= < > ≤ ≥ ≠ ∈ ≈``."""
 
     sides: tuple[Node, ...]
     signs: tuple[str, ...]
@@ -92,7 +94,7 @@ Node = Number | Symbol | Apply | Quantity | Group | Interval | Relation | Matrix
 def minus(node: Node) -> Node:
     """The negative of a value; a number stays a number."""
     if isinstance(node, Number):
-        return Number(-node.value, node.digits)
+        return Number(-node.value, node.places)
     if isinstance(node, Quantity):
         return Quantity(minus(node.value), node.unit)
     return Apply("*", (Number(Fraction(-1)), node))
@@ -113,4 +115,4 @@ def symbols(node: Node) -> frozenset[str]:
 
 
 INFINITY = Symbol("∞")
-CONSTANTS = frozenset({"π", "e", "i", "∞"})
+CONSTANTS = frozenset({"π", "e", "i", "∞", "ℝ", "ℤ", "ℕ", "ℚ", "ℂ"})

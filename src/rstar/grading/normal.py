@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Callable
+from functools import lru_cache
 
 _UNICODE = {
     "−": "-",
@@ -41,6 +43,9 @@ _UNICODE = {
     "ℤ": r"\mathbb{Z}",
     "∠": r"\angle ",
     "°": r"^\circ ",
+    "€": "EUR ",
+    "£": "GBP ",
+    "¢": " cents ",
     "º": r"^\circ ",
     "′": "'",
     "’": "'",
@@ -70,9 +75,19 @@ _RULES = [
         (r"\\(?:displaystyle|textstyle|limits|nolimits|phantom\{[^{}]*\})(?![A-Za-z])", ""),
         (r"\\[dtc]frac(?![A-Za-z])", r"\\frac"),
         (r"\\(?:dbinom|tbinom)(?![A-Za-z])", r"\\binom"),
+        (r"\{([^{}]*)\\choose(?![A-Za-z])([^{}]*)\}", r"\\binom{\1}{\2}"),
+        (r"(?<![A-Za-z])C\((\d+), ?(\d+)\)", r"\\binom{\1}{\2}"),
+        (r"\\begin\{array\} ?\{[^{}]*\}", r"\\begin{matrix}"),
+        (r"\\end\{array\}", r"\\end{matrix}"),
+        (r"\\mathbb ?\{? ?([RZNQC]) ?\}?", r"\\mathbb{\1}"),
+        (r"\\(?:long)?rightarrow(?![A-Za-z])", r"\\to"),
+        (r"(?<=\d) ?(?:''|\"|\^\{\\prime ?\\prime\})(?!\w)", " inches"),
+        (r"(?<=\d) ?'(?= ?\d)", " feet "),
+        (r"(?<=\.)(\d{0,12}?)(\d{1,12}?)\2+(?:\.\.\.|\\[lc]?dots(?![A-Za-z]))", r"\1\\overline{\2}"),
         (r"\\(?:boxed|fbox)(?![A-Za-z])", ""),
         (r"(?<=\d)\s*\{\s*,\s*\}\s*(?=\d)", ","),
-        (r"\\!", ""),
+        (r"\\!\s*", ""),
+        (r"(?<=\d)(and|or)(?=[a-zA-Z\\(])", r" \1 "),
         (r"(?<=\d)\\,(?=\d{3}(?!\d))", ""),
         (r"(?<!\\)\\(?:[,;:> ]|q?quad|hspace\{[^{}]*\})|~", " "),
         (r"\\lbrace(?![A-Za-z])", r"\\{"),
@@ -85,18 +100,37 @@ _DOUBLED = re.compile(r"\\\\(?=[A-Za-z{}])")
 _LOOSE_SPACE = re.compile(r"(?<![0-9A-Za-z]) (?!(?<=\d, )\d{3}(?!\d))| (?![0-9A-Za-z])")  # "12, 345" is not 12,345
 _TEXT_COMMAND = re.compile(r"\\(?:text[a-z]*|mbox|mathrm|mathbf|operatorname)(?![A-Za-z])")
 _PROSE = re.compile(r"(?:[^\W\d_]|[\s.,;:!?\"'`(){}]|(?<=[^\W\d_])-(?=[^\W\d_]))*")
+_SINGLE = re.compile(r"\{([A-Za-z0-9])\}")
+_WHOLE: list[tuple[re.Pattern[str], Callable[[re.Match[str]], str]]] = [
+    (re.compile(pattern), by)
+    for pattern, by in (
+        (r"([-+]?\d{1,3})((?: \d{3})+(?:\.\d+)?)", lambda m: m[1] + m[2].replace(" ", "")),
+        (r"([-+]?\d+(?:\.\d+)?) to (\d+(?:\.\d+)?)", lambda m: f"{m[1]}:{m[2]}"),
+        (r"(?:[Oo]ption|[Cc]hoice) (\(?[A-H]\)?)", lambda m: m[1]),
+        (r"\*\*([^*]+)\*\*|__([^_]+)__|`([^`]+)`", lambda m: m[1] or m[2] or m[3]),
+    )
+]
+"""Spellings of whole answers."""
+_LONE_DOLLAR = re.compile(r"\$(?= ?\d)")
 _END = re.compile(r"(?:[\s.,;]|\\\\)+$")
 
 
+@lru_cache(maxsize=1024)
 def normal(text: str) -> str:
     """The normal form of an answer's text."""
     if not text.isascii():
         text = _ascii(text)
+    if text.count("$") == 1 != text.count("\\$"):
+        text = _LONE_DOLLAR.sub("USD ", text)
     if "\\begin" not in text:  # where no rows end, a doubled backslash is an escape too many
         text = _DOUBLED.sub(r"\\", text)
     for pattern, by in _RULES:
         text = pattern.sub(by, text)
-    return _END.sub("", text).strip()
+    text = _END.sub("", text).strip()
+    for whole, spelling in _WHOLE:
+        if (match := whole.fullmatch(text)) is not None:
+            text = spelling(match)
+    return text
 
 
 def squeezed(form: str) -> str:
@@ -111,8 +145,14 @@ def words(form: str) -> str:
     """
     text = _TEXT_COMMAND.sub(" ", form)
     if not _PROSE.fullmatch(text):
-        return squeezed(form)
+        return _SINGLE.sub(r"\1", squeezed(form))
     return " ".join(word for word in re.findall(r"[^\W\d_]+", text.lower()) if word not in ("the", "a", "an"))
+
+
+def prose(form: str) -> str | None:
+    """The letters of a normal form that is prose, in lower case; None for anything else."""
+    text = _TEXT_COMMAND.sub(" ", form)
+    return "".join(re.findall(r"[^\W\d_]", text.lower())) if _PROSE.fullmatch(text) else None
 
 
 def _ascii(text: str) -> str:

@@ -3,7 +3,10 @@ r"""Relations as what they say: a name and a value, or a set of numbers; and ``�
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import pairwise
 
+from rstar.grading import numeric
+from rstar.grading.exact import value_of
 from rstar.grading.nodes import (
     INFINITY,
     Apply,
@@ -19,6 +22,8 @@ from rstar.grading.nodes import (
     symbols,
 )
 
+_REALS = Symbol("ℝ")
+_WHOLE_LINE = Interval(minus(INFINITY), INFINITY, False, False)
 _FUNCTION_NAMES = frozenset("fghFGHPQpq")
 _LESS = {"<": False, "≤": True}
 _MORE = {">": "<", "≥": "≤"}
@@ -40,7 +45,13 @@ def assignment(node: Node) -> tuple[Node | None, Node] | None:
 
 def as_set(node: Node) -> Node | None:
     """The numbers for which an inequality in one variable with constant bounds holds: an interval or a union."""
+    if node == _REALS:
+        return _WHOLE_LINE
     if isinstance(node, Group):
+        if node.kind == "without":
+            return _without(node)
+        if node.kind in ("bare", "both") and len(node.items) == 2 and len(_unknowns(node)) == 1:
+            return _together(node)
         if node.kind == "union" and any(isinstance(item, Relation) for item in node.items):
             parts = [as_set(item) for item in node.items]
             known = tuple(part for part in parts if part is not None)
@@ -51,7 +62,9 @@ def as_set(node: Node) -> Node | None:
     if not isinstance(node, Relation):
         return None
     if node.signs == ("∈",):
-        return node.sides[1]
+        return as_set(node.sides[1]) or node.sides[1]
+    if node.signs == ("≠",) and _is_name(node.sides[0]) and not _names(node.sides[1]):
+        return _without(Group("without", (_REALS, Group("set", (node.sides[1],)))))
     sides, signs = node.sides, node.signs
     if signs[0] in _MORE:
         sides, signs = sides[::-1], tuple(_MORE.get(sign, "") for sign in reversed(signs))
@@ -65,6 +78,39 @@ def as_set(node: Node) -> Node | None:
             return Interval(low, INFINITY, closed[0], False)
         case (low, Symbol() as name, high) if not _names(low) | _names(high) and _is_name(name):
             return Interval(low, high, closed[0], closed[1])
+    return None
+
+
+def _unknowns(node: Group) -> set[Node]:
+    """What the relations of a group are about."""
+    return {side for item in node.items if isinstance(item, Relation) for side in item.sides if _is_name(side)}
+
+
+def _without(node: Group) -> Node | None:
+    """The real numbers but a few: intervals between these."""
+    match node.items:
+        case (Symbol("ℝ"), Group("set" | "bare", points)) if points:
+            values = {point: value_of(point) for point in points}
+            if len(points) > 1 and None in values.values():
+                return None
+            ordered = sorted(points, key=lambda point: values[point] or 0)
+            ends = [minus(INFINITY), *ordered, INFINITY]
+            return Group("union", tuple(Interval(*pair, False, False) for pair in pairwise(ends)))
+    return None
+
+
+def _together(node: Group) -> Node | None:
+    """What two half-lines have in common; where that is nothing, "x < 1, x > 2" means either of them."""
+    first, second = map(as_set, node.items)
+    for one, other in ((first, second), (second, first)):
+        match one, other:
+            case Interval(low, Symbol("∞")), Interval(Apply(), high) if high != INFINITY:
+                bottom, top = (numeric.approximation(end) for end in (low, high))
+                if bottom is None or top is None:
+                    return None
+                if bottom < top:
+                    return Interval(low, high, one.low_closed, other.high_closed)
+                return Group("union", (one, other)) if node.kind == "bare" else None
     return None
 
 
@@ -87,9 +133,21 @@ def expanded(node: Node) -> Node:
             for item in map(expanded, items):
                 found += item.items if isinstance(item, Group) and item.kind == "bare" else [item]
             return Group(kind, tuple(found))
+        case Group("list", (Matrix() as matrix,)):
+            return matrix
         case Group("bare", items):
             return _with_common_name(node, items)
     return node
+
+
+def values_by_name(node: Group) -> tuple[Node, ...] | None:
+    """The values of ``x = 1, y = 2`` where the names are single letters in alphabetical order."""
+    found = [assignment(item) for item in node.items]
+    pairs = [pair for pair in found if pair is not None and isinstance(pair[0], Symbol)]
+    names = [name.name for name, _ in pairs if isinstance(name, Symbol)]
+    if len(pairs) < len(node.items) or names != sorted(set(names)) or any(len(name) > 1 for name in names):
+        return None
+    return tuple(value for _, value in pairs)
 
 
 def _with_common_name(node: Group, items: tuple[Node, ...]) -> Node:

@@ -6,20 +6,21 @@ Tables only. How a run of letters is split among them is `rstar.grading.lexer`'s
 from __future__ import annotations
 
 
-def _names(*lines: str) -> frozenset[str]:
+def words_of(*lines: str) -> frozenset[str]:
+    """The words of the lines of a table."""
     return frozenset(name for line in lines for name in line.split())
 
 
 FUNCTIONS = {
     name: name
-    for name in _names(
+    for name in words_of(
         "sin cos tan cot sec csc sinh cosh tanh coth arcsin arccos arctan arccot",
         "ln log lg exp sqrt cbrt frac binom abs floor",
     )
 } | {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "cosec": "csc"}
 """One spelling for each function."""
 CONSTANTS = {"pi": "π", "infty": "∞", "infinity": "∞", "inf": "∞", "oo": "∞"}
-GREEK = _names(
+GREEK = words_of(
     "alpha beta gamma delta epsilon varepsilon zeta eta theta vartheta iota kappa lambda mu nu xi rho sigma tau",
     "phi varphi chi psi omega Gamma Delta Theta Lambda Sigma Phi Psi Omega ell",
 )
@@ -43,6 +44,8 @@ OPERATORS = {
     "in": "∈",
     "approx": "≈",
     "cup": "∪",
+    "setminus": "∖",
+    "backslash": "∖",
     "lor": "or",
     "vee": "or",
     "land": "and",
@@ -62,69 +65,45 @@ OPERATORS = {
     "emptyset": "∅",
     "varnothing": "∅",
 }
-NAMED = _names("overline bar vec hat widehat overrightarrow angle triangle widetilde tilde")
+OTHER_COMMANDS = words_of(
+    "int iint iiint oint intop inf sum prod lim limsup liminf sup max min gcd lcm det deg dim ker arg mod bmod pmod",
+    "pod cdots dots ldots vdots ddots dotsb dotsc leftarrow leftrightarrow longleftarrow Leftarrow Leftrightarrow",
+    "lesssim lessgtr gets geqq leqq gg ll neg ngeq nleq lnot lneq gneq ni notin nmid nparallel nless ngtr nexists",
+    "simeq models equiv cong sim approxeq propto perp parallel subset subseteq supset supseteq cap wedge oplus",
+    "otimes ominus odot prime nabla partial forall exists therefore because implies iff to mapsto leadsto mathbb",
+    "mathbf mathrm text begin end left right middle big Big sqrt frac star bullet dagger hbar imath jmath Re Im",
+    "aleph wp ddot dot breve check acute",
+)
+"""Commands that are not in the language, and are not to be taken for one that is and some letters."""
+NAMED = words_of("overline bar vec hat widehat overrightarrow angle triangle widetilde tilde")
 """Accents and marks that make a name of the letters under them."""
-UNITS = {
-    alias: names[0]
-    for names in (
-        line.split()
-        for line in (
-            "mm millimeter millimetre",
-            "cm centimeter centimetre",
-            "meter metre",
-            "km kilometer kilometre",
-            "inch inches",
-            "ft foot feet",
-            "yd yard",
-            "mi mile",
-            "mg milligram",
-            "gram",
-            "kg kilogram kgs",
-            "oz ounce",
-            "lb lbs pound",
-            "ml mL milliliter millilitre",
-            "liter litre",
-            "gal gallon",
-            "ms millisecond",
-            "sec second secs",
-            "min minute mins",
-            "hr hour hrs",
-            "day",
-            "week",
-            "month",
-            "yr year yrs",
-            "mph",
-            "kph kmh",
-            "USD dollar usd",
-            "cent",
-            "EUR euro",
-            "GBP",
-            "° degree deg",
-            "rad radian",
-            "sq square",
-            "cu cubic",
-            "% percent pct",
-        )
-    )
-    for alias in names
+_NUMBERS = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen",
+    "eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety",
+)
+_ORDINALS = (
+    "first third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth fifteenth",
+    "sixteenth seventeenth eighteenth nineteenth twentieth thirtieth fortieth fiftieth hundredth thousandth millionth",
+)
+SMALL = {word: value for value, word in enumerate(" ".join(_NUMBERS).split()[:20])} | {
+    word: 10 * (value + 2) for value, word in enumerate(" ".join(_NUMBERS).split()[20:])
 }
-UNIT_LETTERS = frozenset("msghLlNJWVKAF")
-"""Units only where they are set upright, after a number."""
-SCALES = {"dozen": 12, "hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
-"""Words after a number that multiply it."""
-NO_UNITS = _names(
-    "mod modulo squared cubed choose minus plus times over under less more most least than not half halve quarter",
-    "tenth hundredth thousandth third fourth fifth sixth seventh eighth ninth percentile factorial remainder",
+"""The numbers that have a word of their own, up to ninety."""
+PARTS = {"half": 2, "halve": 2, "quarter": 4} | dict(
+    zip(
+        " ".join(_ORDINALS).split()[1:],
+        (*range(3, 21), 30, 40, 50, 100, 1_000, 1_000_000),
+        strict=True,
+    )
+)
+"""Words for a fraction with a numerator of one: its denominator."""
+NO_UNITS = words_of(
+    "mod modulo squared cubed choose minus plus times over under less more most least than not percentile factorial",
+    "remainder below above negative positive and or to from of by is are was were base both but",
+    *_NUMBERS,
+    *_ORDINALS,
+    "half halve quarter",
 )
 """Words that change the number beside them (in the singular)."""
-TEXT_WORDS = _names("no on yes odd all not one two six ten up so if it to is as at by of per and or mod")
+TEXT_WORDS = words_of("no on yes odd all not one two six ten up so if it to is as at by of per and or mod")
 """Short words that are no products of variables."""
-
-
-def unit_name(word: str) -> str:
-    """A unit's name in the singular; words that are no known unit only lose a final s."""
-    for form in (word, word.lower(), word.removesuffix("s"), word.lower().removesuffix("s")):
-        if form in UNITS:
-            return UNITS[form]
-    lower = word.lower()
-    return lower[:-1] if lower.endswith("s") and len(lower) > 3 else lower

@@ -1,0 +1,73 @@
+"""Whether the gold answers of a data set can be graded at all: against themselves, in the dress of a prediction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from rstar.grading.equality import grade, read
+from rstar.grading.exact import value_of
+from rstar.grading.extract import answer_of, boxed
+from rstar.grading.nodes import Text
+
+GOLD_FIELDS = ("answer", "final_answer", "gold", "expected_answer", "solution")
+"""Where public data sets keep the gold answer, first come first."""
+
+DRESSES: dict[str, Callable[[str], str]] = {
+    "as it is": lambda gold: gold,
+    "in a box": lambda gold: rf"So it is $\boxed{{{gold}}}$.",
+    "in tags": lambda gold: f"<answer>{gold}</answer>",
+    "announced": lambda gold: f"**Answer:** {gold}" if "$" in gold else f"**Answer:** ${gold}$",
+}
+
+Kind = Literal["number", "expression", "words", "not gradeable"]
+
+
+@dataclass(frozen=True, slots=True)
+class GoldCheck:
+    """What can be done with one gold answer.
+
+    Attributes:
+        gold: the answer that was found in the entry.
+        kind: `number`: an exact value. `expression`: any other mathematics. `words`: equal to the same words only.
+            `not gradeable`: a prediction that says just this would not be counted as correct.
+        reason: why it is not gradeable; else empty.
+    """
+
+    gold: str
+    kind: Kind
+    reason: str = ""
+
+
+def check_gold(gold: str) -> GoldCheck:
+    """Grade a gold answer against itself, as predictions would bring it."""
+    found = answer_of(gold)
+    core = gold if found is None else found
+    if not core.strip():
+        return GoldCheck(gold, "not gradeable", "empty")
+    for name, dress in DRESSES.items():
+        verdict = grade(gold, dress(core))
+        if not verdict.correct:
+            return GoldCheck(core, "not gradeable", f"{name}: {verdict.outcome}, {verdict.reason}")
+    readings = read(core)
+    if all(isinstance(reading, Text) for reading in readings):
+        return GoldCheck(core, "words")
+    return GoldCheck(core, "number" if any(value_of(reading) is not None for reading in readings) else "expression")
+
+
+def gold_of(entry: Mapping[str, Any]) -> str | None:
+    """The gold answer of an entry of a data set, as public benchmarks keep it; None when there is none.
+
+    A list of answers counts as all of them. In a worked ``solution`` it is what stands in the last box.
+    """
+    for name in GOLD_FIELDS:
+        value = entry.get(name)
+        if isinstance(value, list) and value and all(isinstance(item, str | int | float) for item in value):
+            value = ", ".join(map(str, value))
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
+            continue
+        if name == "solution":
+            return boxed(str(value))
+        return str(value)
+    return None
