@@ -1,5 +1,6 @@
 """What holds for every answer."""
 
+import unittest.mock
 from fractions import Fraction
 
 from hypothesis import given, settings
@@ -88,3 +89,71 @@ def test_a_changed_element_is_noticed(values, data):
 @settings(deadline=None, max_examples=25)
 def test_a_changed_coefficient_is_noticed(value, change):
     assert not is_equivalent(rf"({_latex(value)})x+\sqrt2", rf"\sqrt{{2}}+({_latex(value + change)})x")
+
+
+leaves = st.one_of(st.integers(1, 12).map(str), st.sampled_from(["x", "y", r"\pi", r"\frac{1}{3}", "0.5"]))
+expressions = st.recursive(
+    leaves,
+    lambda inner: st.one_of(
+        st.tuples(inner, inner).map(lambda pair: f"{pair[0]}+{pair[1]}"),
+        st.tuples(inner, inner).map(lambda pair: f"({pair[0]})({pair[1]})"),
+        st.tuples(inner, inner).map(lambda pair: rf"\frac{{{pair[0]}}}{{({pair[1]})^2+1}}"),
+        st.tuples(inner, st.integers(2, 3)).map(lambda pair: f"({pair[0]})^{{{pair[1]}}}"),
+        inner.map(lambda text: rf"\sqrt{{({text})^2+2}}"),
+        inner.map(lambda text: rf"\sin({text})"),
+    ),
+    max_leaves=6,
+)
+rewriting = st.sampled_from(
+    [
+        lambda text: text.replace(r"\frac", r"\dfrac"),
+        lambda text: text.replace(r"\frac", r"\tfrac"),
+        lambda text: text.replace("(", r"\left(").replace(")", r"\right)"),
+        lambda text: text.replace("(", r"\bigl(").replace(")", r"\bigr)"),
+        lambda text: text.replace("+", " + ").replace(")(", r") \cdot ("),
+        lambda text: text.replace("+", r"\,+\;"),
+        lambda text: text.replace("{", "{ ").replace("}", " }"),
+        lambda text: f"${text}$",
+        lambda text: f"({text})",
+        lambda text: f"0+{text}",
+    ]
+)
+
+
+@given(expressions, rewriting, rewriting, sentences)
+@settings(deadline=None)
+def test_expressions_equal_themselves_however_they_are_written(text, once, twice, said):
+    assert is_equivalent(text, text)
+    assert is_equivalent(text, said(twice(once(text)))) == is_equivalent(said(twice(once(text))), text)
+    assert is_equivalent(text, twice(once(text)))
+
+
+@given(expressions, rewriting, st.sampled_from(["1", "x", r"\pi", "0.001", "10^{-30}"]))
+@settings(deadline=None)
+def test_expressions_do_not_equal_others(text, written, more):
+    other = f"{written(text)}+{more}" if "$" not in written(text) else f"{text}+{more}"
+    assert not is_equivalent(text, other)
+    assert not is_equivalent(other, text)
+
+
+@given(expressions, expressions)
+@settings(deadline=None)
+def test_equality_of_expressions_is_symmetric(first, second):
+    assert grade(first, second).outcome == grade(second, first).outcome
+
+
+pieces = st.lists(
+    st.sampled_from(
+        [r"\boxed{", "}", "42", "3/4", r"\frac{3}{4}", "$", " ", "\n", "####", "The answer is ", ".", "</think>",
+         "<think>", "<answer>", "</answer>", r"\fbox{7}", "so ", "1,234", "x", "-0.5", r"\{", "{"]
+    ),
+    max_size=12,
+)  # fmt: skip
+
+
+@given(pieces, st.sampled_from(["42", "3/4", "1234", "-0.5", "7"]))
+def test_the_fast_path_says_what_the_slow_one_does(parts, gold):
+    text = "".join(parts)
+    fast = grade(gold, text).correct
+    with unittest.mock.patch("rstar.grading.equality._grade_literals", return_value=None):
+        assert grade(gold, text).correct == fast

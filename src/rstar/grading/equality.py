@@ -47,7 +47,7 @@ from rstar.grading.nodes import (
 )
 from rstar.grading.normal import normal, prose, squeezed, words
 from rstar.grading.parser import parse
-from rstar.grading.relations import as_set, assignment, expanded, values_by_name
+from rstar.grading.relations import as_set, assignment, expanded, same_name, values_by_name
 from rstar.grading.spoken import spoken
 from rstar.grading.units import PERCENT
 from rstar.grading.verdict import Verdict
@@ -60,10 +60,10 @@ MOST_SYMBOLIC_PAIRS = 16
 """How many pairs of elements of two sets may be compared as expressions."""
 _TRIPLES = re.compile(r"(?<![\d,.])\d{3},\d{3}")
 """What may be a number of many digits or a list of short ones; ``1,234`` is no list."""
-_INITIALS = re.compile(r"[A-Z]{2,}|(?![abc]{3}|[xyz]{3})[a-z]{3}")
+_INITIALS = re.compile(r"[A-Z]{2,}|(?![abc]{3}|[xyz]{3}|inf)[a-z]{3}")
 """Letters in a row that are a name, a numeral or a word rather than a product, when they are the whole answer."""
 _CHOICE = re.compile(
-    r"(?:\(?([A-H])[).:]\)?\s+|\(([A-H])\)(?![(+\-*/^=!]))"
+    r"(?:\(?([A-H])[).:]\)?\s+|\(([A-H])\)(?![(+\-*/^=!])|\\(?:text[a-z]*|mathbf|mathrm)\{ ?\(([A-H])\) ?\} ?)"
     r"(?!\s*(?:[,;&]|(?:\\text\{\s*)?(?:and|or)\b|\(?[A-H]\)?(?![A-Za-z])))(\S.*)",
     re.DOTALL,
 )
@@ -71,7 +71,7 @@ _LETTERS = re.compile(
     r"(?:\\(?P<mark>[a-z]+) ?)?(?:\\(?:text|mathrm)\b)?"
     r"(?P<letters>[({ ]*[A-Za-z](?:(?: |\\cdot ?)*[A-Za-z]){1,5}[)} ]*)"
 )
-_YES_OR_NO = re.compile(r"(?:yes|no|true|false)\b(?= )")
+_YES_OR_NO = re.compile(r"(?:\\text\{ ?)?(yes|no|true|false) ?[,.;:!]", re.IGNORECASE)
 _HOURS = re.compile(r"(\d{1,2}):([0-5]\d)")
 _REPEATING = re.compile(r"(-?\d+\.\d*)\((\d+)\)")
 _LOGARITHM = re.compile(r"log(?![_A-Za-z])")
@@ -194,7 +194,7 @@ def _readings(form: str) -> list[Node]:
     """The ways to read a normal form, most likely first; a text that is not mathematics is read as words."""
     readings = _readings_in_words(form)
     if (choice := _CHOICE.fullmatch(form)) is not None:
-        readings = [Symbol(choice[1] or choice[2]), *_readings(choice[3])]
+        readings = [Symbol(choice[1] or choice[2] or choice[3]), *_readings(choice[4])]
     if not readings:
         readings = _readings_as_mathematics(form)
     for reading in readings:
@@ -212,8 +212,8 @@ def _readings_in_words(form: str) -> list[Node]:
     if not said.replace(" ", "").isalpha() or len(said) == 1:
         return []
     meant = spoken(said)
-    if meant is None and (short := _YES_OR_NO.match(said)) is not None:
-        return [Text(said), Text(short[0])]
+    if meant is None and (short := _YES_OR_NO.match(form)) is not None:
+        return [Text(said), Text(short[1].lower())]
     return [] if meant is None else [Text(said), meant]
 
 
@@ -339,7 +339,7 @@ def _equal_relations(a: Node, b: Node) -> bool:
         nameless = first is not None and second is not None and first[0] is None and second[0] is None
         if nameless or (len(a.sides) > 2 and set(a.signs) == set(b.signs) == {"="}):
             return _sides_equal(a.sides, a.signs, b)  # the same calculation, not only the same end of it
-    if first is not None and second is not None and (first[0] == second[0] or None in (first[0], second[0])):
+    if first is not None and second is not None and same_name(first[0], second[0]):
         return _equal(first[1], second[1])
     if first is not None and not isinstance(b, Relation):
         return _equal(first[1], b)
@@ -418,13 +418,11 @@ def _equal_groups(a: Node, b: Node) -> bool:
             if isinstance(other, Group):
                 other = _as_interval(other) or other
             return isinstance(other, Interval) and _equal_intervals(one, other)
+        only = _only(other)
+        if only is not None and not (isinstance(one, Group) and one.kind == "set"):
+            return _equal(one, only)  # {5} is 5, but {∅} is not ∅
         if not isinstance(one, Group):  # one value against several
-            return (
-                isinstance(other, Group)
-                and other.kind == "set"
-                and len(other.items) == 1
-                and _equal(one, other.items[0])
-            )
+            return False
     assert isinstance(a, Group)
     assert isinstance(b, Group)
     kinds = {a.kind, b.kind}
@@ -441,6 +439,11 @@ def _equal_groups(a: Node, b: Node) -> bool:
         return all(_equal(_cross(a, b, place), _cross(b, a, place)) for place in range(1, len(a.items)))
     alike = len(kinds) == 1 or kinds == {"list", "bare"} or (kinds == {"list", "tuple"} and len(a.items) != 2)
     return alike and len(a.items) == len(b.items) and all(map(_equal, a.items, b.items))
+
+
+def _only(node: Node) -> Node | None:
+    """The element of a set that has one."""
+    return node.items[0] if isinstance(node, Group) and node.kind == "set" and len(node.items) == 1 else None
 
 
 def _cross(a: Group, b: Group, place: int) -> Node:

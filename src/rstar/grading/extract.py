@@ -35,6 +35,7 @@ _BETWEEN_BOXES = re.compile(
 _CLOSING_TAG = re.compile(r"</answer>|<end_of_answer>")
 _CUE = re.compile(
     r"####[ \t]*|"
+    r"\b(?:choose|select|pick)[ ]+(?:option[ ]+)?(?=\(?[A-H]\b)|"
     r"\b(?:answer|answers|result|(?:correct |right )?(?:option|choice))\b[ *_]*"
     r"(?:(?:is|are|was|be|equals)\b(?:[ *]*:)?|[:=]|would be\b|to (?:this|the) (?:problem|question) is\b)[ *_:]*",
     re.IGNORECASE,

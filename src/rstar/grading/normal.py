@@ -106,11 +106,13 @@ _WHOLE: list[tuple[re.Pattern[str], Callable[[re.Match[str]], str]]] = [
     for pattern, by in (
         (r"([-+]?\d{1,3})((?: \d{3})+(?:\.\d+)?)", lambda m: m[1] + m[2].replace(" ", "")),
         (r"([-+]?\d+(?:\.\d+)?) to (\d+(?:\.\d+)?)", lambda m: f"{m[1]}:{m[2]}"),
+        (r"(?:=|\\approx|\\implies|\\Rightarrow) ?(.+)", lambda m: m[1]),
         (r"(?:[Oo]ption|[Cc]hoice) (\(?[A-H]\)?)", lambda m: m[1]),
         (r"\*\*([^*]+)\*\*|__([^_]+)__|`([^`]+)`", lambda m: m[1] or m[2] or m[3]),
     )
 ]
 """Spellings of whole answers."""
+_QUOTED = re.compile(r"\s*(?:\"[^\"]*\"|'[^']*')\s*")
 _LONE_DOLLAR = re.compile(r"\$(?= ?\d)")
 _END = re.compile(r"(?:[\s.,;]|\\\\)+$")
 
@@ -120,6 +122,8 @@ def normal(text: str) -> str:
     """The normal form of an answer's text."""
     if not text.isascii():
         text = _ascii(text)
+    if _QUOTED.fullmatch(text):
+        text = text.strip()[1:-1]
     if text.count("$") == 1 != text.count("\\$"):
         text = _LONE_DOLLAR.sub("USD ", text)
     if "\\begin" not in text:  # where no rows end, a doubled backslash is an escape too many

@@ -43,6 +43,13 @@ def assignment(node: Node) -> tuple[Node | None, Node] | None:
     return None
 
 
+def same_name(first: Node | None, second: Node | None) -> bool:
+    """Whether two names may stand for the same thing: ``y`` is any function of x, and no name is any name."""
+    if first == second or None in (first, second):
+        return True
+    return any(one == Symbol("y") and isinstance(other, Apply) for one, other in ((first, second), (second, first)))
+
+
 def as_set(node: Node) -> Node | None:
     """The numbers for which an inequality in one variable with constant bounds holds: an interval or a union."""
     if node == _REALS:
@@ -72,6 +79,10 @@ def as_set(node: Node) -> Node | None:
         return None
     closed = [_LESS[sign] for sign in signs]
     match sides:
+        case (Apply("abs", (inner,)), radius) if not _names(radius):
+            return _within(inner, radius, closed[0])
+        case (radius, Apply("abs", (inner,))) if not _names(radius):
+            return _beyond(inner, radius, closed[0])
         case (Symbol() as name, high) if not _names(high) and _is_name(name):
             return Interval(minus(INFINITY), high, False, closed[0])
         case (low, Symbol() as name) if not _names(low) and _is_name(name):
@@ -79,6 +90,33 @@ def as_set(node: Node) -> Node | None:
         case (low, Symbol() as name, high) if not _names(low) | _names(high) and _is_name(name):
             return Interval(low, high, closed[0], closed[1])
     return None
+
+
+def _centre(inner: Node) -> Node | None:
+    """The c of ``x - c``, or of ``x``."""
+    match inner:
+        case Symbol() if _is_name(inner):
+            return Number(Fraction(0))
+        case Apply("+", (Symbol() as name, rest)) if _is_name(name) and not _names(rest):
+            return minus(rest)
+    return None
+
+
+def _within(inner: Node, radius: Node, closed: bool) -> Node | None:
+    """``|x - c| < r`` as an interval."""
+    centre = _centre(inner)
+    if centre is None:
+        return None
+    return Interval(Apply("+", (centre, minus(radius))), Apply("+", (centre, radius)), closed, closed)
+
+
+def _beyond(inner: Node, radius: Node, closed: bool) -> Node | None:
+    """``|x - c| > r`` as two half-lines."""
+    centre = _centre(inner)
+    if centre is None:
+        return None
+    low, high = Apply("+", (centre, minus(radius))), Apply("+", (centre, radius))
+    return Group("union", (Interval(minus(INFINITY), low, False, closed), Interval(high, INFINITY, closed, False)))
 
 
 def _unknowns(node: Group) -> set[Node]:
@@ -186,6 +224,8 @@ def _is_name(node: Node) -> bool:
             return name not in ("π", "i", "∞")
         case Apply("*", (Symbol(function), Symbol())):  # f(x)
             return function in _FUNCTION_NAMES
+        case Apply("*", (Apply("^", (Symbol(function), power)), Symbol())):  # f^{-1}(x)
+            return function in _FUNCTION_NAMES and value_of(power) == -1
         case Group("tuple", items):  # (x, y) = (1, 2)
             return all(map(_is_name, items))
     return False
@@ -193,7 +233,7 @@ def _is_name(node: Node) -> bool:
 
 def _defined(name: Node) -> frozenset[str]:
     """The symbols that a name defines: in ``f(x)`` that is ``f`` alone."""
-    return symbols(name.args[0]) if isinstance(name, Apply) else _names(name)
+    return symbols(name.args[0]) if isinstance(name, Apply) else _names(name)  # of f^{-1}, too
 
 
 def _names(node: Node) -> frozenset[str]:
