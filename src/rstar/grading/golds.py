@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from rstar.grading.equality import grade, read
+from rstar.grading.equality import grade
 from rstar.grading.exact import value_of
 from rstar.grading.extract import answer_of, boxed
 from rstar.grading.nodes import Text
+from rstar.grading.reading import read
 
 GOLD_FIELDS = ("answer", "final_answer", "gold", "expected_answer", "solution")
 """Where public data sets keep the gold answer, first come first."""
@@ -50,10 +51,10 @@ def check_gold(gold: str) -> GoldCheck:
         verdict = grade(gold, dress(core))
         if not verdict.correct:
             return GoldCheck(core, "not gradeable", f"{name}: {verdict.outcome}, {verdict.reason}")
-    readings = read(core)
-    if all(isinstance(reading, Text) for reading in readings):
+    ways = read(core)
+    if all(isinstance(way, Text) for way in ways):
         return GoldCheck(core, "words")
-    return GoldCheck(core, "number" if any(value_of(reading) is not None for reading in readings) else "expression")
+    return GoldCheck(core, "number" if any(value_of(way) is not None for way in ways) else "expression")
 
 
 def gold_of(entry: Mapping[str, Any]) -> str | None:
