@@ -24,7 +24,7 @@ from rstar.grading.nodes import (
     leaves,
     symbols,
 )
-from rstar.grading.relations import as_set, assignment, expanded, same_name, values_by_name
+from rstar.grading.relations import as_set, assignment, expanded, names_of, same_name, values_by_name
 from rstar.grading.units import PERCENT
 
 MOST_SYMBOLIC_PAIRS = 16
@@ -116,6 +116,8 @@ def _equal_relations(a: Node, b: Node) -> bool:
         return equal(first[1], b)
     if second is not None and not isinstance(a, Relation):
         return equal(a, second[1])
+    if isinstance(a, Relation) and isinstance(b, Relation) and names_of(a) != names_of(b):
+        return False  # x > 3 says nothing of y
     left, right = as_set(a), as_set(b)
     if left is not None and right is not None:
         return equal(left, right)

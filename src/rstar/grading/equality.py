@@ -23,15 +23,16 @@ from rstar.grading.comparison import equal
 from rstar.grading.extract import LONGEST_ANSWER, answer_of, quick_answer
 from rstar.grading.lexer import UnreadableError
 from rstar.grading.normal import normal, prose, squeezed
-from rstar.grading.reading import readings
+from rstar.grading.reading import choice_of, readings
 from rstar.grading.verdict import Verdict
 
 if TYPE_CHECKING:  # search may import this package, but never the module of gold answers
     from rstar.answers import AnswerKey
 
 LONGEST_LITERAL = 60
+SHORTEST_PROSE = 8
 _LETTERS = re.compile(
-    r"(?:\\(?P<mark>[a-z]+) ?)?(?:\\(?:text|mathrm)\b)?"
+    r"(?:\\(?P<mark>overline|bar|vec|overrightarrow|angle|triangle|widehat) ?)?(?:\\(?:text|mathrm)\b)?"
     r"(?P<letters>[({ ]*[A-Za-z](?:(?: |\\cdot ?)*[A-Za-z]){1,5}[)} ]*)"
 )
 
@@ -105,6 +106,11 @@ def _decide(gold: str, prediction: str) -> Verdict:
     forms = (squeezed(gold), squeezed(prediction))
     if not prediction:
         return Verdict("unparseable", "empty answer", *forms)
+    both = choice_of(gold), choice_of(prediction)
+    if both[0] is not None and both[1] is not None:
+        if both[0][0] != both[1][0]:
+            return Verdict("wrong", "another choice", *forms)
+        return _decide(both[0][1], both[1][1])
     if forms[0] == forms[1]:
         return Verdict("correct", "the same form", *forms)
     if _same_letters(gold, prediction) or _same_prose(gold, prediction):
@@ -136,4 +142,4 @@ def _same_letters(gold: str, prediction: str) -> bool:
 def _same_prose(gold: str, prediction: str) -> bool:
     """Whether both are the same words, whatever stands between them: some data sets have lost their spaces."""
     ours, theirs = prose(gold), prose(prediction)
-    return ours is not None and len(ours) > 3 and ours == theirs
+    return ours is not None and len(ours) >= SHORTEST_PROSE and ours == theirs

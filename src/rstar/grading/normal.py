@@ -101,6 +101,7 @@ _LOOSE_SPACE = re.compile(r"(?<![0-9A-Za-z]) (?!(?<=\d, )\d{3}(?!\d))| (?![0-9A-
 _TEXT_COMMAND = re.compile(r"\\(?:text[a-z]*|mbox|mathrm|mathbf|operatorname)(?![A-Za-z])")
 _PROSE = re.compile(r"(?:[^\W\d_]|[\s.,;:!?\"'`(){}]|(?<=[^\W\d_])-(?=[^\W\d_]))*")
 _SINGLE = re.compile(r"\{([A-Za-z0-9])\}")
+_WORDS = re.compile(r"[{ ]*(?!(?:[A-Z] ?)*[.} ]*$)[^\W\d_][^\W\d_\s.]*(?:[ .]+[^\W\d_]+)*[.} ]*")
 _WHOLE: list[tuple[re.Pattern[str], Callable[[re.Match[str]], str]]] = [
     (re.compile(pattern), by)
     for pattern, by in (
@@ -156,7 +157,7 @@ def words(form: str) -> str:
 def prose(form: str) -> str | None:
     """The letters of a normal form that is prose, in lower case; None for anything else."""
     text = _TEXT_COMMAND.sub(" ", form)
-    return "".join(re.findall(r"[^\W\d_]", text.lower())) if _PROSE.fullmatch(text) else None
+    return "".join(re.findall(r"[^\W\d_]", text.lower())) if _WORDS.fullmatch(text) else None
 
 
 def _ascii(text: str) -> str:

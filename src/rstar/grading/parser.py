@@ -239,8 +239,8 @@ class _Parser(Primaries):
         marks = 0
         while self.take("!"):
             marks += 1
-            if marks > 2:
-                raise TooLargeError("too many factorial signs")
+            if marks > 1:
+                raise UnreadableError("a double factorial")
             node = Apply("factorial", (plain(node),))
         if self.take("°"):
             return Quantity(node, units.DEGREE)

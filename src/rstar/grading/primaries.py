@@ -224,6 +224,8 @@ class Primaries(Stream):
             domain = self._sum()
             if self.take("\\}"):
                 return Relation((Symbol(name.text), domain), ("∈",))
+            if domain != Symbol("ℝ"):
+                raise UnreadableError("a set of other than real numbers")
         self.expect("|", ":")
         items, kind = self._items()
         self.expect("\\}")

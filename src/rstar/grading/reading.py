@@ -25,6 +25,8 @@ _CHOICE = re.compile(
     re.DOTALL,
 )
 _YES_OR_NO = re.compile(r"(?:\\text\{ ?)?(yes|no|true|false) ?[,.;:!]", re.IGNORECASE)
+_ANSWERS = re.compile(r"\b(?:yes|no|true|false)\b")
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _HOURS = re.compile(r"(\d{1,2}):([0-5]\d)")
 _REPEATING = re.compile(r"(-?\d+\.\d*)\((\d+)\)")
 _LOGARITHM = re.compile(r"log(?![_A-Za-z])")
@@ -40,6 +42,12 @@ def read(answer: str) -> list[Node]:
         return []
 
 
+def choice_of(form: str) -> tuple[str, str] | None:
+    """Letter and text of a choice with both: ``(C) 12``."""
+    match = _CHOICE.fullmatch(form)
+    return None if match is None else (match[1] or match[2] or match[3], match[4])
+
+
 def readings(form: str) -> list[Node]:
     """The ways to read a normal form, most likely first; a text that is not mathematics is read as words.
 
@@ -47,8 +55,8 @@ def readings(form: str) -> list[Node]:
         UnreadableError: nothing in it can be read, or it is too large.
     """
     found = _readings_in_words(form)
-    if (choice := _CHOICE.fullmatch(form)) is not None:
-        found = [Symbol(choice[1] or choice[2] or choice[3]), *readings(choice[4])]
+    if (choice := choice_of(form)) is not None:
+        found = [Symbol(choice[0]), *readings(choice[1])]
     if not found:
         found = _readings_as_mathematics(form)
     for reading in found:
@@ -60,13 +68,13 @@ def _readings_in_words(form: str) -> list[Node]:
     """Times of day, names, and what is said in plain words; none where the form is anything else."""
     if (clock := _CLOCK.fullmatch(form)) is not None:
         return [Text(_time(int(clock[1]), int(clock[2] or 0), clock[3].lower()))]
-    if _INITIALS.fullmatch(form):
+    if _INITIALS.fullmatch(form) or _DATE.fullmatch(form):
         return [Text(words(form))]
     said = words(form)
     if not said.replace(" ", "").isalpha() or len(said) == 1:
         return []
     meant = spoken(said)
-    if meant is None and (short := _YES_OR_NO.match(form)) is not None:
+    if meant is None and (short := _YES_OR_NO.match(form)) is not None and len(_ANSWERS.findall(said)) == 1:
         return [Text(said), Text(short[1].lower())]
     return [] if meant is None else [Text(said), meant]
 

@@ -34,11 +34,11 @@ def assignment(node: Node) -> tuple[Node | None, Node] | None:
     if not isinstance(node, Relation) or not set(node.signs) <= {"=", "∈"}:
         return None
     first, last = node.sides[0], node.sides[-1]
-    if _is_name(first) and not _defined(first) & _names(last):
+    if _is_name(first) and not _defined(first) & names_of(last):
         return first, last
-    if node.signs == ("=",) and _is_name(last) and not _defined(last) & _names(first):
+    if node.signs == ("=",) and _is_name(last) and not _defined(last) & names_of(first):
         return last, first
-    if set(node.signs) == {"="} and not any(_names(side) for side in node.sides):
+    if set(node.signs) == {"="} and not any(names_of(side) for side in node.sides):
         return None, last
     return None
 
@@ -70,7 +70,7 @@ def as_set(node: Node) -> Node | None:
         return None
     if node.signs == ("∈",):
         return as_set(node.sides[1]) or node.sides[1]
-    if node.signs == ("≠",) and _is_name(node.sides[0]) and not _names(node.sides[1]):
+    if node.signs == ("≠",) and _is_name(node.sides[0]) and not names_of(node.sides[1]):
         return _without(Group("without", (_REALS, Group("set", (node.sides[1],)))))
     sides, signs = node.sides, node.signs
     if signs[0] in _MORE:
@@ -79,15 +79,15 @@ def as_set(node: Node) -> Node | None:
         return None
     closed = [_LESS[sign] for sign in signs]
     match sides:
-        case (Apply("abs", (inner,)), radius) if not _names(radius):
+        case (Apply("abs", (inner,)), radius) if not names_of(radius):
             return _within(inner, radius, closed[0])
-        case (radius, Apply("abs", (inner,))) if not _names(radius):
+        case (radius, Apply("abs", (inner,))) if not names_of(radius):
             return _beyond(inner, radius, closed[0])
-        case (Symbol() as name, high) if not _names(high) and _is_name(name):
+        case (Symbol() as name, high) if not names_of(high) and _is_name(name):
             return Interval(minus(INFINITY), high, False, closed[0])
-        case (low, Symbol() as name) if not _names(low) and _is_name(name):
+        case (low, Symbol() as name) if not names_of(low) and _is_name(name):
             return Interval(low, INFINITY, closed[0], False)
-        case (low, Symbol() as name, high) if not _names(low) | _names(high) and _is_name(name):
+        case (low, Symbol() as name, high) if not names_of(low) | names_of(high) and _is_name(name):
             return Interval(low, high, closed[0], closed[1])
     return None
 
@@ -97,7 +97,7 @@ def _centre(inner: Node) -> Node | None:
     match inner:
         case Symbol() if _is_name(inner):
             return Number(Fraction(0))
-        case Apply("+", (Symbol() as name, rest)) if _is_name(name) and not _names(rest):
+        case Apply("+", (Symbol() as name, rest)) if _is_name(name) and not names_of(rest):
             return minus(rest)
     return None
 
@@ -233,19 +233,20 @@ def _is_name(node: Node) -> bool:
 
 def _defined(name: Node) -> frozenset[str]:
     """The symbols that a name defines: in ``f(x)`` that is ``f`` alone."""
-    return symbols(name.args[0]) if isinstance(name, Apply) else _names(name)  # of f^{-1}, too
+    return symbols(name.args[0]) if isinstance(name, Apply) else names_of(name)  # of f^{-1}, too
 
 
-def _names(node: Node) -> frozenset[str]:
+def names_of(node: Node) -> frozenset[str]:
+    """Names of the symbols of any node that are not constants."""
     match node:
         case Group(_, items):
-            return frozenset().union(*map(_names, items))
+            return frozenset().union(*map(names_of, items))
         case Interval(low, high):
-            return _names(low) | _names(high)
+            return names_of(low) | names_of(high)
         case Matrix(rows):
-            return frozenset().union(*(_names(entry) for row in rows for entry in row))
+            return frozenset().union(*(names_of(entry) for row in rows for entry in row))
         case Relation(sides):
-            return frozenset().union(*map(_names, sides))
+            return frozenset().union(*map(names_of, sides))
         case Quantity(value):
-            return _names(value)
+            return names_of(value)
     return symbols(node)
