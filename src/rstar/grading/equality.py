@@ -30,7 +30,9 @@ if TYPE_CHECKING:  # search may import this package, but never the module of gol
     from rstar.answers import AnswerKey
 
 LONGEST_LITERAL = 60
+"""Characters of a text that may be nothing but a number."""
 SHORTEST_PROSE = 8
+"""Letters from which on words count as the same without the spaces between them."""
 _LETTERS = re.compile(
     r"(?:\\(?P<mark>overline|bar|vec|overrightarrow|angle|triangle|widehat) ?)?(?:\\(?:text|mathrm)\b)?"
     r"(?P<letters>[({ ]*[A-Za-z](?:(?: |\\cdot ?)*[A-Za-z]){1,5}[)} ]*)"
