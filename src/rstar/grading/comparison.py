@@ -6,8 +6,10 @@ from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
 from itertools import pairwise
+from typing import TypeGuard
 
 from rstar.grading import exact, numeric
+from rstar.grading.expansion import expanded
 from rstar.grading.lexer import TooLargeError
 from rstar.grading.nodes import (
     INFINITY,
@@ -22,10 +24,13 @@ from rstar.grading.nodes import (
     Symbol,
     Text,
     leaves,
+    plain,
+    renamed,
     symbols,
 )
-from rstar.grading.relations import as_set, assignment, expanded, names_of, same_name, values_by_name
-from rstar.grading.units import PERCENT
+from rstar.grading.relations import assignment, names_of, same_name, values_by_name
+from rstar.grading.sets import as_interval, as_set
+from rstar.grading.units import DEGREE, PERCENT
 
 MOST_SYMBOLIC_PAIRS = 16
 """How many pairs of elements of two sets may be compared as expressions."""
@@ -40,6 +45,8 @@ def equal(a: Node, b: Node) -> bool:
     """
     if a == b:
         return True
+    if _is_family(a) or _is_family(b):
+        return _equal_families(a, b)
     a, b = expanded(a), expanded(b)
     if isinstance(a, Text) or isinstance(b, Text):
         return a == b
@@ -57,6 +64,22 @@ def equal(a: Node, b: Node) -> bool:
     if isinstance(a, Group | Interval) or isinstance(b, Group | Interval):
         return _equal_groups(a, b)
     return _equal_values(a, b)
+
+
+def _equal_families(a: Node, b: Node) -> bool:
+    """``2k, k ∈ ℤ`` is ``2n, n ∈ ℤ``; where only one of the two says what its parameters are, that is left out."""
+    (ours, *first), (theirs, *second) = (node.items if _is_family(node) else (node,) for node in (a, b))
+    if first and second:
+        old, new = (sorted(set().union(*(names_of(one) for one in some))) for some in (second, first))
+        if len(old) == len(new) == 1:
+            theirs, *second = (renamed(one, Symbol(old[0]), Symbol(new[0])) for one in (theirs, *second))
+        if set(first) != set(second):
+            return False
+    return equal(ours, theirs)
+
+
+def _is_family(node: Node) -> TypeGuard[Group]:
+    return isinstance(node, Group) and node.kind == "given"
 
 
 def _equal_values(a: Node, b: Node) -> bool:
@@ -90,9 +113,9 @@ def _equal_quantities(a: Node, b: Node) -> bool:
     assert isinstance(with_unit, Quantity)
     if equal(with_unit.value, other):
         return True
-    if with_unit.unit != PERCENT:
-        return False
-    return equal(Apply("*", (with_unit.value, Number(Fraction(1, 100)))), other)
+    if with_unit.unit == PERCENT or (with_unit.unit == DEGREE and Symbol("π") in leaves(other)):
+        return equal(plain(with_unit), other)
+    return False
 
 
 def _exactly(node: Node) -> tuple[Node, Node | None]:
@@ -189,18 +212,21 @@ def _equal_groups(a: Node, b: Node) -> bool:
     for one, other in ((a, b), (b, a)):
         if isinstance(one, Interval):
             if isinstance(other, Group):
-                other = _as_interval(other) or other
+                other = as_interval(other) or other
             return isinstance(other, Interval) and _equal_intervals(one, other)
         only = _only(other)
         if only is not None and not (isinstance(one, Group) and one.kind == "set"):
             return equal(one, only)  # {5} is 5, but {∅} is not ∅
         if not isinstance(one, Group):  # one value against several
+            match other:
+                case Group("ratio", (first, second)):
+                    return equal(Apply("*", (first, Apply("inv", (second,)))), one)
             return False
     assert isinstance(a, Group)
     assert isinstance(b, Group)
     kinds = {a.kind, b.kind}
     if kinds == {"union"}:
-        return _equal_in_any_order([_as_interval(x) or x for x in a.items], [_as_interval(x) or x for x in b.items])
+        return _equal_in_any_order([as_interval(x) or x for x in a.items], [as_interval(x) or x for x in b.items])
     if kinds <= {"set", "bare"}:
         ours, theirs = (list(dict.fromkeys(x.items)) if "set" in kinds else list(x.items) for x in (a, b))
         return _equal_in_any_order(ours, theirs)
@@ -224,14 +250,6 @@ def _cross(a: Group, b: Group, place: int) -> Node:
     return Apply("*", (a.items[0], b.items[place]))
 
 
-def _as_interval(node: Node) -> Interval | None:
-    """A pair in round or square brackets as the interval that it may stand for."""
-    if isinstance(node, Group) and node.kind in ("tuple", "list") and len(node.items) == 2:
-        closed = node.kind == "list"
-        return Interval(node.items[0], node.items[1], closed, closed)
-    return node if isinstance(node, Interval) else None
-
-
 def _equal_intervals(a: Interval, b: Interval) -> bool:
     if (a.low_closed, a.high_closed) != (b.low_closed, b.high_closed):
         return False
@@ -249,11 +267,15 @@ def _equal_in_any_order(ours: Sequence[Node], theirs: Sequence[Node]) -> bool:
         raise TooLargeError("too many elements to compare")
     rest = list(right.elements())
     for item in left.elements():
-        twin = next((other for other in rest if equal(item, other)), None)
+        twin = next((other for other in rest if _is_set(item) == _is_set(other) and equal(item, other)), None)
         if twin is None:
             return False
         rest.remove(twin)
     return True
+
+
+def _is_set(node: Node) -> bool:
+    return isinstance(node, Group) and node.kind == "set"
 
 
 def _without_repeats(items: Sequence[Node]) -> Sequence[Node]:

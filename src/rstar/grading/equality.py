@@ -22,8 +22,9 @@ from rstar.grading.checks import run_check
 from rstar.grading.comparison import equal
 from rstar.grading.extract import LONGEST_ANSWER, answer_of, quick_answer
 from rstar.grading.lexer import UnreadableError
-from rstar.grading.normal import normal, prose, squeezed
-from rstar.grading.reading import choice_of, readings
+from rstar.grading.nodes import Quantity
+from rstar.grading.normal import normal, prose, squeezed, words
+from rstar.grading.reading import choice_of, is_name, readings, with_plain_unit
 from rstar.grading.verdict import Verdict
 
 if TYPE_CHECKING:  # search may import this package, but never the module of gold answers
@@ -117,11 +118,17 @@ def _decide(gold: str, prediction: str) -> Verdict:
         return Verdict("correct", "the same form", *forms)
     if _same_letters(gold, prediction) or _same_prose(gold, prediction):
         return Verdict("correct", "the same letters", *forms)
+    if is_name(gold) and is_name(prediction):
+        return Verdict("correct" if words(gold) == words(prediction) else "wrong", "letters in a row", *forms)
     try:
-        theirs = readings(prediction)
-        for ours in readings(gold):
+        ours, theirs = readings(gold), readings(prediction)
+        if any(isinstance(node, Quantity) for node in ours):
+            theirs += with_plain_unit(prediction)
+        if any(isinstance(node, Quantity) for node in theirs):
+            ours += with_plain_unit(gold)
+        for one in ours:
             for other in theirs:
-                if equal(ours, other):
+                if equal(one, other):
                     return Verdict("correct", "equal", *forms)
     except numeric.UndecidedError as error:
         return Verdict("timeout", str(error), *forms)

@@ -1,8 +1,8 @@
 """Exact values: what can be decided with `Fraction` alone, and how large a number may become.
 
 No tolerance anywhere: 0.333 is not 1/3. The one concession is to answers that were printed by a program: a decimal of
-at least `ROUNDED_DIGITS` significant digits equals a value that it cannot write in its places, when it differs from it
-by less than one in the last of them (see `is_rounding`).
+at least `ROUNDED_DIGITS` significant digits equals a value that it cannot write in its places, when it is
+that value rounded or cut off (see `is_rounding`).
 
 A power or factorial is only computed after its size has been bounded by `check_size`.
 """
@@ -127,8 +127,11 @@ def is_rounding(decimal: Number, value: Fraction) -> bool:
     digits = len(str(abs(int(decimal.value * 10**decimal.places))))
     if digits < ROUNDED_DIGITS or scaled.denominator == 1:
         return False
-    off = abs(decimal.value * 10**decimal.places - scaled)
-    return off < 1 or (digits >= _FLOAT_DIGITS and off < abs(scaled) * Fraction(5, 10**_FLOAT_DIGITS))
+    written = decimal.value * 10**decimal.places
+    off = abs(written - scaled)
+    if off <= Fraction(1, 2) or (off < 1 and abs(written) < abs(scaled)):  # rounded, or cut off
+        return True
+    return digits >= _FLOAT_DIGITS and off < abs(scaled) * Fraction(5, 10**_FLOAT_DIGITS)
 
 
 def check_size(node: Node) -> None:

@@ -10,7 +10,8 @@ Places are tried in a fixed order; the first that holds something decides, and w
 6. in the last line of prose: the formula, the bold text or the "… is 42", "… = 42" that comes last; failing that, the
    only number of its last sentence ("Tom has 9 apples left").
 
-Not done on purpose: taking the last of several numbers ("Tom ate 8 of them, so 9 are left"). Everything here
+What is denied ("not \\boxed{7}", "the answer cannot be 7") or withdrawn ("It is 7. No, it is 8.") is no answer. Not
+done on purpose: taking the last of several numbers ("Tom ate 8 of them, so 9 are left"). Everything here
 is linear in the length of the text, of which only the last `TAIL` characters are looked at; what is longer than
 `LONGEST_ANSWER` is no answer. Meaning is not this module's business: what it returns may still be wrapped in ``$…$`` or
 carry a unit.
@@ -28,10 +29,19 @@ MOST_WORDS = 5
 
 _BRACE = re.compile(r"\\(?:boxed|fbox)\s*\{|\\.|[{}]", re.DOTALL)
 _PLAIN_BOX = re.compile(r"\\boxed\{((?:[^{}\\]|\\[dt]?frac\{\d+\}\{\d+\})*)\}")
+_DOUBTFUL = re.compile(r"(?:[-−{≠]|\b(?:not|be|never)\b|n't|\\neq?)[\s$]*(?:\\[(\[]\s*)?$")
+"""What before a box asks for a closer look."""
 _EMPTY_BOX = re.compile(r"\\(?:boxed|fbox)\s*\{\s*\}")
 _BETWEEN_BOXES = re.compile(
-    r"(?:\s|[,;$&]|\\[,;!() ]|\\q?quad|\\\[|\\\]|\\(?:text|textnormal|textrm|mathrm)\{\s*(?:and|or)\s*\}|and|or)*"
+    r"(?:\s|[,;$&]|\\[,;!()\\ ]|\\q?quad|\\\[|\\\]|\\(?:text|textnormal|textrm|mathrm)\{\s*(?:and|or)\s*\}|and|or)*"
+    r"(?:(?P<name>[A-Za-z](?:_\w|_\{\w+\})?)\s*=\s*)?"
 )
+_NAME = re.compile(r"(?<![A-Za-z\\])([A-Za-z](?:_\w|_\{\w+\})?)\s*=\s*$")
+_DENIED = re.compile(r"(?:\\neq?|≠|!=|\b(?:not|cannot be|never|n't be)\b|n't)[\s$]*$")
+_MINUS = re.compile(r"(?:[=$]|\\[(\[])\s*[-−]\s*$")
+_INSIDE = re.compile(r"(?:\\(?:[dt]?frac|sqrt|binom)|[\]}^_])\s*$")
+_CHANGED = re.compile(r"\s*(?:\^|!|\\cdot|\\times)")
+_SCALED = re.compile(r"[\s$]*(?:\\text\{\s*)?(hundred|thousand|million|billion|trillion|dozen|\\?%)(?![a-z])")
 _CLOSING_TAG = re.compile(r"</answer>|<end_of_answer>")
 _CUE = re.compile(
     r"####[ \t]*|"
@@ -50,12 +60,24 @@ _VERB = re.compile(
     r"\b(?:is|are|was|were|be|has|have|had|equals|we|get|gives?|thus|hence|therefore|then|since|because)\b",
     re.IGNORECASE,
 )
+_ACTION = re.compile(
+    r"\b(?:will|can|must|does|costs?|pays?|paid|earns?|needs?|takes?|took|makes?|made|spends?|spent|sells?|sold|buys?"
+    r"|bought|saves?|saved|receives?|received|eats?|ate|weighs?|wins?|won|owes?|travels?|drives?|drove|walks?|runs?|ran"
+    r"|reads?|finds?)\b"
+)
+"""Verbs of sentences; of an answer in words, where there is no number in it."""
 _SENTENCE_END = re.compile(r"(?:[.?]|(?<![\d)}])(?<!\b[A-Za-z])!)(?=\s|$)|\n|,?\s+(?:because|since|which|where)\b")
 _NUMBER = re.compile(
     r"(?<![\w.,/^])(?:\\?\$)?-?\d{1,30}(?:,\d{3}){0,10}(?:\.\d{1,30})?(?:/\d{1,30})?(?:\\?%)?(?![\w^/])"
 )
-_ASIDE = re.compile(r"(?<=\d)\s+(?:of|in|for|from|on|at)\s.*")
-_NEGATION = re.compile(r"\b(?:not|never|no longer)\b|n't\b")
+_ASIDE = re.compile(
+    r"(?<=\d)((?:\s+(?!out\b)[a-z]+){0,2}?)\s+(?:of|in|for|from|on|at|to|that|which|who|when|such)\s+(?!\d|every).*"
+)
+_NEGATION = re.compile(r"\b(?:not|never|no longer|cannot)\b|n't\b|(?<!no )\b(?:less|more|fewer|greater) than\b")
+_CLAUSE = re.compile(r"[,;:]|\b(?:so|thus|hence|therefore|but|then)\b")
+_WITHDRAWN = re.compile(r"[\s*_.]*(?:no\s*[,.!:]|wait|actually|correction|sorry|oops|hmm|scratch that)", re.IGNORECASE)
+_MISTAKE = re.compile(r"\b(?:wrong|incorrect|mistake|error)\b", re.IGNORECASE)
+_ALTERNATIVES = re.compile(r"\s*,?\s*\b(?:or|and)\s*|\s*,\s*")
 _CONNECTIVE = re.compile(r"(?:so|thus|hence|therefore|then|finally)\b[\s,:]*", re.IGNORECASE)
 _SAID_IN_BOX = re.compile(r"\\(?:text|textbf|mathrm)\s*\{([^{}]*)\}")
 _LAST_SAID = re.compile(r"(?:\b(?:is|are|equals|be)\b|=)(?P<value>[^=]*)$")
@@ -82,7 +104,9 @@ def quick_answer(text: str) -> str | None:
         if text.find("\\boxed", max(len(text) - TAIL, 0)) != start or "\\fbox" in text:
             return None
         match = _PLAIN_BOX.match(text, start)
-        return match[1] if match else None
+        if match is None or _DOUBTFUL.search(text, max(start - 20, 0), start):
+            return None
+        return None if _SCALED.match(text, match.end()) or _CHANGED.match(text, match.end()) else match[1]
     mark = text.rfind("####", -TAIL)
     if mark >= 0 and "\\fbox" not in text and "\\boxed" not in text:
         rest = text[mark + 4 :].strip()
@@ -121,8 +145,9 @@ def _within(text: str) -> str | None:
     """The answer in a text without tags."""
     text = _EMPTY_BOX.sub("", text)
     found = _joined_boxes(text)
-    if found is None:
-        found = _announced(text)
+    if found is not None:
+        return found or None
+    found = _announced(text)
     if found is None:
         found = _bare(text)
     if found is None:
@@ -150,27 +175,59 @@ def _boxes(text: str) -> list[tuple[int, int, int]]:
 
 
 def _joined_boxes(text: str) -> str | None:
+    """What the last boxes say together; empty when there are only boxes that are no answer."""
     spans = _boxes(text)
     if not spans:
         return None
-    contents = [text[spans[-1][1] : spans[-1][2]].strip()]
+    spans = [span for span in spans if not _DENIED.search(text, max(span[0] - 20, 0), span[0])]
+    if not spans:
+        return ""
+    contents = [_content(text, spans[-1])]
+    named = None
     for before, after in zip(spans[-2::-1], spans[::-1], strict=False):
-        if not _BETWEEN_BOXES.fullmatch(text, before[2] + 1, after[0]):
+        between = _BETWEEN_BOXES.fullmatch(text, before[2] + 1, after[0])
+        if between is None:
             break
-        contents.insert(0, text[before[1] : before[2]].strip())
+        if between["name"]:
+            contents[0], named = f"{between['name']}={contents[0]}", before
+        contents.insert(0, _content(text, before))
+    if named is not None and (name := _NAME.search(text, max(named[0] - 20, 0), named[0])) is not None:
+        contents[0] = f"{name[1]}={contents[0]}"
     joined = ", ".join(dict.fromkeys(contents))
     return _announced(_SAID_IN_BOX.sub(r"\1", joined)) or joined if "answer" in joined else joined
+
+
+def _content(text: str, span: tuple[int, int, int]) -> str:
+    """What a box says with what stands around it: its sign, its percent sign; empty where it is part of a formula."""
+    start, first, last = span
+    content = text[first:last].strip()
+    before, after = text[max(start - 20, 0) : start], text[last + 1 : last + 40]
+    opener = before.rstrip()
+    if _CHANGED.match(after) or (opener.endswith("{") and _INSIDE.search(opener[:-1])):
+        return ""
+    if _MINUS.search(before):
+        content = f"-({content})"
+    scale = _SCALED.match(after)
+    return content if scale is None else f"{content} {scale[1]}"
 
 
 def _announced(text: str) -> str | None:
     cue = None
     for match in _CUE.finditer(text):
-        cue = match
+        if not _NEGATION.search(_last_sentence(text[max(match.start() - 100, 0) : match.start()])):
+            cue = match
     if cue is None:
         return None
     rest = text[cue.end() :].lstrip(" \t\n*_:")
-    sentence = _first_sentence(rest).rstrip("*_ \t")
-    if not sentence:
+    sentence = _first_sentence(rest)
+    after = rest[len(sentence) :]
+    if (withdrawn := _WITHDRAWN.match(after)) is not None:
+        if (instead := _last_said(after[withdrawn.end() :])) is not None:
+            return instead
+        if _MISTAKE.search(after):
+            return None
+    sentence = sentence.rstrip("*_ \t")
+    if not sentence or sentence.startswith("not "):
         return None
     return _bare(sentence) or _last_said(sentence) or sentence
 
@@ -200,6 +257,8 @@ def _bare(text: str) -> str | None:
     words = _COMMAND.sub(" ", _TEXT_COMMAND.sub(" ", _ENVIRONMENT.sub(" ", _MATH.sub(" ", text))))
     if "=" in words and len(_WORD.findall(words.partition("=")[0])) > 1:  # a sentence that ends in a calculation
         return None
+    if _ACTION.search(words) and any(map(str.isdigit, text)):
+        return None
     if len(_WORD.findall(words)) > MOST_WORDS or _VERB.search(words) or re.search(r"\n\s*\n", text):
         return None
     return text
@@ -218,16 +277,35 @@ def _last_said(text: str) -> str | None:
 
 def _last_marked(line: str) -> str | None:
     """The formula, bold text or "is …" that ends last."""
-    ends: list[tuple[int, str]] = [
-        (match.end(), next(group for group in match.groups() if group is not None)) for match in _MATH.finditer(line)
-    ]
-    ends += [(match.end(), match.group(1)) for match in _BOLD.finditer(line)]
+    formulas = list(_MATH.finditer(line))
+    found: list[tuple[int, int, str]] = [(match.end(), match.start(), match[1]) for match in _BOLD.finditer(line)]
+    if formulas:
+        found.append(_last_formulas(line, formulas))
     said = _LAST_SAID.search(line)
-    if said and not any(match.start() < said.start() < match.end() for match in _MATH.finditer(line)):
-        value = _ASIDE.sub("", _without_loose_closers(said["value"].strip(" .*_")))
+    if said and not any(match.start() < said.start() < match.end() for match in formulas):
+        value = _ASIDE.sub(r"\1", _without_loose_closers(said["value"].strip(" .*_")))
         if len(value) <= LONGEST_SENTENCE_ANSWER and _bare(value):
-            ends.append((len(line), value))
-    return max(ends)[1].strip() or None if ends else None
+            found.append((len(line), said.start(), value))
+    if not found:
+        return None
+    _, start, value = max(found)
+    clause = max((match.end() for match in _CLAUSE.finditer(line, 0, start)), default=0)
+    return None if _NEGATION.search(line, clause, start) else value.strip() or None
+
+
+def _last_formulas(line: str, formulas: list[re.Match[str]]) -> tuple[int, int, str]:
+    """(end, start, content) of the last formula, with those that are said beside it: ``$x=8$ or $x=7$``."""
+    end, start, content = formulas[-1].end(), formulas[-1].start(), _inside(formulas[-1])
+    for before in reversed(formulas[:-1]):
+        between = line[before.end() : start]
+        if not _ALTERNATIVES.fullmatch(between):
+            break
+        start, content = before.start(), f"{_inside(before)}{between}{content}"
+    return end, start, content
+
+
+def _inside(formula: re.Match[str]) -> str:
+    return next(group for group in formula.groups() if group is not None)
 
 
 def _only_number(sentence: str) -> str | None:

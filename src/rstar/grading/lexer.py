@@ -95,6 +95,8 @@ def tokens(form: str, *, thousands: bool = True) -> list[Token]:
         new = _read(match, spaced)
         if found and new and new[0].kind == "sym" and _is_unit(found[-1], new[0], match["body"] is not None):
             new = [Token("word", t.text, spaced) if t.text in units.LETTERS else t for t in new]
+        if found and found[-1].text == "in" and found[-1].kind == "word" and new and _is_set(new[0]):
+            found[-1] = Token("op", "∈", found[-1].spaced)
         found += new
         depth += sum((t.text in "([" or t.text == "\\{") - (t.text in ")]" or t.text == "\\}") for t in new)
         spaced = False
@@ -106,6 +108,11 @@ def _is_unit(before: Token, letter: Token, upright: bool) -> bool:
     if before.text == "°":
         return letter.text in ("C", "F")
     return upright and letter.text in units.LETTERS and (before.kind == "num" or before.text == "}")
+
+
+def _is_set(token: Token) -> bool:
+    """Whether what comes after the word "in" is a set, and the word no unit."""
+    return token.text in ("(", "[", "]", "{", "\\{", "∅") or token.text in _DOUBLE.values()
 
 
 def _read(match: re.Match[str], spaced: bool) -> list[Token]:
@@ -147,7 +154,9 @@ def _repeating(text: str, period: str) -> Fraction:
 def _text(body: str, spaced: bool) -> list[Token]:
     found: list[Token] = []
     for piece in re.findall(r"[^\W\d_]+|\d+(?:\.\d+)?|[^\s.\\]", body):
-        if piece.isalpha():
+        if piece in FUNCTIONS:
+            found.append(Token("fn", FUNCTIONS[piece], spaced))
+        elif piece.isalpha():
             text = piece.lower() if piece.lower() in ("and", "or") else piece
             kind = "op" if text in ("and", "or") else "sym" if len(text) == 1 else "word"
             found.append(Token(kind, text, True))
@@ -190,9 +199,9 @@ def _letters(run: str, spaced: bool) -> list[Token]:
         return [Token("sym", bare, spaced)]
     if len(bare) == 1:
         return [Token("sym", run, spaced)]
-    if lower in ("and", "or", "in"):
-        return [Token("op", {"in": "∈"}.get(lower, lower), spaced)]
-    if units.is_known(bare):
+    if lower in ("and", "or"):
+        return [Token("op", lower, spaced)]
+    if units.is_known(bare) or lower == "sq":
         return [Token("word", bare, spaced)]
     if (fused := _FUSED.fullmatch(bare)) is not None:
         return [*_letters(fused[1], spaced), *_letters(fused[2], False)]

@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Literal
 
-from rstar.grading.units import Unit
+from rstar.grading import units
 
-Kind = Literal["tuple", "list", "set", "bare", "both", "union", "without", "ratio"]
-"""``(1, 2)``, ``[1, 2]``, ``{1, 2}``, ``1, 2`` without brackets, ``x > 1 and x < 2``, ``A ∪ B``, ``A ∖ B``, ``1:2``."""
+Kind = Literal["tuple", "list", "set", "bare", "both", "union", "without", "ratio", "given"]
+"""``(1, 2)``, ``[1, 2]``, ``{1, 2}``, ``1, 2`` without brackets, ``x > 1 and x < 2``, ``A ∪ B``, ``A ∖ B``, ``1:2``,
+``2k, k ∈ ℤ`` (first what is said, then of which parameters)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ class Symbol:
 
 @dataclass(frozen=True, slots=True)
 class Apply:
-    """An operation: ``+``, ``*``, ``inv``, ``^``, ``±`` (two arguments: base and offset) or a function's name."""
+    """An operation: ``+``, ``*``, ``inv``, ``^``, ``±`` and ``∓`` (of base and offset) or a function's name."""
 
     op: str
     args: tuple[Node, ...]
@@ -45,7 +46,7 @@ class Quantity:
     """A value with a unit, percent signs and degrees included."""
 
     value: Node
-    unit: Unit
+    unit: units.Unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +113,34 @@ def leaves(node: Node) -> Iterator[Node]:
 def symbols(node: Node) -> frozenset[str]:
     """Names of the symbols of an arithmetic tree that are not constants."""
     return frozenset(leaf.name for leaf in leaves(node) if isinstance(leaf, Symbol)) - CONSTANTS
+
+
+def plain(node: Node) -> Node:
+    """A node as an operand of arithmetic: a bracket around one value only groups, an angle is one in radians."""
+    match node:
+        case Group("list", (only,)):
+            return only
+        case Quantity(value, units.PERCENT):
+            return Apply("*", (value, Number(Fraction(1, 100))))
+        case Quantity(value, units.DEGREE):
+            return Apply("*", (value, Symbol("π"), Number(Fraction(1, 180))))
+    return node
+
+
+def renamed(node: Node, old: Node, new: Node) -> Node:
+    """The same with another name for a symbol."""
+    match node:
+        case Symbol():
+            return new if node == old else node
+        case Apply(op, args):
+            return Apply(op, tuple(renamed(arg, old, new) for arg in args))
+        case Group(kind, items):
+            return Group(kind, tuple(renamed(item, old, new) for item in items))
+        case Relation(sides, signs):
+            return Relation(tuple(renamed(side, old, new) for side in sides), signs)
+        case Quantity(value, unit):
+            return Quantity(renamed(value, old, new), unit)
+    return node
 
 
 INFINITY = Symbol("∞")

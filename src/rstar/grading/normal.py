@@ -9,113 +9,28 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable
 from functools import lru_cache
 
-_UNICODE = {
-    "−": "-",
-    "–": "-",
-    "—": "-",
-    "×": r"\times ",
-    "⋅": r"\cdot ",
-    "·": r"\cdot ",
-    "∙": r"\cdot ",
-    "÷": "/",
-    "∕": "/",
-    "⁄": "/",
-    "√": r"\sqrt ",
-    "∛": r"\sqrt[3]",
-    "π": r"\pi ",
-    "∞": r"\infty ",
-    "≤": r"\le ",
-    "⩽": r"\le ",
-    "≥": r"\ge ",
-    "⩾": r"\ge ",
-    "≠": r"\ne ",
-    "≈": r"\approx ",
-    "±": r"\pm ",
-    "∓": r"\mp ",
-    "∪": r"\cup ",
-    "∩": r"\cap ",
-    "∈": r"\in ",
-    "∅": r"\emptyset ",
-    "ℝ": r"\mathbb{R}",
-    "ℤ": r"\mathbb{Z}",
-    "∠": r"\angle ",
-    "°": r"^\circ ",
-    "€": "EUR ",
-    "£": "GBP ",
-    "¢": " cents ",
-    "º": r"^\circ ",
-    "′": "'",
-    "’": "'",
-    "α": r"\alpha ",
-    "β": r"\beta ",
-    "γ": r"\gamma ",
-    "θ": r"\theta ",
-    "λ": r"\lambda ",
-    "μ": r"\mu ",
-    "φ": r"\phi ",
-    "ϕ": r"\phi ",
-    "ω": r"\omega ",
-}
-_TRANSLATED = str.maketrans(_UNICODE)
+from rstar.grading.spellings import RULES, UNICODE, WHOLE
+
+_TRANSLATED = str.maketrans(UNICODE)
 _SUPERSCRIPTS = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ", "0123456789+-n", strict=True))
 _SUBSCRIPTS = dict(zip("₀₁₂₃₄₅₆₇₈₉", "0123456789", strict=True))
 _SUPERSCRIPT = re.compile(f"[{''.join(_SUPERSCRIPTS)}]+")
 _SUBSCRIPT = re.compile(f"[{''.join(_SUBSCRIPTS)}]+")
 _VULGAR = re.compile("[¼½¾⅐-⅞]")
 
-_RULES = [
-    (re.compile(pattern), by)
-    for pattern, by in (
-        (r"\\\$", "USD "),
-        (r"(?<!\\)\\[()\[\]]|\$", " "),
-        (r"\\(?:left|right|[bB]igg?[lrm]?)(?![A-Za-z])\.?", ""),
-        (r"\\(?:displaystyle|textstyle|limits|nolimits|phantom\{[^{}]*\})(?![A-Za-z])", ""),
-        (r"\\[dtc]frac(?![A-Za-z])", r"\\frac"),
-        (r"\\(?:dbinom|tbinom)(?![A-Za-z])", r"\\binom"),
-        (r"\{([^{}]*)\\choose(?![A-Za-z])([^{}]*)\}", r"\\binom{\1}{\2}"),
-        (r"(?<![A-Za-z])C\((\d+), ?(\d+)\)", r"\\binom{\1}{\2}"),
-        (r"\\begin\{array\} ?\{[^{}]*\}", r"\\begin{matrix}"),
-        (r"\\end\{array\}", r"\\end{matrix}"),
-        (r"\\mathbb ?\{? ?([RZNQC]) ?\}?", r"\\mathbb{\1}"),
-        (r"\\(?:long)?rightarrow(?![A-Za-z])", r"\\to"),
-        (r"(?<=\d) ?(?:''|\"|\^\{\\prime ?\\prime\})(?!\w)", " inches"),
-        (r"(?<=\d) ?'(?= ?\d)", " feet "),
-        (r"(?<=\.)(\d{0,12}?)(\d{1,12}?)\2+(?:\.\.\.|\\[lc]?dots(?![A-Za-z]))", r"\1\\overline{\2}"),
-        (r"\\(?:boxed|fbox)(?![A-Za-z])", ""),
-        (r"(?<=\d)\s*\{\s*,\s*\}\s*(?=\d)", ","),
-        (r"\\!\s*", ""),
-        (r"(?<=\d)(and|or)(?=[a-zA-Z\\(])", r" \1 "),
-        (r"(?<=\d)\\,(?=\d{3}(?!\d))", ""),
-        (r"(?<!\\)\\(?:[,;:> ]|q?quad|hspace\{[^{}]*\})|~", " "),
-        (r"\\lbrace(?![A-Za-z])", r"\\{"),
-        (r"\\rbrace(?![A-Za-z])", r"\\}"),
-        (r"\\%", "%"),
-        (r"\s+", " "),
-    )
-]
+
 _DOUBLED = re.compile(r"\\\\(?=[A-Za-z{}])")
 _LOOSE_SPACE = re.compile(r"(?<![0-9A-Za-z]) (?!(?<=\d, )\d{3}(?!\d))| (?![0-9A-Za-z])")  # "12, 345" is not 12,345
 _TEXT_COMMAND = re.compile(r"\\(?:text[a-z]*|mbox|mathrm|mathbf|operatorname)(?![A-Za-z])")
 _PROSE = re.compile(r"(?:[^\W\d_]|[\s.,;:!?\"'`(){}]|(?<=[^\W\d_])-(?=[^\W\d_]))*")
 _SINGLE = re.compile(r"\{([A-Za-z0-9])\}")
 _WORDS = re.compile(r"[{ ]*(?!(?:[A-Z] ?)*[.} ]*$)[^\W\d_][^\W\d_\s.]*(?:[ .]+[^\W\d_]+)*[.} ]*")
-_WHOLE: list[tuple[re.Pattern[str], Callable[[re.Match[str]], str]]] = [
-    (re.compile(pattern), by)
-    for pattern, by in (
-        (r"([-+]?\d{1,3})((?: \d{3})+(?:\.\d+)?)", lambda m: m[1] + m[2].replace(" ", "")),
-        (r"([-+]?\d+(?:\.\d+)?) to (\d+(?:\.\d+)?)", lambda m: f"{m[1]}:{m[2]}"),
-        (r"(?:=|\\approx|\\implies|\\Rightarrow) ?(.+)", lambda m: m[1]),
-        (r"(?:[Oo]ption|[Cc]hoice) (\(?[A-H]\)?)", lambda m: m[1]),
-        (r"\*\*([^*]+)\*\*|__([^_]+)__|`([^`]+)`", lambda m: m[1] or m[2] or m[3]),
-    )
-]
-"""Spellings of whole answers."""
 _QUOTED = re.compile(r"\s*(?:\"[^\"]*\"|'[^']*')\s*")
+_COUNTRY = re.compile(r"\b(?:US|USD) ?(?=\\?\$)")
 _LONE_DOLLAR = re.compile(r"\$(?= ?\d)")
-_END = re.compile(r"(?:[\s.,;]|\\\\)+$")
+_END = re.compile(r"(?:[\s,;]|\\+|(?<!,)(?<!, )(?<!\.\d)(?<!\.\d\d)\.{2,}|(?<!\.)\.(?!\.))+$")
 
 
 @lru_cache(maxsize=1024)
@@ -125,14 +40,15 @@ def normal(text: str) -> str:
         text = _ascii(text)
     if _QUOTED.fullmatch(text):
         text = text.strip()[1:-1]
+    text = _COUNTRY.sub("", text)
     if text.count("$") == 1 != text.count("\\$"):
         text = _LONE_DOLLAR.sub("USD ", text)
     if "\\begin" not in text:  # where no rows end, a doubled backslash is an escape too many
         text = _DOUBLED.sub(r"\\", text)
-    for pattern, by in _RULES:
+    for pattern, by in RULES:
         text = pattern.sub(by, text)
     text = _END.sub("", text).strip()
-    for whole, spelling in _WHOLE:
+    for whole, spelling in WHOLE:
         if (match := whole.fullmatch(text)) is not None:
             text = spelling(match)
     return text

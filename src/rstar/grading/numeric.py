@@ -4,8 +4,9 @@ A value comes as a ball that is proven to hold it. So *different* is a proof; *e
 told apart where they are known to some 270 digits (constants: 1,350). Constants are compared once, functions at fixed
 rational points of several sizes and all signs: two are equal when they agree wherever *both* are defined as real
 functions, and that is at `ENOUGH` points (``x^2/x`` is ``x``, ``2 ln x`` is ``ln x^2``, but ``sqrt(x^2)`` is not
-``x``). What is real nowhere else is compared at whole numbers (``(-1)^n``), and then as a complex function; so is at
-once what has ``i`` in it.
+``x``). Functions in pieces (roots, logarithms, ``|x - 10000|``) are also compared around the constants in them, and
+floors and ceilings at whole numbers. What is real nowhere else is compared at whole numbers (``(-1)^n``), and then as
+a complex function; so is at once what has ``i`` in it.
 
 Nothing runs long: the time of each operation is bounded by the precision, and nothing is ever simplified. Nothing
 depends on threads, signals or processes.
@@ -68,7 +69,7 @@ def same_function(first: Node, second: Node) -> tuple[bool, str]:
     names = tuple(sorted(symbols(first) | symbols(second)))
     imaginary = any(leaf == Symbol("i") for side in (first, second) for leaf in leaves(side))
     fields = (flint.acb,) if imaginary else (flint.arb, flint.acb)
-    points = (_real_points(len(names)), _whole_points(len(names))) if names else (((),),)
+    points = (_own_points(first, second, len(names)), _whole_points(len(names))) if names else (((),),)
     comparison = _Comparison(first, second)
     for field in fields:
         for some in points:
@@ -299,6 +300,37 @@ def _real_points(count: int) -> tuple[tuple[Fraction, ...], ...]:
         for size, patterns in zip(_SIZES, _SIGNS, strict=True)
         for signs in patterns
     )
+
+
+def _own_points(first: Node, second: Node, count: int) -> tuple[tuple[Fraction, ...], ...]:
+    """The real points, and where two functions in pieces may differ only near their constants, points near those."""
+    points = _real_points(count)
+    operations = _operations(first) | _operations(second)
+    if operations & {"floor", "ceil"}:
+        points += _whole_points(count)
+    if operations & _IN_PIECES:
+        constants = {abs(leaf.value) for side in (first, second) for leaf in leaves(side) if isinstance(leaf, Number)}
+        for constant in sorted(constants - {0, 1})[-_MOST_CONSTANTS:]:
+            for factor in _AROUND:
+                for place in range(count):
+                    near = constant * factor
+                    points += (tuple(near if at == place else other for at, other in enumerate(points[0])),)
+    return points
+
+
+_IN_PIECES = frozenset({"abs", "floor", "ceil", "root", "^", "ln", "log"})
+_MOST_CONSTANTS = 6
+_AROUND = tuple(Fraction(top, _PRIME) for top in (45, 96, 98, 205, -45, -98, -205))
+
+
+def _operations(node: Node) -> frozenset[str]:
+    """The operations in a tree; of the powers, those that are not to a whole number."""
+    if not isinstance(node, Apply):
+        return frozenset()
+    found = frozenset().union(*map(_operations, node.args))
+    if node.op == "^" and isinstance(node.args[1], Number) and node.args[1].value.denominator == 1:
+        return found
+    return found | {node.op}
 
 
 @lru_cache(maxsize=64)

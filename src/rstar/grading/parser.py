@@ -14,13 +14,15 @@ after a value are its unit. Nothing is evaluated. Depth and size are limited, so
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 from rstar.grading import units
-from rstar.grading.lexer import END, TooLargeError, UnreadableError, tokens
-from rstar.grading.nodes import Apply, Group, Kind, Node, Number, Quantity, Relation, Symbol, minus
-from rstar.grading.primaries import DEEPEST, Primaries, plain
+from rstar.grading.lexer import END, Token, TooLargeError, UnreadableError, tokens
+from rstar.grading.nodes import Apply, Group, Kind, Node, Number, Quantity, Relation, Symbol, minus, plain
+from rstar.grading.primaries import DEEPEST, Primaries
 
+LARGEST_DOUBLE_FACTORIAL = 300
 _RELATIONS = frozenset("=<>≤≥≠∈≈")
 _SEPARATORS = frozenset({",", "and", "or"})
 
@@ -49,16 +51,25 @@ class _Parser(Primaries):
     def answer(self) -> Node:
         """All that stands there."""
         items, kind = self._items()
-        items = [item for item in items if not _is_condition(item)] or items  # 2n+1, where n is in ℤ
+        said = [item for item in items if not _is_condition(item)]
+        if 0 < len(said) < len(items):  # 2n+1, where n is in ℤ
+            main = said[0] if len(said) == 1 else Group(kind, tuple(said))
+            return Group("given", (main, *filter(_is_condition, items)))
         return items[0] if len(items) == 1 else Group(kind, tuple(items))
 
     def _items(self) -> tuple[list[Node], Kind]:
         """Items up to a closing bracket or the end, and what they are together."""
         items, between = [self._item()], set()
         while self.peek.kind == "op" and self.peek.text in _SEPARATORS:
+            separator = ""
             while self.peek.kind == "op" and self.peek.text in _SEPARATORS:
-                between.add(self.next().text)
-            items.append(self._item())
+                separator = self.next().text
+                between.add(separator)
+            item = self._item()
+            if separator == "and" and (whole := _in_two_units(items[-1], item)) is not None:
+                items[-1] = whole
+            else:
+                items.append(item)
         if not all(map(_is_inequality, items)):
             return items, "bare"
         return items, "union" if "or" in between else "both" if "and" in between else "bare"
@@ -92,7 +103,7 @@ class _Parser(Primaries):
             return node
         if isinstance(node, Symbol):
             raise UnreadableError("a letter before a word: prose")
-        while (scale := units.SCALES.get(units.singular(self.peek.text))) is not None:
+        while (scale := units.scale_of(self.peek.text)) is not None:
             self.next()
             factor = Number(Fraction(scale))
             if isinstance(node, Quantity):
@@ -101,8 +112,6 @@ class _Parser(Primaries):
                 node = Apply("*", (plain(node), factor))
         unit = self._unit()
         if isinstance(node, Quantity):
-            if node.unit == units.DEGREE and unit in (units.UNITS["C"], units.UNITS["F"]):
-                return Quantity(node.value, unit)
             return Quantity(node.value, node.unit.times(unit)) if node.unit != units.PERCENT else node
         return self._with_smaller_unit(Quantity(node, unit)) if unit != units.NONE else node
 
@@ -110,24 +119,25 @@ class _Parser(Primaries):
         """``5 feet 6 inches`` as one quantity."""
         if self.peek.kind != "num":
             return first
-        second = self._with_unit(self._sum())
-        if not isinstance(second, Quantity) or second.unit.powers != first.unit.powers:
+        whole = _in_two_units(first, self._with_unit(self._sum()))
+        if whole is None:
             raise UnreadableError("two quantities side by side")
-        rest = Apply("*", (second.value, Number(second.unit.factor / first.unit.factor)))
-        return Quantity(Apply("+", (first.value, rest)), first.unit)
+        return whole
 
     def _at_unit(self) -> bool:
         return self.peek.kind == "word"
 
     def _unit(self) -> units.Unit:
         """The product of the units that follow: ``m/s^2``, ``square feet per hour``, ``meters per second squared``."""
-        found, last, power, scale = units.NONE, units.NONE, 1, 1
+        found, last, power, scale, joined = units.NONE, units.NONE, 1, 1, False
         while True:
             if self.take("/"):
                 power = -1
-            elif self.op("*") and self.ahead(1).kind == "word":
+            elif self.op("*") and self._is_unit(self.ahead(1)):
                 self.next()
-            elif self._at_unit() or (power < 0 and self.peek.kind == "sym" and self.peek.text in units.LETTERS):
+                joined = True
+            elif self._at_unit() or ((joined or power < 0) and self._is_unit(self.peek)):
+                joined = False
                 name = self.next().text
                 if name == "per":
                     power = -1
@@ -135,7 +145,7 @@ class _Parser(Primaries):
                     scale = units.POWERS[name]
                 elif name in units.RAISED and last != units.NONE:
                     found = found.times(last, units.RAISED[name] - 1)
-                elif not (units.is_filler(name) and self.peek.kind != "word"):
+                elif not units.is_filler(name) or self.peek.kind == "word":
                     unit = units.unit_of(name)
                     if unit is None:
                         raise UnreadableError(f"{name!r} is no unit")
@@ -144,6 +154,10 @@ class _Parser(Primaries):
                     power = scale = 1
             else:
                 return found
+
+    @staticmethod
+    def _is_unit(token: Token) -> bool:
+        return token.kind == "word" or (token.kind == "sym" and token.text in units.LETTERS)
 
     def _unit_power(self) -> int:
         if not self.take("^"):
@@ -169,7 +183,7 @@ class _Parser(Primaries):
             term = self._product()
             if sign in ("±", "∓"):
                 node = Apply("+", tuple(terms)) if len(terms) > 1 else terms[0] if terms else Number(Fraction(0))
-                terms = [Apply("±", (node, term if sign == "±" else minus(term)))]
+                terms = [Apply(sign, (node, term))]
             else:
                 terms.append(minus(term) if sign == "-" else term)
             if not self.op("+", "-", "±", "∓"):
@@ -218,9 +232,9 @@ class _Parser(Primaries):
         token = self.peek
         if token.kind in ("num", "sym", "fn", "begin", "named"):
             return True
-        return token.kind == "op" and (
-            token.text in ("(", "[", "{", "⌊", "⌈") or (token.text == "|" and not self._bars)
-        )
+        if token.kind == "op" and token.text == "[":  # unless it closes an open interval: [0, 1[
+            return self.ahead(1) is not END and self.ahead(1).text not in (*_SEPARATORS, "∪", "\\}")
+        return token.kind == "op" and (token.text in ("(", "{", "⌊", "⌈") or (token.text == "|" and not self._bars))
 
     def _factor(self) -> Node:
         self._depth += 1
@@ -236,12 +250,10 @@ class _Parser(Primaries):
             self._depth -= 1
 
     def _powers(self, node: Node) -> Node:
-        marks = 0
-        while self.take("!"):
-            marks += 1
-            if marks > 1:
-                raise UnreadableError("a double factorial")
-            node = Apply("factorial", (plain(node),))
+        if self.take("!"):
+            node = self._double_factorial(node) if self.take("!") else Apply("factorial", (plain(node),))
+            if self.op("!"):
+                raise UnreadableError("a triple factorial")
         if self.take("°"):
             return Quantity(node, units.DEGREE)
         if not self.take("^"):
@@ -249,6 +261,12 @@ class _Parser(Primaries):
         if self.take("°") or self._degree_in_braces():
             return Quantity(node, units.DEGREE)
         return Apply("^", (plain(node), plain(self._factor())))
+
+    @staticmethod
+    def _double_factorial(node: Node) -> Node:
+        if isinstance(node, Number) and node.value.denominator == 1 and 0 <= node.value <= LARGEST_DOUBLE_FACTORIAL:
+            return Number(Fraction(math.prod(range(int(node.value), 0, -2))))
+        raise UnreadableError("a double factorial")
 
     def _degree_in_braces(self) -> bool:
         if self.op("{") and self.ahead(1).text == "°" and self.ahead(2).text == "}":
@@ -271,6 +289,16 @@ def _is_condition(node: Node) -> bool:
         case Relation((Symbol(), Symbol("ℤ" | "ℕ" | "ℝ" | "ℚ")), ("∈",)):
             return True
     return False
+
+
+def _in_two_units(first: Node, second: Node) -> Quantity | None:
+    """``5 feet 6 inches`` as one quantity; None where the second unit is no smaller one of the same kind."""
+    if not (isinstance(first, Quantity) and isinstance(second, Quantity) and first.unit.powers == second.unit.powers):
+        return None
+    if second.unit.factor >= first.unit.factor:
+        return None
+    rest = Apply("*", (second.value, Number(second.unit.factor / first.unit.factor)))
+    return Quantity(Apply("+", (first.value, rest)), first.unit)
 
 
 def _is_inequality(node: Node) -> bool:

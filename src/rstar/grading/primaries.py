@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from rstar.grading import units
 from rstar.grading.lexer import Stream, Token, TooLargeError, UnreadableError
-from rstar.grading.nodes import Apply, Group, Interval, Kind, Matrix, Node, Number, Quantity, Relation, Symbol
+from rstar.grading.nodes import Apply, Group, Interval, Kind, Matrix, Node, Number, Quantity, Relation, Symbol, plain
 from rstar.grading.vocabulary import FUNCTIONS, SMALL
 
 DEEPEST = 24
@@ -53,7 +53,7 @@ class Primaries(Stream):
                 return self._matrix(token.text)
             case "named":
                 return self._named(token.text)
-            case "op" if token.text in _CLOSERS:
+            case "op" if token.text in _CLOSERS or token.text == "]":
                 return self._bracket(token.text)
             case "op" if token.text == "∅":
                 return Group("set", ())
@@ -137,8 +137,9 @@ class Primaries(Stream):
         if name == "lg":
             name, base = "log", Number(Fraction(10))
         called: Node
-        if name == "exp":
-            called = Apply("^", (Symbol("e"), argument))
+        if name in ("exp", "cis"):
+            turned = argument if name == "exp" else Apply("*", (Symbol("i"), argument))
+            called = Apply("^", (Symbol("e"), turned))
         else:
             if name == "log" and base is None and self._decadic:
                 base = Number(Fraction(10))
@@ -197,15 +198,16 @@ class Primaries(Stream):
 
     def _bracket(self, opener: str) -> Node:
         bars, self._bars = self._bars, 0
-        closers = {"(": (")", "]"), "[": ("]", ")")}.get(opener, (_CLOSERS[opener],))
-        if self.take(_CLOSERS[opener]):
+        usual = _CLOSERS.get(opener, "[")
+        closers = {"(": (")", "]"), "[": ("]", ")", "["), "]": ("[", "]")}.get(opener, (usual,))
+        if self.take(usual):
             return Group("list" if opener == "[" else "set", ())
         if opener == "\\{" and self.peek.kind == "sym" and self.ahead(1).text in ("|", ":", "∈"):
             return self._described_set()
         items, _ = self._items()
         closer = self.expect(*closers)
         self._bars = bars
-        if closer != _CLOSERS[opener]:
+        if closer != usual or opener == "]":
             if len(items) != 2:
                 raise UnreadableError("brackets do not match")
             return Interval(plain(items[0]), plain(items[1]), opener == "[", closer == "]")
@@ -259,15 +261,3 @@ def _determinant(rows: list[tuple[Node, ...]]) -> Node:
         minor = _determinant([row[:column] + row[column + 1 :] for row in rows[1:]])
         terms.append(Apply("*", (Number(Fraction((-1) ** column)), plain(entry), minor)))
     return Apply("+", tuple(terms))
-
-
-def plain(node: Node) -> Node:
-    """A node as an operand of arithmetic: a bracket around one value only groups, an angle is one in radians."""
-    match node:
-        case Group("list", (only,)):
-            return only
-        case Quantity(value, units.PERCENT):
-            return Apply("*", (value, Number(Fraction(1, 100))))
-        case Quantity(value, units.DEGREE):
-            return Apply("*", (value, Symbol("π"), Number(Fraction(1, 180))))
-    return node

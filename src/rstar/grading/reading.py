@@ -17,7 +17,7 @@ from rstar.grading.spoken import spoken
 
 _TRIPLES = re.compile(r"(?<![\d,.])\d{3},\d{3}")
 """What may be a number of many digits or a list of short ones; ``1,234`` is no list."""
-_INITIALS = re.compile(r"[A-Z]{2,}|(?![abc]{3}|[xyz]{3}|inf)[a-z]{3}")
+_INITIALS = re.compile(r"[A-Z]{2,}|(?![abc]{3}|[xyz]{3}|inf)[a-z]{3}|[A-Z][a-z]{2}")
 """Letters in a row that are a name, a numeral or a word rather than a product, when they are the whole answer."""
 _CHOICE = re.compile(
     r"(?:\(?([A-H])[).:]\)?\s+|\(([A-H])\)(?![(+\-*/^=!])|\\(?:text[a-z]*|mathbf|mathrm)\{ ?\(([A-H])\) ?\} ?)"
@@ -30,6 +30,17 @@ _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _HOURS = re.compile(r"(\d{1,2}):([0-5]\d)")
 _REPEATING = re.compile(r"(-?\d+\.\d*)\((\d+)\)")
 _LOGARITHM = re.compile(r"log(?![_A-Za-z])")
+_PLAIN_UNIT = re.compile(
+    r"(?P<value>-?(?:\d[\d,]*(?:\.\d+)?(?:/\d+)?|\\frac ?\{\d+\} ?\{\d+\}))(?P<space> ?)"
+    r"(?P<unit>[mgshLNJWVAK](?:/(?:s|h|m|kg|L))?)(?P<power>\^(?:\{-?\d\}|\d))?"
+)
+"""A number and a unit that is not marked as one."""
+_LETTER = re.compile(r"\(([a-h])\)")
+_NUMERAL = re.compile(r"([0-9][0-9A-Za-z]*[A-Za-z][0-9A-Za-z]*)_\{?(\d{2})\}?")
+_VECTOR = re.compile(
+    r"\\(?:mathbf|boldsymbol|hat|vec) ?\{? ?(?:\\(?:hat|mathbf|vec) ?\{? ?)?\\?([ijk])(?:math)? ?\}{0,2}"
+)
+_POUNDS = re.compile(r"\bpounds?\b")
 _MEANING = re.compile(r"[^\W_]")
 _CLOCK = re.compile(r"(\d{1,2})(?::(\d{2}))?\s*(?:\\text\{\s*)?([aApP])\s*\.?\s*[mM]\s*\.?\s*\}?")
 
@@ -48,6 +59,17 @@ def choice_of(form: str) -> tuple[str, str] | None:
     return None if match is None else (match[1] or match[2] or match[3], match[4])
 
 
+def is_name(form: str) -> bool:
+    """Whether a form is letters in a row that are a name, beside other such letters: ``BAC`` is not ``ABC``."""
+    return _INITIALS.fullmatch(form) is not None
+
+
+def with_plain_unit(form: str) -> list[Node]:
+    """A number before a letter, ``5m``, as a quantity; for comparison with quantities only."""
+    match = _PLAIN_UNIT.fullmatch(form)
+    return [] if match is None else [parse(_upright(match))]
+
+
 def readings(form: str) -> list[Node]:
     """The ways to read a normal form, most likely first; a text that is not mathematics is read as words.
 
@@ -59,6 +81,10 @@ def readings(form: str) -> list[Node]:
         found = [Symbol(choice[0]), *readings(choice[1])]
     if not found:
         found = _readings_as_mathematics(form)
+        if (unit := _PLAIN_UNIT.fullmatch(form)) is not None and (unit["space"] or "/" in unit["unit"]):
+            found.append(parse(_upright(unit)))
+        if (letter := _LETTER.fullmatch(form)) is not None:
+            found.append(Symbol(letter[1].upper()))
     for reading in found:
         _check_sizes(reading)
     return found
@@ -68,12 +94,14 @@ def _readings_in_words(form: str) -> list[Node]:
     """Times of day, names, and what is said in plain words; none where the form is anything else."""
     if (clock := _CLOCK.fullmatch(form)) is not None:
         return [Text(_time(int(clock[1]), int(clock[2] or 0), clock[3].lower()))]
-    if _INITIALS.fullmatch(form) or _DATE.fullmatch(form):
-        return [Text(words(form))]
     said = words(form)
+    if _DATE.fullmatch(form):
+        return [Text(said)]
     if not said.replace(" ", "").isalpha() or len(said) == 1:
         return []
     meant = spoken(said)
+    if is_name(form):
+        return [Text(said), *([meant] if meant is not None else _readings_as_mathematics(form))]
     if meant is None and (short := _YES_OR_NO.match(form)) is not None and len(_ANSWERS.findall(said)) == 1:
         return [Text(said), Text(short[1].lower())]
     return [] if meant is None else [Text(said), meant]
@@ -84,14 +112,35 @@ def _time(hour: int, minute: int, half: str) -> str:
     return f"{hour % 12 + 12 * (half == 'p')}:{minute:02}"
 
 
+def _upright(match: re.Match[str]) -> str:
+    unit = match["unit"].replace("/", "}/\\text{")
+    return rf"{match['value']}\text{{{unit}}}{match['power'] or ''}"
+
+
+def _with_base(form: str, dimension: int) -> str:
+    """A sum of the unit vectors i, j, k with columns in their place."""
+
+    def column(match: re.Match[str]) -> str:
+        entries = r"\\".join(str(int(row == "ijk".index(match[1]))) for row in range(dimension))
+        return rf"\begin{{pmatrix}}{entries}\end{{pmatrix}}"
+
+    return _VECTOR.sub(column, form)
+
+
 def _readings_as_mathematics(form: str) -> list[Node]:
     readings: list[Node] = []
+    if (numeral := _NUMERAL.fullmatch(form)) is not None:
+        return [Symbol(f"{numeral[1].upper()} in base {int(numeral[2])}")]
+    if (named := {match[1] for match in _VECTOR.finditer(form)}) & {"i", "j"}:
+        return [parse(_with_base(form, dimension)) for dimension in (2, 3) if dimension == 3 or "k" not in named]
     try:
         readings.append(parse(form))
         if _TRIPLES.search(form):
             readings.append(parse(form, thousands=False))
         if _LOGARITHM.search(form):
             readings.append(parse(form, decadic=True))
+        if _POUNDS.search(form):
+            readings.append(parse(_POUNDS.sub("GBP", form)))
     except TooLargeError:
         raise
     except UnreadableError:

@@ -4,25 +4,31 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from rstar.grading.nodes import Group, Node, Number, Symbol
+from rstar.grading.nodes import Group, Node, Number, Quantity, Symbol, Text
+from rstar.grading.units import unit_of
 from rstar.grading.vocabulary import PARTS, SMALL
 
 _LARGE = {"thousand": 10**3, "million": 10**6, "billion": 10**9}
-_PHRASES: dict[str, Group | Symbol] = dict.fromkeys(
-    ("no solution", "no solutions", "no real solution", "no real solutions", "empty set", "there is no solution"),
-    Group("set", ()),
-) | dict.fromkeys(
-    ("all real numbers", "all reals", "any real number", "every real number", "set of all real numbers"),
-    Symbol("ℝ"),
-)
+_NOTHING = ("no solution", "no solutions", "no real solution", "no real solutions", "empty set", "there is no solution")
+_EVERYTHING = ("all real numbers", "all reals", "any real number", "every real number", "set of all real numbers")
+_PHRASES: dict[str, Node] = {
+    **dict.fromkeys(_NOTHING, Group("set", ())),
+    **dict.fromkeys(_EVERYTHING, Symbol("ℝ")),
+    "dne": Text("does not exist"),
+    "undefined": Text("does not exist"),
+}
 
 
 def spoken(words: str) -> Node | None:
     """What lower-case words without punctuation and articles mean as mathematics; None where they mean nothing."""
     if words in _PHRASES:
         return _PHRASES[words]
-    value = number_in_words(words.split())
-    return None if value is None else Number(value)
+    said = words.split()
+    value = number_in_words(said)
+    if value is not None:
+        return Number(value)
+    unit, counted = (unit_of(said[-1]), number_in_words(said[:-1])) if len(said) > 1 else (None, None)
+    return None if unit is None or counted is None else Quantity(Number(counted), unit)
 
 
 def number_in_words(words: list[str]) -> Fraction | None:

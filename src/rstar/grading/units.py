@@ -25,6 +25,8 @@ class Unit:
         powers = Counter(dict(self.powers))
         for name, count in other.powers:
             powers[name] += count * power
+        if powers["°"] == 1 and (powers["C"] or powers["F"]):  # one name for a temperature
+            del powers["°"]
         return Unit(self.factor * other.factor**power, tuple(sorted((n, p) for n, p in powers.items() if p)))
 
 
@@ -56,7 +58,7 @@ _TABLE = """
     1 g         g gram
     1/1000 g    mg milligram
     1000 g      kg kilogram kgs
-    1 lb        lb lbs pound GBP
+    1 lb        lb lbs pound
     1/16 lb     oz ounce
     1 gal       gal gallon
     1/4 gal     quart qt
@@ -64,6 +66,7 @@ _TABLE = """
     1 USD       USD dollar usd buck
     1/100 USD   cent
     1 EUR       EUR euro
+    1 GBP       GBP quid
     1 °         ° degree deg
     1 rad       rad radian
     1 %         % percent pct
@@ -79,6 +82,7 @@ UNITS |= dict.fromkeys(words_of("mL ml milliliter millilitre cc"), Unit(Fraction
 UNITS |= {"mph": UNITS["mi"].times(UNITS["h"], -1), "fps": UNITS["ft"].times(UNITS["s"], -1)}
 UNITS |= dict.fromkeys(("kph", "kmh"), UNITS["km"].times(UNITS["h"], -1))
 UNITS |= {name: _base(name) for name in words_of("N J W V A K C F Hz Pa")}
+UNITS |= {"celsius": UNITS["C"], "centigrade": UNITS["C"], "fahrenheit": UNITS["F"], "kelvin": UNITS["K"]}
 
 LETTERS = frozenset(name for name in UNITS if len(name) == 1)
 """Units only where they are set upright, after a number."""
@@ -89,7 +93,19 @@ RAISED = {"squared": 2, "cubed": 3}
 """Words after a unit that do so."""
 FILLERS = words_of("old tall long wide high deep away apart left total altogether each remaining exactly only now")
 """Words beside a unit that say nothing about it."""
-SCALES = {"dozen": 12, "hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
+SCALES = {
+    "dozen": 12,
+    "score": 20,
+    "hundred": 100,
+    "gross": 144,
+    "thousand": 10**3,
+    "lakh": 10**5,
+    "million": 10**6,
+    "crore": 10**7,
+    "billion": 10**9,
+    "trillion": 10**12,
+    "quadrillion": 10**15,
+}
 """Words after a number that multiply it."""
 
 
@@ -100,6 +116,11 @@ def singular(word: str) -> str:
             return form
     lower = word.lower()
     return lower[:-1] if lower.endswith("s") and len(lower) > 3 else lower
+
+
+def scale_of(word: str) -> int | None:
+    """What a word after a number multiplies it by; None for any other word."""
+    return SCALES.get(word.lower()) or SCALES.get(singular(word))
 
 
 def is_known(word: str) -> bool:

@@ -15,7 +15,7 @@ FUNCTIONS = {
     name: name
     for name in words_of(
         "sin cos tan cot sec csc sinh cosh tanh coth arcsin arccos arctan arccot",
-        "ln log lg exp sqrt cbrt frac binom abs floor",
+        "ln log lg exp sqrt cbrt frac binom abs floor cis",
     )
 } | {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "cosec": "csc"}
 """One spelling for each function."""
@@ -97,7 +97,11 @@ PARTS = {"half": 2, "halve": 2, "quarter": 4} | dict(
     )
 )
 """Words for a fraction with a numerator of one: its denominator."""
+LANGUAGE = frozenset({*FUNCTIONS, *CONSTANTS, *GREEK})
+"""What letters mean in formulas."""
 NO_UNITS = words_of(
+    "billionth trillionth fold twice thrice double triple matrix matrices repeating recurring approximately roughly",
+    "quadrillionth except",
     "mod modulo squared cubed choose minus plus times over under less more most least than not percentile factorial",
     "remainder below above negative positive and or to from of by is are was were base both but",
     *_NUMBERS,

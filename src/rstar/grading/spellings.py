@@ -1,0 +1,151 @@
+r"""The spellings that `rstar.grading.normal` brings to one: characters, LaTeX, notations, ways to say an answer.
+
+Tables only, each in the order in which its rules apply.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from rstar.grading.vocabulary import LANGUAGE
+
+Rule = tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]
+
+UNICODE = {
+    "−": "-",
+    "–": "-",
+    "—": "-",
+    "×": r"\times ",
+    "⋅": r"\cdot ",
+    "·": r"\cdot ",
+    "∙": r"\cdot ",
+    "÷": "/",
+    "∕": "/",
+    "⁄": "/",
+    "√": r"\sqrt ",
+    "∛": r"\sqrt[3]",
+    "π": r"\pi ",
+    "∞": r"\infty ",
+    "≤": r"\le ",
+    "⩽": r"\le ",
+    "≥": r"\ge ",
+    "⩾": r"\ge ",
+    "≠": r"\ne ",
+    "≈": r"\approx ",
+    "±": r"\pm ",
+    "∓": r"\mp ",
+    "∪": r"\cup ",
+    "∩": r"\cap ",
+    "∈": r"\in ",
+    "∅": r"\emptyset ",
+    "ℝ": r"\mathbb{R}",
+    "ℤ": r"\mathbb{Z}",
+    "∠": r"\angle ",
+    "°": r"^\circ ",
+    "€": "EUR ",
+    "£": "GBP ",
+    "¢": " cents ",
+    "º": r"^\circ ",
+    "′": "'",
+    "’": "'",
+    "α": r"\alpha ",
+    "β": r"\beta ",
+    "γ": r"\gamma ",
+    "θ": r"\theta ",
+    "λ": r"\lambda ",
+    "μ": r"\mu ",
+    "φ": r"\phi ",
+    "ϕ": r"\phi ",
+    "ω": r"\omega ",
+}
+"""Signs as LaTeX writes them."""
+RULES: list[Rule] = [
+    (re.compile(pattern), by)
+    for pattern, by in (
+        (r"\\\\\[\d+(?:\.\d+)?(?:pt|em|ex|mm|cm)\]", r"\\\\"),
+        (r"\\\$", "USD "),
+        (r"(?<!\\)\\[()\[\]]|\$", " "),
+        (r"\\(?:left|right|[bB]igg?[lrm]?)(?![A-Za-z])\.?", ""),
+        (r"\\(?:(?:display|text)style|(?:no)?limits|tiny|small|large|Large|LARGE|huge|Huge)(?![A-Za-z])", ""),
+        (r"\\phantom\{[^{}]*\}|\\(?:text)?color ?\{[^{}]*\}", ""),
+        (r"\\[dtc]frac(?![A-Za-z])", r"\\frac"),
+        (r"\\(?:dbinom|tbinom)(?![A-Za-z])", r"\\binom"),
+        (r"\{([^{}]*)\\choose(?![A-Za-z])([^{}]*)\}", r"\\binom{\1}{\2}"),
+        (r"\{([^{}]*)\\over(?![A-Za-z])([^{}]*)\}|^([^{}]*)\\over(?![A-Za-z])([^{}]*)$", r"\\frac{\1\3}{\2\4}"),
+        (r"(?<![A-Za-z])C\((\d+), ?(\d+)\)", r"\\binom{\1}{\2}"),
+        (r"(?:\{\})?[_^]\{?(\d{1,4})\}? ?C ?_\{?(\d{1,4})\}?", r"\\binom{\1}{\2}"),
+        (r"(?<![\w^])(\d{1,4})C_?(\d{1,4})(?!\w)|(?<![A-Za-z])C_\{?(\d+)\}?\^\{?(\d+)\}?", r"\\binom{\1\3}{\2\4}"),
+        (
+            r"(?:\{\})?[_^]\{?(\d{1,4})\}? ?P ?_\{?(\d{1,4})\}?|(?<![\w^])(\d{1,4})P_?(\d{1,4})(?!\w)",
+            r"\\frac{\1\3!}{(\1\3-\2\4)!}",
+        ),
+        (
+            r"\\frac ?\{ ?(\\(?:text|mathrm) ?\{[^{}]*\}) ?\} ?\{ ?(\\(?:text|mathrm) ?\{[^{}]*\}(?:\^\{?\d\}?)?) ?\}",
+            r"\1/\2",
+        ),
+        (r"(?<=\d) ?x ?(?=10 ?\^)|(?<=\d) [xX] (?=\d)", r"\\times "),
+        (r"\\dot ?\{?(\d)\}?(\d*)\\dot ?\{?(\d)\}?", r"\\overline{\1\2\3}"),
+        (r"(?<![A-Za-z])(sq|cu|in|ft|yd|mi|hr|hrs|min|sec|lb|lbs|oz|mm|cm|km|kg)\.(?!\d)", r"\1"),
+        (r"_\{?\((\d+)\)\}?", r"_{\1}"),
+        (
+            r"\\begin\{(cases|aligned|align\*?|array)\}(?:\{[lcr]*\})?([^&]*?)(?:\\\\)? ?\\end\{\1\}",
+            lambda m: m[2].replace(r"\\", ","),
+        ),
+        (r"0?\.(\d+) (?:repeating|recurring)(?![a-z])", r"0.\\overline{\1}"),
+        (r"\\begin\{array\} ?\{[^{}]*\}", r"\\begin{matrix}"),
+        (r"\\end\{array\}", r"\\end{matrix}"),
+        (r"\\mathbb ?\{? ?([RZNQC]) ?\}?", r"\\mathbb{\1}"),
+        (r"\\mathbb\{R\}(?:\^|_)(?:\{ ?(?:\+|> ?0) ?\}|\+)", r"(0,\\infty)"),
+        (r"\\mathbb\{R\}(?:\^|_)(?:\{ ?(?:-|< ?0) ?\}|-)", r"(-\\infty,0)"),
+        (
+            r"[,;(]? ?(?:\\text\{ ?)?(?:where|for|with)?(?: any| all| some)? ?\}? ?([a-zA-Z]) ?(?:\\text\{ ?)?"
+            r"(?:is|being) (?:an?|any) (?:arbitrary )?integer ?\}?\)?$",
+            r",\1\\in\\mathbb{Z}",
+        ),
+        (
+            r"[,;(]? ?(?:\\text\{ ?)?for (?:any|all|every|each)? ?integers? ?\}? ?([a-zA-Z])\)?$",
+            r",\1\\in\\mathbb{Z}",
+        ),
+        (r"\\(?:long)?rightarrow(?![A-Za-z])", r"\\to"),
+        (r"(?<=\d) ?(?:''|\"|\^\{\\prime ?\\prime\})(?!\w)", " inches"),
+        (r"(?<=\d) ?'(?= ?\d)", " feet "),
+        (r"(?<=\.)(\d{0,12}?)(\d{1,12}?)\2+(?:\.\.\.|\\[lc]?dots(?![A-Za-z]))", r"\1\\overline{\2}"),
+        (r"\\(?:boxed|fbox)(?![A-Za-z])", ""),
+        (r"(?<=\d)\s*\{\s*,\s*\}\s*(?=\d)", ","),
+        (r"\\!\s*", ""),
+        (r"(?<=\d)(and|or)(?=[a-zA-Z\\(])", r" \1 "),
+        (r"(?<=\d)\\,(?=\d{3}(?!\d))", ""),
+        (r"(?<!\\)\\(?:[,;:> ]|q?quad|hspace\{[^{}]*\})|~", " "),
+        (r"\\lbrace(?![A-Za-z])", r"\\{"),
+        (r"\\rbrace(?![A-Za-z])", r"\\}"),
+        (r"\\%", "%"),
+        (r"\s+", " "),
+    )
+]
+"""Spellings that mean the same wherever they stand."""
+WHOLE: list[tuple[re.Pattern[str], Callable[[re.Match[str]], str]]] = [
+    (re.compile(pattern), by)
+    for pattern, by in (
+        (r"([-+]?\d{1,3})((?: \d{3})+(?:\.\d+)?)", lambda m: m[1] + m[2].replace(" ", "")),
+        (r"([-+]?\d+(?:\.\d+)?) to (\d+(?:\.\d+)?)", lambda m: f"{m[1]}:{m[2]}"),
+        (r"(\d+) (?:out of|in)(?: every)? (\d+)", lambda m: rf"\frac{{{m[1]}}}{{{m[2]}}}"),
+        (r"([0-9A-Za-z]+) ?\(?(?:in )?base[- ]?(\w+)\)?", lambda m: f"{m[1]}_{{{m[2]}}}"),
+        (r"(\d{1,2}) o'clock", lambda m: f"{m[1]}:00"),
+        (r"(?:12 )?noon", lambda _: "12:00 pm"),
+        (r"(?:12 )?midnight", lambda _: "12:00 am"),
+        (
+            r"(?i:all (?:real numbers|reals)(?: [a-z])?,? (?:except|excluding|but|other than)(?: for)?) (.+)",
+            lambda m: rf"\mathbb{{R}}\setminus\{{{m[1]}\}}",
+        ),
+        (
+            r"(?:\\text[a-z]* ?\{ ?([A-Za-z][a-z]{2,})[^{}=:]*[=:]? ?\}|([A-Za-z][a-z]{2,})(?: [A-Za-z]+){0,4})"
+            r" ?[:=] ?([^:=]+)",
+            lambda m: m[3] if (m[1] or m[2]).lower() not in LANGUAGE else m[0],
+        ),
+        (r"(?:=|\\approx|\\implies|\\Rightarrow) ?(.+)", lambda m: m[1]),
+        (r"(?:[Oo]ption|[Cc]hoice) (\(?[A-H]\)?)", lambda m: m[1]),
+        (r"\*\*([^*]+)\*\*|__([^_]+)__|`([^`]+)`", lambda m: m[1] or m[2] or m[3]),
+    )
+]
+"""Spellings of whole answers."""
