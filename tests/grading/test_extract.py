@@ -2,7 +2,8 @@
 
 import pytest
 
-from rstar.grading.extract import answer_of, boxed
+from rstar.grading.boxes import boxed
+from rstar.grading.extract import answer_of
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import TypeGuard
 
-from rstar.grading import exact, numeric
+from rstar.grading import exact, numeric, units
 from rstar.grading.expansion import expanded
 from rstar.grading.lexer import TooLargeError
 from rstar.grading.nodes import (
@@ -24,12 +24,14 @@ from rstar.grading.nodes import (
     Symbol,
     Text,
     leaves,
+    names_of,
     plain,
     renamed,
     symbols,
 )
-from rstar.grading.relations import assignment, names_of, same_name, values_by_name
-from rstar.grading.sets import as_interval, as_set
+from rstar.grading.progressions import same_progression
+from rstar.grading.relations import assignment, same_name, values_by_name
+from rstar.grading.sets import as_interval, as_set, unknowns
 from rstar.grading.units import DEGREE, PERCENT
 
 MOST_SYMBOLIC_PAIRS = 16
@@ -60,6 +62,8 @@ def equal(a: Node, b: Node) -> bool:
     if isinstance(a, Matrix) or isinstance(b, Matrix):
         return _equal_matrices(a, b)
     if (wholes := [as_set(node) for node in (a, b)]) != [a, b] and None not in wholes:
+        if unknowns(a) and unknowns(b) and unknowns(a) != unknowns(b):
+            return False  # x > 3 says nothing of y
         a, b = (node for node in wholes if node is not None)
     if isinstance(a, Group | Interval) or isinstance(b, Group | Interval):
         return _equal_groups(a, b)
@@ -75,6 +79,10 @@ def _equal_families(a: Node, b: Node) -> bool:
             theirs, *second = (renamed(one, Symbol(old[0]), Symbol(new[0])) for one in (theirs, *second))
         if set(first) != set(second):
             return False
+        if len(new) == len(first) == 1 and first[0] == Relation((Symbol(new[0]), Symbol("ℤ")), ("∈",)):
+            mine, other = (named[1] if (named := assignment(one)) is not None else one for one in (ours, theirs))
+            if same_progression(mine, other, new[0]):
+                return True
     return equal(ours, theirs)
 
 
@@ -106,7 +114,8 @@ def _rounded(node: Node, value: Fraction) -> bool:
 def _equal_quantities(a: Node, b: Node) -> bool:
     if isinstance(a, Quantity) and isinstance(b, Quantity):
         if a.unit.powers != b.unit.powers:
-            return False
+            angles = DEGREE.powers, units.UNITS["rad"].powers
+            return {a.unit.powers, b.unit.powers} == set(angles) and equal(*(_in_radians(x) for x in (a, b)))
         factor = a.unit.factor / b.unit.factor
         return equal(a.value if factor == 1 else Apply("*", (a.value, Number(factor))), b.value)
     with_unit, other = (a, b) if isinstance(a, Quantity) else (b, a)
@@ -116,6 +125,10 @@ def _equal_quantities(a: Node, b: Node) -> bool:
     if with_unit.unit == PERCENT or (with_unit.unit == DEGREE and Symbol("π") in leaves(other)):
         return equal(plain(with_unit), other)
     return False
+
+
+def _in_radians(angle: Quantity) -> Node:
+    return plain(angle) if angle.unit == DEGREE else angle.value
 
 
 def _exactly(node: Node) -> tuple[Node, Node | None]:
@@ -129,16 +142,22 @@ def _exactly(node: Node) -> tuple[Node, Node | None]:
 
 def _equal_relations(a: Node, b: Node) -> bool:
     first, second = assignment(a), assignment(b)
+    match first, second:  # f(x) = x^2 is f(t) = t^2
+        case (Apply("*", (f, Symbol() as x)), _), (Apply("*", (g, Symbol() as t)), _) if (
+            f == g and x != t and not symbols(x) & names_of(b)
+        ):
+            return equal(a, renamed(b, t, x))
     if isinstance(a, Relation) and isinstance(b, Relation) and len(a.sides) == len(b.sides):
         nameless = first is not None and second is not None and first[0] is None and second[0] is None
         if nameless or (len(a.sides) > 2 and set(a.signs) == set(b.signs) == {"="}):
             return _sides_equal(a.sides, a.signs, b)  # the same calculation, not only the same end of it
     if first is not None and second is not None and same_name(first[0], second[0]):
         return equal(first[1], second[1])
-    if first is not None and not isinstance(b, Relation):
-        return equal(first[1], b)
-    if second is not None and not isinstance(a, Relation):
-        return equal(a, second[1])
+    for name, one, other in ((first, a, b), (second, b, a)):
+        if name is not None and not isinstance(other, Relation):
+            return equal(name[1], other)
+        if isinstance(one, Relation) and isinstance(other, Apply | Number) and set(one.signs) == {"="}:
+            return all(equal(side, other) for side in one.sides)  # (x-1)^2 = x^2-2x+1, which is true
     if isinstance(a, Relation) and isinstance(b, Relation) and names_of(a) != names_of(b):
         return False  # x > 3 says nothing of y
     left, right = as_set(a), as_set(b)
@@ -225,6 +244,10 @@ def _equal_groups(a: Node, b: Node) -> bool:
     assert isinstance(a, Group)
     assert isinstance(b, Group)
     kinds = {a.kind, b.kind}
+    if kinds <= {"set", "bare"} and (in_order := _by_names(a, b)) is not None:
+        return in_order
+    if kinds == {"cases"}:
+        return _equal_in_any_order(a.items, b.items)
     if kinds == {"union"}:
         return _equal_in_any_order([as_interval(x) or x for x in a.items], [as_interval(x) or x for x in b.items])
     if kinds <= {"set", "bare"}:
@@ -236,8 +259,19 @@ def _equal_groups(a: Node, b: Node) -> bool:
         return values is not None and _equal_groups(Group("tuple", values), other)
     if kinds == {"ratio"} and len(a.items) == len(b.items) > 1:
         return all(equal(_cross(a, b, place), _cross(b, a, place)) for place in range(1, len(a.items)))
-    alike = len(kinds) == 1 or kinds == {"list", "bare"} or (kinds == {"list", "tuple"} and len(a.items) != 2)
+    alike = len(kinds) == 1 or (kinds in ({"list", "bare"}, {"list", "tuple"}) and len(a.items) != 2)
     return alike and len(a.items) == len(b.items) and all(map(equal, a.items, b.items))
+
+
+def _by_names(a: Group, b: Group) -> bool | None:
+    """Whether values with several names, ``x = 3, y = -1``, are those listed beside; None where that is not asked."""
+    ours, theirs = values_by_name(a), values_by_name(b)
+    if (ours is None) == (theirs is None):
+        return None
+    values, other = (ours, b) if ours is not None else (theirs, a)
+    if values is None or len(values) < 2 or any(isinstance(item, Relation | Group) for item in other.items):
+        return None
+    return other.kind == "bare" and len(values) == len(other.items) and all(map(equal, values, other.items))
 
 
 def _only(node: Node) -> Node | None:

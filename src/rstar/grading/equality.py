@@ -25,6 +25,7 @@ from rstar.grading.lexer import UnreadableError
 from rstar.grading.nodes import Quantity
 from rstar.grading.normal import normal, prose, squeezed, words
 from rstar.grading.reading import choice_of, is_name, readings, with_plain_unit
+from rstar.grading.times import hours
 from rstar.grading.verdict import Verdict
 
 if TYPE_CHECKING:  # search may import this package, but never the module of gold answers
@@ -120,6 +121,8 @@ def _decide(gold: str, prediction: str) -> Verdict:
         return Verdict("correct", "the same letters", *forms)
     if is_name(gold) and is_name(prediction):
         return Verdict("correct" if words(gold) == words(prediction) else "wrong", "letters in a row", *forms)
+    if (times := (hours(gold), hours(prediction))) and all(times):  # 3:30 is no ratio that equals 1:10
+        return Verdict("correct" if times[0][0] == times[1][0] else "wrong", "times of day", *forms)
     try:
         ours, theirs = readings(gold), readings(prediction)
         if any(isinstance(node, Quantity) for node in ours):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import product, repeat
 
-from rstar.grading.nodes import Apply, Group, Matrix, Node, Number, Quantity, Relation, Symbol, minus
+from rstar.grading.exact import value_of
+from rstar.grading.nodes import Apply, Group, Matrix, Node, Number, Quantity, Relation, Symbol, minus, names_of
 from rstar.grading.relations import assignment
 
 _MOST_CHOICES = 3
@@ -18,6 +19,8 @@ def expanded(node: Node) -> Node:
     match node:
         case Apply() | Group("tuple") if _signs(node):
             return Group("bare", tuple(_choices(node)))
+        case Apply("*", (*scalars, Group("tuple", items))) if scalars and not any(map(names_of, scalars)):
+            return Group("tuple", tuple(Apply("*", (*scalars, item)) for item in items))
         case Apply():
             return _as_matrix(node) or node
         case Relation((first, second), ("=",)) if _signs(second):
@@ -29,9 +32,17 @@ def expanded(node: Node) -> Node:
             return Group(kind, tuple(found))
         case Group("list", (Matrix() as matrix,)):
             return matrix
+        case Group("bare", (first, *others)) if others and _says_it_again(first, others):
+            return first
         case Group("bare", items):
             return _with_common_name(node, items)
     return node
+
+
+def _says_it_again(first: Node, others: Sequence[Node]) -> bool:
+    """Whether a list is one number in several spellings: ``2/3 or 0.666…``, but not ``5, 5``."""
+    value = value_of(first)
+    return value is not None and all(value_of(other) == value and other != first for other in others)
 
 
 def _with_common_name(node: Group, items: tuple[Node, ...]) -> Node:
@@ -47,7 +58,7 @@ def _with_common_name(node: Group, items: tuple[Node, ...]) -> Node:
             values.append(item)
         else:
             return node
-    return Group("bare", tuple(values))
+    return Group("set", tuple(values))
 
 
 def _signs(node: Node) -> str:

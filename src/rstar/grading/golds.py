@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from rstar.grading.boxes import boxed
 from rstar.grading.equality import grade
 from rstar.grading.exact import value_of
-from rstar.grading.extract import answer_of, boxed
+from rstar.grading.extract import answer_of
 from rstar.grading.nodes import Text
 from rstar.grading.reading import read
 

@@ -58,7 +58,7 @@ _TOKEN = re.compile(
     r"|\\mathbb\s*\{(?P<double>[RZNQC])\}"
     r"|\\(?:text|textbf|textnormal|textrm|textit|mbox|mathrm|mathbf|mathit|mathsf|mathcal|mathbb|operatorname\*?|rm|bf)"
     r"\s*\{(?P<body>[^{}]*)\}"
-    r"|\\begin\s*\{(?P<begin>[pbBvV]?matrix)\}|\\end\s*\{(?P<end>[pbBvV]?matrix)\}"
+    r"|\\begin\s*\{(?P<begin>[pbBvV]?matrix|cases)\}|\\end\s*\{(?P<end>[pbBvV]?matrix|cases)\}"
     r"|\\(?P<command>[A-Za-z]+)"
     r"|(?P<word>[^\W\d_]+'*)"
     r"|(?P<op>\\\\|\\\{|\\\}|\\_|\*\*|<=|>=|!=|==|\\&|[-+*/^_!%()\[\]{}|<>=:,;&'])"
@@ -107,7 +107,7 @@ def _is_unit(before: Token, letter: Token, upright: bool) -> bool:
     """Whether a single letter is a unit: 25 °C, 5 m where the letter is marked as text."""
     if before.text == "°":
         return letter.text in ("C", "F")
-    return upright and letter.text in units.LETTERS and (before.kind == "num" or before.text == "}")
+    return upright and letter.text in units.LETTERS and (before.kind in ("num", "word") or before.text == "}")
 
 
 def _is_set(token: Token) -> bool:

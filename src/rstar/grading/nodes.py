@@ -13,9 +13,9 @@ from typing import Literal
 
 from rstar.grading import units
 
-Kind = Literal["tuple", "list", "set", "bare", "both", "union", "without", "ratio", "given"]
+Kind = Literal["tuple", "list", "set", "bare", "both", "union", "without", "ratio", "given", "cases"]
 """``(1, 2)``, ``[1, 2]``, ``{1, 2}``, ``1, 2`` without brackets, ``x > 1 and x < 2``, ``A ∪ B``, ``A ∖ B``, ``1:2``,
-``2k, k ∈ ℤ`` (first what is said, then of which parameters)."""
+``2k, k ∈ ℤ`` (first what is said, then of which parameters), a function in pieces (pairs of value and condition)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +141,22 @@ def renamed(node: Node, old: Node, new: Node) -> Node:
         case Quantity(value, unit):
             return Quantity(renamed(value, old, new), unit)
     return node
+
+
+def names_of(node: Node) -> frozenset[str]:
+    """Names of the symbols of any node that are not constants."""
+    match node:
+        case Group(_, items):
+            return frozenset().union(*map(names_of, items))
+        case Interval(low, high):
+            return names_of(low) | names_of(high)
+        case Matrix(rows):
+            return frozenset().union(*(names_of(entry) for row in rows for entry in row))
+        case Relation(sides):
+            return frozenset().union(*map(names_of, sides))
+        case Quantity(value):
+            return names_of(value)
+    return symbols(node)
 
 
 INFINITY = Symbol("∞")

@@ -27,10 +27,11 @@ _TEXT_COMMAND = re.compile(r"\\(?:text[a-z]*|mbox|mathrm|mathbf|operatorname)(?!
 _PROSE = re.compile(r"(?:[^\W\d_]|[\s.,;:!?\"'`(){}]|(?<=[^\W\d_])-(?=[^\W\d_]))*")
 _SINGLE = re.compile(r"\{([A-Za-z0-9])\}")
 _WORDS = re.compile(r"[{ ]*(?!(?:[A-Z] ?)*[.} ]*$)[^\W\d_][^\W\d_\s.]*(?:[ .]+[^\W\d_]+)*[.} ]*")
+_INVISIBLE = frozenset({"Cf", "So", "Mn"})  # zero-width characters, emoji and the selectors of their variants
 _QUOTED = re.compile(r"\s*(?:\"[^\"]*\"|'[^']*')\s*")
 _COUNTRY = re.compile(r"\b(?:US|USD) ?(?=\\?\$)")
 _LONE_DOLLAR = re.compile(r"\$(?= ?\d)")
-_END = re.compile(r"(?:[\s,;]|\\+|(?<!,)(?<!, )(?<!\.\d)(?<!\.\d\d)\.{2,}|(?<!\.)\.(?!\.))+$")
+_END = re.compile(r"(?:[\s,;]|\\+|(?<!,)(?<!, )(?<!\.\d)(?<!\.\d\d)(?:\.{2,}|\\ldots ?)|(?<!\.)\.(?!\.))+$")
 
 
 @lru_cache(maxsize=1024)
@@ -80,4 +81,5 @@ def _ascii(text: str) -> str:
     text = _SUPERSCRIPT.sub(lambda m: "^{" + "".join(_SUPERSCRIPTS[c] for c in m[0]) + "}", text)
     text = _SUBSCRIPT.sub(lambda m: "_{" + "".join(_SUBSCRIPTS[c] for c in m[0]) + "}", text)
     text = _VULGAR.sub(lambda m: " " + unicodedata.normalize("NFKC", m[0]), text)
-    return unicodedata.normalize("NFKC", text.translate(_TRANSLATED)).translate(_TRANSLATED)
+    text = unicodedata.normalize("NFKC", text.translate(_TRANSLATED)).translate(_TRANSLATED)
+    return text if text.isascii() else "".join(c for c in text if unicodedata.category(c) not in _INVISIBLE)

@@ -19,7 +19,7 @@ from fractions import Fraction
 
 from rstar.grading import units
 from rstar.grading.lexer import END, Token, TooLargeError, UnreadableError, tokens
-from rstar.grading.nodes import Apply, Group, Kind, Node, Number, Quantity, Relation, Symbol, minus, plain
+from rstar.grading.nodes import Apply, Group, Kind, Node, Number, Quantity, Relation, Symbol, minus, names_of, plain
 from rstar.grading.primaries import DEEPEST, Primaries
 
 LARGEST_DOUBLE_FACTORIAL = 300
@@ -51,10 +51,11 @@ class _Parser(Primaries):
     def answer(self) -> Node:
         """All that stands there."""
         items, kind = self._items()
-        said = [item for item in items if not _is_condition(item)]
-        if 0 < len(said) < len(items):  # 2n+1, where n is in ℤ
-            main = said[0] if len(said) == 1 else Group(kind, tuple(said))
-            return Group("given", (main, *filter(_is_condition, items)))
+        letters = frozenset().union(*(names_of(item) for item in items if not _is_inequality(item)))
+        conditions = [item for item in items if _is_condition(item, letters)]
+        said = [item for item in items if item not in conditions]
+        if said and conditions:  # 2n+1, where n is in ℤ
+            return Group("given", (said[0] if len(said) == 1 else Group(kind, tuple(said)), *conditions))
         return items[0] if len(items) == 1 else Group(kind, tuple(items))
 
     def _items(self) -> tuple[list[Node], Kind]:
@@ -202,7 +203,8 @@ class _Parser(Primaries):
                     break
                 factors.append(Apply("inv", (plain(self._factor()),)))
             elif self._starts_value():
-                if literal and len(factors) == 1 and self.peek.kind == "num":
+                after_number = (literal and len(factors) == 1) or _is_fraction(factors[-1])
+                if after_number and self.peek.kind == "num":
                     raise UnreadableError("two numbers side by side")
                 factors.append(self._factor())
             else:
@@ -275,6 +277,13 @@ class _Parser(Primaries):
         return False
 
 
+def _is_fraction(node: Node) -> bool:
+    match node:
+        case Apply("*", (Number(), Apply("inv", (Number(),)))):
+            return True
+    return False
+
+
 def _proper(part: Node | None) -> Fraction | None:
     match part:
         case Apply("*", (Number(top), Apply("inv", (Number(bottom),)))):
@@ -283,11 +292,13 @@ def _proper(part: Node | None) -> Fraction | None:
     return None
 
 
-def _is_condition(node: Node) -> bool:
-    """Whether this only says what kind of number a parameter is."""
+def _is_condition(node: Node, letters: frozenset[str]) -> bool:
+    """Whether this only says what a parameter, or one of the letters of an expression, may be."""
     match node:
         case Relation((Symbol(), Symbol("ℤ" | "ℕ" | "ℝ" | "ℚ")), ("∈",)):
             return True
+        case Relation((Symbol(name), bound), ("≠" | ">" | "≥" | "<" | "≤",)):
+            return name in letters and not names_of(bound)
     return False
 
 
@@ -302,4 +313,4 @@ def _in_two_units(first: Node, second: Node) -> Quantity | None:
 
 
 def _is_inequality(node: Node) -> bool:
-    return isinstance(node, Relation) and not set(node.signs) & {"=", "≠", "≈"}
+    return isinstance(node, Relation) and not set(node.signs) & {"=", "≈"}

@@ -9,7 +9,20 @@ from fractions import Fraction
 
 from rstar.grading import units
 from rstar.grading.lexer import Stream, Token, TooLargeError, UnreadableError
-from rstar.grading.nodes import Apply, Group, Interval, Kind, Matrix, Node, Number, Quantity, Relation, Symbol, plain
+from rstar.grading.nodes import (
+    Apply,
+    Group,
+    Interval,
+    Kind,
+    Matrix,
+    Node,
+    Number,
+    Quantity,
+    Relation,
+    Symbol,
+    Text,
+    plain,
+)
 from rstar.grading.vocabulary import FUNCTIONS, SMALL
 
 DEEPEST = 24
@@ -50,7 +63,7 @@ class Primaries(Stream):
             case "fn":
                 return self._function(token.text)
             case "begin":
-                return self._matrix(token.text)
+                return self._cases() if token.text == "cases" else self._matrix(token.text)
             case "named":
                 return self._named(token.text)
             case "op" if token.text in _CLOSERS or token.text == "]":
@@ -74,7 +87,9 @@ class Primaries(Stream):
 
     def _numeral(self, token: Token) -> Node:
         base = self._base()
-        return Number(token.value, token.places) if base is None else Symbol(f"{token.text} in base {base}")
+        if base in (None, "10"):
+            return Number(token.value, token.places)
+        return Symbol(f"{token.text.lstrip('0')} in base {base}")
 
     def _base(self) -> str | None:
         """The base of the numeral before: ``_8``, ``_{eight}``, ``_{\\text{base } 8}``; in digits where it can be."""
@@ -232,6 +247,27 @@ class Primaries(Stream):
         items, kind = self._items()
         self.expect("\\}")
         return items[0] if len(items) == 1 else Group(kind, tuple(items))
+
+    def _cases(self) -> Node:
+        """A function in pieces: rows of a value and when it is taken."""
+        pieces: list[Node] = []
+        while self.peek.kind != "end":
+            value = self._item()
+            self.expect("&")
+            while self.peek.text in ("if", "when", "for"):
+                self.next()
+            if self.peek.text in ("otherwise", "else", "elsewhere"):
+                self.next()
+                condition: Node = Text("otherwise")
+            else:
+                items, kind = self._items()
+                condition = items[0] if len(items) == 1 else Group(kind, tuple(items))
+            pieces.append(Group("tuple", (value, condition)))
+            if not self.take("\\\\"):
+                break
+        if self.next().kind != "end":
+            raise UnreadableError("not a function in pieces")
+        return Group("cases", tuple(pieces))
 
     def _matrix(self, brackets: str) -> Node:
         rows: list[tuple[Node, ...]] = []

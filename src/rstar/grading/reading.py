@@ -14,20 +14,20 @@ from rstar.grading.nodes import Apply, Group, Interval, Matrix, Node, Quantity, 
 from rstar.grading.normal import normal, words
 from rstar.grading.parser import parse
 from rstar.grading.spoken import spoken
+from rstar.grading.times import date, hours, time_of_day
 
 _TRIPLES = re.compile(r"(?<![\d,.])\d{3},\d{3}")
 """What may be a number of many digits or a list of short ones; ``1,234`` is no list."""
 _INITIALS = re.compile(r"[A-Z]{2,}|(?![abc]{3}|[xyz]{3}|inf)[a-z]{3}|[A-Z][a-z]{2}")
 """Letters in a row that are a name, a numeral or a word rather than a product, when they are the whole answer."""
 _CHOICE = re.compile(
-    r"(?:\(?([A-H])[).:]\)?\s+|\(([A-H])\)(?![(+\-*/^=!])|\\(?:text[a-z]*|mathbf|mathrm)\{ ?\(([A-H])\) ?\} ?)"
+    r"(?:\(?([A-H])[).:]\)?\s+|\\text[a-z]*\{ ?([A-H])[.:)] ?\} ?|\(([A-H])\)(?![!(+\-*/^=])"
+    r"|\\(?:text[a-z]*|mathbf|mathrm)\{ ?\(([A-H])\) ?\} ?)"
     r"(?!\s*(?:[,;&]|(?:\\text\{\s*)?(?:and|or)\b|\(?[A-H]\)?(?![A-Za-z])))(\S.*)",
     re.DOTALL,
 )
 _YES_OR_NO = re.compile(r"(?:\\text\{ ?)?(yes|no|true|false) ?[,.;:!]", re.IGNORECASE)
 _ANSWERS = re.compile(r"\b(?:yes|no|true|false)\b")
-_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
-_HOURS = re.compile(r"(\d{1,2}):([0-5]\d)")
 _REPEATING = re.compile(r"(-?\d+\.\d*)\((\d+)\)")
 _LOGARITHM = re.compile(r"log(?![_A-Za-z])")
 _PLAIN_UNIT = re.compile(
@@ -37,12 +37,14 @@ _PLAIN_UNIT = re.compile(
 """A number and a unit that is not marked as one."""
 _LETTER = re.compile(r"\(([a-h])\)")
 _NUMERAL = re.compile(r"([0-9][0-9A-Za-z]*[A-Za-z][0-9A-Za-z]*)_\{?(\d{2})\}?")
+_UPRIGHT = re.compile(r"\\(?:text|mathrm) ?\{ ?(\w+) ?\}")
+_PERMUTATIONS = re.compile(r"P\((\d{1,3}), ?(\d{1,3})\)")
+_POINT = re.compile(r"[A-Z] ?(\([^()=]*,[^()=]*\))")
 _VECTOR = re.compile(
     r"\\(?:mathbf|boldsymbol|hat|vec) ?\{? ?(?:\\(?:hat|mathbf|vec) ?\{? ?)?\\?([ijk])(?:math)? ?\}{0,2}"
 )
 _POUNDS = re.compile(r"\bpounds?\b")
 _MEANING = re.compile(r"[^\W_]")
-_CLOCK = re.compile(r"(\d{1,2})(?::(\d{2}))?\s*(?:\\text\{\s*)?([aApP])\s*\.?\s*[mM]\s*\.?\s*\}?")
 
 
 def read(answer: str) -> list[Node]:
@@ -56,7 +58,7 @@ def read(answer: str) -> list[Node]:
 def choice_of(form: str) -> tuple[str, str] | None:
     """Letter and text of a choice with both: ``(C) 12``."""
     match = _CHOICE.fullmatch(form)
-    return None if match is None else (match[1] or match[2] or match[3], match[4])
+    return None if match is None else (next(filter(None, match.groups())), match[5])
 
 
 def is_name(form: str) -> bool:
@@ -80,11 +82,13 @@ def readings(form: str) -> list[Node]:
     if (choice := choice_of(form)) is not None:
         found = [Symbol(choice[0]), *readings(choice[1])]
     if not found:
-        found = _readings_as_mathematics(form)
+        found = [*hours(form), *_readings_as_mathematics(form)]
         if (unit := _PLAIN_UNIT.fullmatch(form)) is not None and (unit["space"] or "/" in unit["unit"]):
             found.append(parse(_upright(unit)))
         if (letter := _LETTER.fullmatch(form)) is not None:
             found.append(Symbol(letter[1].upper()))
+        if (point := _POINT.fullmatch(form)) is not None:
+            found.append(parse(point[1]))
     for reading in found:
         _check_sizes(reading)
     return found
@@ -92,11 +96,9 @@ def readings(form: str) -> list[Node]:
 
 def _readings_in_words(form: str) -> list[Node]:
     """Times of day, names, and what is said in plain words; none where the form is anything else."""
-    if (clock := _CLOCK.fullmatch(form)) is not None:
-        return [Text(_time(int(clock[1]), int(clock[2] or 0), clock[3].lower()))]
+    if (moment := time_of_day(form) or date(form)) is not None:
+        return [moment]
     said = words(form)
-    if _DATE.fullmatch(form):
-        return [Text(said)]
     if not said.replace(" ", "").isalpha() or len(said) == 1:
         return []
     meant = spoken(said)
@@ -105,11 +107,6 @@ def _readings_in_words(form: str) -> list[Node]:
     if meant is None and (short := _YES_OR_NO.match(form)) is not None and len(_ANSWERS.findall(said)) == 1:
         return [Text(said), Text(short[1].lower())]
     return [] if meant is None else [Text(said), meant]
-
-
-def _time(hour: int, minute: int, half: str) -> str:
-    """A time of day by the 24-hour clock."""
-    return f"{hour % 12 + 12 * (half == 'p')}:{minute:02}"
 
 
 def _upright(match: re.Match[str]) -> str:
@@ -129,8 +126,10 @@ def _with_base(form: str, dimension: int) -> str:
 
 def _readings_as_mathematics(form: str) -> list[Node]:
     readings: list[Node] = []
-    if (numeral := _NUMERAL.fullmatch(form)) is not None:
-        return [Symbol(f"{numeral[1].upper()} in base {int(numeral[2])}")]
+    if (numeral := _NUMERAL.fullmatch(_UPRIGHT.sub(r"\1", form))) is not None:
+        return [Symbol(f"{numeral[1].upper().lstrip('0')} in base {int(numeral[2])}")]
+    if (permutations := _PERMUTATIONS.fullmatch(form)) is not None:
+        readings.append(parse(rf"\frac{{{permutations[1]}!}}{{({permutations[1]}-{permutations[2]})!}}"))
     if (named := {match[1] for match in _VECTOR.finditer(form)}) & {"i", "j"}:
         return [parse(_with_base(form, dimension)) for dimension in (2, 3) if dimension == 3 or "k" not in named]
     try:
@@ -147,11 +146,6 @@ def _readings_as_mathematics(form: str) -> list[Node]:
         if not _MEANING.search(form):
             raise UnreadableError("nothing that can be read") from None
         readings.append(Text(words(form)))
-    if (clock := _HOURS.fullmatch(form)) is not None and int(clock[1]) < 24:
-        hour, minute = int(clock[1]), int(clock[2])
-        readings = [Text(f"{hour}:{minute:02}")]  # and no ratio: 3:30 is not 1:10
-        if 0 < hour <= 12:
-            readings += [Text(_time(hour, minute, half)) for half in "ap"]
     if (repeating := _REPEATING.fullmatch(form)) is not None:
         periodic = parse(rf"{repeating[1]}\overline{{{repeating[2]}}}")
         readings = [periodic] if repeating[1].endswith(".") else [*readings, periodic]

@@ -3,7 +3,7 @@ r"""Relations as what they say: the name of something, and its value."""
 from __future__ import annotations
 
 from rstar.grading.exact import value_of
-from rstar.grading.nodes import Apply, Group, Interval, Matrix, Node, Number, Quantity, Relation, Symbol, symbols
+from rstar.grading.nodes import Apply, Group, Node, Number, Relation, Symbol, names_of, symbols
 
 _FUNCTION_NAMES = frozenset("fghnFGHPQpq")
 _CAPITALS = frozenset("ABCDEFGHJKLMNOPQRSTUVWXYZ")
@@ -31,7 +31,13 @@ def same_name(first: Node | None, second: Node | None) -> bool:
     """Whether two names may stand for the same thing: ``y`` is any function of x, and no name is any name."""
     if first == second or None in (first, second):
         return True
+    if any(_without_index(one) == other for one, other in ((first, second), (second, first))):
+        return True  # x_1 is an x
     return any(one == Symbol("y") and isinstance(other, Apply) for one, other in ((first, second), (second, first)))
+
+
+def _without_index(name: Node | None) -> Node | None:
+    return Symbol(name.name.partition("_")[0]) if isinstance(name, Symbol) and "_" in name.name else None
 
 
 def values_by_name(node: Group) -> tuple[Node, ...] | None:
@@ -70,19 +76,3 @@ def _defined(name: Node) -> frozenset[str]:
     if isinstance(name, Apply) and not (isinstance(name.args[-1], Symbol) and name.args[-1].name in _CAPITALS):
         return symbols(name.args[0])  # of f^{-1}, too
     return names_of(name)
-
-
-def names_of(node: Node) -> frozenset[str]:
-    """Names of the symbols of any node that are not constants."""
-    match node:
-        case Group(_, items):
-            return frozenset().union(*map(names_of, items))
-        case Interval(low, high):
-            return names_of(low) | names_of(high)
-        case Matrix(rows):
-            return frozenset().union(*(names_of(entry) for row in rows for entry in row))
-        case Relation(sides):
-            return frozenset().union(*map(names_of, sides))
-        case Quantity(value):
-            return names_of(value)
-    return symbols(node)

@@ -3,13 +3,25 @@ r"""Sets of real numbers, however they are written: inequalities, intervals, uni
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
-from itertools import pairwise
 
 from rstar.grading import numeric
 from rstar.grading.exact import value_of
-from rstar.grading.nodes import INFINITY, Apply, Group, Interval, Node, Number, Relation, Symbol, minus
-from rstar.grading.relations import is_name, names_of
+from rstar.grading.nodes import (
+    INFINITY,
+    Apply,
+    Group,
+    Interval,
+    Node,
+    Number,
+    Relation,
+    Symbol,
+    minus,
+    names_of,
+    renamed,
+)
+from rstar.grading.relations import is_name
 
 _REALS = Symbol("ℝ")
 _WHOLE_LINE = Interval(minus(INFINITY), INFINITY, False, False)
@@ -17,37 +29,43 @@ _LESS = {"<": False, "≤": True}
 _MORE = {">": "<", "≥": "≤"}
 
 
+_TRIED = tuple(map(Fraction, ("-3", "1/3", "2", "7", "1001/97")))
+"""Where an inequality that looks linear must be, too."""
+
+
 def as_set(node: Node) -> Node | None:
-    """The numbers for which an inequality in one variable with constant bounds holds: an interval or a union."""
+    """The numbers that an inequality in one variable, or several of them, leave: intervals, points, or a union."""
     if node == _REALS:
         return _WHOLE_LINE
-    if isinstance(node, Group):
-        if node.kind == "without":
-            return _without(node)
-        if node.kind in ("bare", "both") and len(_unknowns(node)) == 1:
-            excluded = [item.sides[1] for item in node.items if isinstance(item, Relation) and item.signs == ("≠",)]
-            if len(excluded) == len(node.items):
-                return _without(Group("without", (_REALS, Group("set", tuple(excluded)))))
-            if len(node.items) == 2:
-                return _together(node)
-        if node.kind == "union":
-            parts = [as_set(item) for item in node.items]
-            known = tuple(part for part in parts if part is not None)
-            return _merged(known) if len(known) == len(parts) else None
-        return node
-    if isinstance(node, Interval):
-        return node
     match node:
-        case Apply(
-            "+", (Symbol("ℝ"), Apply("*", (Number(Fraction(numerator=-1, denominator=1)), Group("set") as few)))
-        ):
-            return _without(Group("without", (_REALS, few)))
-    if not isinstance(node, Relation):
-        return None
-    if node.signs == ("∈",):
-        return as_set(node.sides[1]) or node.sides[1]
-    if node.signs == ("≠",) and is_name(node.sides[0]) and not names_of(node.sides[1]):
-        return _without(Group("without", (_REALS, Group("set", (node.sides[1],)))))
+        case Group("without", (whole, Group("set" | "bare", points))):
+            return _without(whole, points)
+        case Apply("+", (whole, Apply("*", (Number(minus_one), Group("set", points))))) if minus_one == -1:
+            return _without(whole, points)
+        case Group("union", items):
+            parts = [as_set(item) for item in items]
+            known = [part for part in parts if part is not None]
+            return _union(known) if len(known) == len(parts) else None
+        case Group("bare" | "both", items) if len(unknowns(node)) == 1:
+            return _together(node)
+        case Group() | Interval():
+            return node
+        case Relation(sides, ("∈",)):
+            return as_set(sides[1]) or sides[1]
+        case Relation((name, point), ("≠",)) if is_name(name) and not names_of(point):
+            return _without(_REALS, (point,))
+        case Relation():
+            return _of_inequality(node)
+    return None
+
+
+def unknowns(node: Node) -> set[Node]:
+    """What a relation, or the relations of a group, are about."""
+    items = node.items if isinstance(node, Group) else (node,)
+    return {side for item in items if isinstance(item, Relation) for side in item.sides if is_name(side)}
+
+
+def _of_inequality(node: Relation) -> Node | None:
     sides, signs = node.sides, node.signs
     if signs[0] in _MORE:
         sides, signs = sides[::-1], tuple(_MORE.get(sign, "") for sign in reversed(signs))
@@ -65,7 +83,28 @@ def as_set(node: Node) -> Node | None:
             return Interval(low, INFINITY, closed[0], False)
         case (low, Symbol() as name, high) if not names_of(low) | names_of(high) and is_name(name):
             return Interval(low, high, closed[0], closed[1])
+        case (low, high):
+            return _solved(Apply("+", (high, minus(low))), closed[0])
     return None
+
+
+def _solved(node: Apply, closed: bool) -> Interval | None:
+    """Where a linear expression in one variable with rational coefficients is positive, or zero."""
+    names = names_of(node)
+    if len(names) != 1:
+        return None
+    (name,) = names
+
+    def at(place: Fraction) -> Fraction | None:
+        return value_of(renamed(node, Symbol(name), Number(place)))
+
+    origin, one = at(Fraction(0)), at(Fraction(1))
+    if origin is None or one is None or (slope := one - origin) == 0:
+        return None
+    if any(at(place) != origin + slope * place for place in _TRIED):
+        return None
+    root = Number(-origin / slope)
+    return Interval(root, INFINITY, closed, False) if slope > 0 else Interval(minus(INFINITY), root, False, closed)
 
 
 def _centre(inner: Node) -> Node | None:
@@ -95,39 +134,6 @@ def _beyond(inner: Node, radius: Node, closed: bool) -> Node | None:
     return Group("union", (Interval(minus(INFINITY), low, False, closed), Interval(high, INFINITY, closed, False)))
 
 
-def _unknowns(node: Group) -> set[Node]:
-    """What the relations of a group are about."""
-    return {side for item in node.items if isinstance(item, Relation) for side in item.sides if is_name(side)}
-
-
-def _without(node: Group) -> Node | None:
-    """The real numbers but a few: intervals between these."""
-    match node.items:
-        case (Symbol("ℝ"), Group("set" | "bare", points)) if points:
-            values = {point: value_of(point) for point in points}
-            if len(points) > 1 and None in values.values():
-                return None
-            ordered = sorted(points, key=lambda point: values[point] or 0)
-            ends = [minus(INFINITY), *ordered, INFINITY]
-            return Group("union", tuple(Interval(*pair, False, False) for pair in pairwise(ends)))
-    return None
-
-
-def _together(node: Group) -> Node | None:
-    """What two half-lines have in common; where that is nothing, "x < 1, x > 2" means either of them."""
-    first, second = map(as_set, node.items)
-    for one, other in ((first, second), (second, first)):
-        match one, other:
-            case Interval(low, Symbol("∞")), Interval(Apply(), high) if high != INFINITY:
-                bottom, top = (numeric.approximation(end) for end in (low, high))
-                if bottom is None or top is None:
-                    return None
-                if bottom < top:
-                    return Interval(low, high, one.low_closed, other.high_closed)
-                return Group("union", (one, other)) if node.kind == "bare" else None
-    return None
-
-
 def as_interval(node: Node) -> Interval | None:
     """A pair in round or square brackets as the interval that it may stand for."""
     if isinstance(node, Group) and node.kind in ("tuple", "list") and len(node.items) == 2:
@@ -136,33 +142,114 @@ def as_interval(node: Node) -> Interval | None:
     return node if isinstance(node, Interval) else None
 
 
+def _together(node: Group) -> Node | None:
+    """What several conditions on one number have in common.
+
+    Where that is nothing, "x < 1, x > 2" means either of them. ``x ≠ -3, 2`` excludes both numbers.
+    """
+    match node.items:
+        case (Relation((name, first), ("≠",)), *others) if is_name(name) and not any(map(names_of, others)):
+            return _without(_REALS, (first, *others))
+    found: _Pieces | None = None
+    parts = [as_set(item) for item in node.items]
+    for part in parts:
+        pieces = None if part is None else _pieces([part])
+        if pieces is None:
+            return None
+        found = pieces if found is None else _common(found, pieces)
+    if found == [] and node.kind == "bare":
+        return _union([part for part in parts if part is not None])
+    return None if found is None else _as_node(found)
+
+
+def _without(whole: Node, points: Sequence[Node]) -> Node | None:
+    """A set but for some of its points."""
+    base = as_set(whole)
+    pieces = None if base is None else _pieces([base])
+    if pieces is None or base is None:
+        return None
+    for point in points:
+        gap: _Pieces = [
+            (-math.inf, at, Interval(minus(INFINITY), point, False, False))
+            for at in [_position(point)]
+            if at is not None
+        ]
+        if not gap:  # a letter: all numbers but that one
+            halves = Interval(minus(INFINITY), point, False, False), Interval(point, INFINITY, False, False)
+            return Group("union", halves) if base == _WHOLE_LINE and len(points) == 1 else None
+        gap.append((gap[0][1], math.inf, Interval(point, INFINITY, False, False)))
+        pieces = _common(pieces, gap)
+    return _as_node(pieces)
+
+
 _Position = Fraction | float  # infinite ends are floats
+_Pieces = list[tuple[_Position, _Position, Interval]]
+"""A set of real numbers: intervals, with where their ends are."""
 _SAME_END = Fraction(1, 10**30)
 
 
-def _merged(parts: tuple[Node, ...]) -> Node:
+def _union(parts: Sequence[Node]) -> Node:
     """A union as intervals and points that neither overlap nor touch, where all their ends are known."""
-    segments: list[tuple[_Position, _Position, Interval]] = []
     if all(isinstance(part, Group) and part.kind == "set" for part in parts):
         return Group("set", tuple(item for part in parts if isinstance(part, Group) for item in part.items))
+    pieces = _pieces(parts)
+    return Group("union", tuple(parts)) if pieces is None else _as_node(_joined(pieces))
+
+
+def _pieces(parts: Sequence[Node]) -> _Pieces | None:
+    """The intervals and points of sets; None where an end of one is not known."""
+    found: _Pieces = []
     for part in parts:
+        if isinstance(part, Group) and part.kind == "union":
+            inside = _pieces(part.items)
+            if inside is None:
+                return None
+            found += inside
+            continue
         points = part.items if isinstance(part, Group) and part.kind == "set" else ()
         for piece in [Interval(point, point, True, True) for point in points] if points else [as_interval(part)]:
             low, high = (None, None) if piece is None else (_position(piece.low), _position(piece.high))
             if piece is None or low is None or high is None or high < low:
-                return Group("union", parts)
-            segments.append((low, high, piece))
-    segments.sort(key=lambda segment: (segment[0], not segment[2].low_closed))
-    found = segments[:1]
-    for low, high, piece in segments[1:]:
+                return None
+            found.append((low, high, piece))
+    return found
+
+
+def _joined(pieces: _Pieces) -> _Pieces:
+    """The same set in order, with pieces that overlap or touch made one."""
+    pieces = sorted(pieces, key=lambda piece: (piece[0], not piece[2].low_closed))
+    found = pieces[:1]
+    for low, high, piece in pieces[1:]:
         start, end, last = found[-1]
-        same = low == end or -_SAME_END < low - end < _SAME_END
-        if not (low < end or (same and (last.high_closed or piece.low_closed))):
+        if not (low < end or (_same(low, end) and (last.high_closed or piece.low_closed))):
             found.append((low, high, piece))
         elif high > end or (high == end and piece.high_closed):
             found[-1] = (start, high, Interval(last.low, piece.high, last.low_closed, piece.high_closed))
-    nodes = [Group("set", (one.low,)) if low == high else one for low, high, one in found]
+    return found
+
+
+def _common(ours: _Pieces, theirs: _Pieces) -> _Pieces:
+    """What two sets have in common."""
+    found: _Pieces = []
+    for low, high, one in ours:
+        for start, end, other in theirs:
+            bottom, first = (low, one) if low > start or (low == start and not one.low_closed) else (start, other)
+            top, last = (high, one) if high < end or (high == end and not one.high_closed) else (end, other)
+            closed = first.low_closed and last.high_closed
+            if bottom < top or (_same(bottom, top) and closed):
+                found.append((bottom, top, Interval(first.low, last.high, first.low_closed, last.high_closed)))
+    return _joined(found)
+
+
+def _as_node(pieces: _Pieces) -> Node:
+    nodes = [Group("set", (piece.low,)) if low == high else piece for low, high, piece in pieces]
+    if not nodes:
+        return Group("set", ())
     return nodes[0] if len(nodes) == 1 else Group("union", tuple(nodes))
+
+
+def _same(a: _Position, b: _Position) -> bool:
+    return a == b or -_SAME_END < a - b < _SAME_END
 
 
 def _position(end: Node) -> _Position | None:

@@ -26,6 +26,20 @@ UNICODE = {
     "√": r"\sqrt ",
     "∛": r"\sqrt[3]",
     "π": r"\pi ",
+    "⌊": r"\lfloor ",
+    "⌋": r"\rfloor ",
+    "⌈": r"\lceil ",
+    "⌉": r"\rceil ",
+    "∶": ":",
+    "‐": "-",
+    "‑": "-",
+    "‒": "-",
+    "―": "-",
+    "≦": r"\le ",
+    "≧": r"\ge ",
+    "△": r"\triangle ",
+    "≡": r"\equiv ",
+    "…": r"\ldots ",
     "∞": r"\infty ",
     "≤": r"\le ",
     "⩽": r"\le ",
@@ -60,6 +74,15 @@ UNICODE = {
     "ω": r"\omega ",
 }
 """Signs as LaTeX writes them."""
+
+
+def _pieces(match: re.Match[str]) -> str:
+    """A function in pieces without the punctuation that some give it."""
+    rows = [re.sub(r"[,;.]? ?(&|$)", r"\1", row.strip()) for row in match[1].split(r"\\") if row.strip()]
+    rows = [row if "&" in row else re.sub(r"[,;]? ?\\text ?\{ ?(?:if|when|for) ?\}", "&", row, count=1) for row in rows]
+    return r"\begin{cases}" + r" \\ ".join(rows) + r"\end{cases}"
+
+
 RULES: list[Rule] = [
     (re.compile(pattern), by)
     for pattern, by in (
@@ -69,7 +92,23 @@ RULES: list[Rule] = [
         (r"\\(?:left|right|[bB]igg?[lrm]?)(?![A-Za-z])\.?", ""),
         (r"\\(?:(?:display|text)style|(?:no)?limits|tiny|small|large|Large|LARGE|huge|Huge)(?![A-Za-z])", ""),
         (r"\\phantom\{[^{}]*\}|\\(?:text)?color ?\{[^{}]*\}", ""),
-        (r"\\[dtc]frac(?![A-Za-z])", r"\\frac"),
+        (r"\\(?:[dtcs]|nice)frac(?![A-Za-z])", r"\\frac"),
+        (r"\\surd(?![A-Za-z])", r"\\sqrt"),
+        (r"\\bigtriangleup(?![A-Za-z])", r"\\triangle"),
+        (r"\\vec ?\{ ?([A-Z] ?[A-Z]) ?\}", r"\\overrightarrow{\1}"),
+        (r"\\equiv(?!.*(?:mod|pmod))", "="),
+        (r"(?<=\w) ?\\text ?\{ ?\(?(?:in )?base[- ]?(\w+)\)? ?\}", r"_{\1}"),
+        (r"\( ?([a-zA-Z] ?\\in ?\\mathbb ?\{? ?[ZNQR] ?\}?) ?\)", r",\1"),
+        (
+            r",? ?(?:\\text ?\{ ?,? ?)?\b(?:for|where|with)(?: any| all| some| each)? ?\}? ?"
+            r"(?=[a-zA-Z] ?\\in(?![a-z]))",
+            ",",
+        ),
+        (
+            r",? ?(?:\\text ?\{ ?,? ?)?\bfor (?:all|any|every|each)(?: real| positive)?(?: numbers?| values of)? ?\}? ?"
+            r"[a-z][ .}]*$",
+            "",
+        ),
         (r"\\(?:dbinom|tbinom)(?![A-Za-z])", r"\\binom"),
         (r"\{([^{}]*)\\choose(?![A-Za-z])([^{}]*)\}", r"\\binom{\1}{\2}"),
         (r"\{([^{}]*)\\over(?![A-Za-z])([^{}]*)\}|^([^{}]*)\\over(?![A-Za-z])([^{}]*)$", r"\\frac{\1\3}{\2\4}"),
@@ -89,8 +128,20 @@ RULES: list[Rule] = [
         (r"(?<![A-Za-z])(sq|cu|in|ft|yd|mi|hr|hrs|min|sec|lb|lbs|oz|mm|cm|km|kg)\.(?!\d)", r"\1"),
         (r"_\{?\((\d+)\)\}?", r"_{\1}"),
         (
-            r"\\begin\{(cases|aligned|align\*?|array)\}(?:\{[lcr]*\})?([^&]*?)(?:\\\\)? ?\\end\{\1\}",
-            lambda m: m[2].replace(r"\\", ","),
+            r"(?:\\\{ ?)?\\begin\{(cases|aligned|align\*?|array)\}(?:\{[lcr]*\})?((?:[^&]|& ?=)*?)"
+            r"(?:\\\\)? ?\\end\{\1\}",
+            lambda m: m[2].replace(r"\\", ",").replace("&", ""),
+        ),
+        (r"\\begin\{cases\}(.*?)\\end\{cases\}", _pieces),
+        (r"\\det ?\\begin\{[pb]matrix\}(.*?)\\end\{[pb]matrix\}", r"\\begin{vmatrix}\1\\end{vmatrix}"),
+        (r"\^\{?(\d+)\}?/_\{?(\d+)\}?", r"\\frac{\1}{\2}"),
+        (r"(?<=\d) ?\\text ?\{ ?([,:]|to) ?\} ?(?=\d)", lambda m: m[1].replace("to", ":")),
+        (r"(?<=\d) ?\{ ?: ?\} ?(?=\d)", ":"),
+        (r"(?<=[\])]) ?U ?(?=[(\[])", r"\\cup "),
+        (
+            r"(\d+) ?\^ ?\{? ?\\circ ?\}? ?(\d+) ?(?:'|\^\{? ?\\prime ?\}?)"
+            r"(?: ?(\d+) ?(?:''|\"|\^\{? ?\\prime ?\\prime ?\}?))?",
+            lambda m: rf"({m[1]}+\frac{{{m[2]}}}{{60}}+\frac{{{m[3] or 0}}}{{3600}})^\circ",
         ),
         (r"0?\.(\d+) (?:repeating|recurring)(?![a-z])", r"0.\\overline{\1}"),
         (r"\\begin\{array\} ?\{[^{}]*\}", r"\\begin{matrix}"),
@@ -111,6 +162,7 @@ RULES: list[Rule] = [
         (r"(?<=\d) ?(?:''|\"|\^\{\\prime ?\\prime\})(?!\w)", " inches"),
         (r"(?<=\d) ?'(?= ?\d)", " feet "),
         (r"(?<=\.)(\d{0,12}?)(\d{1,12}?)\2+(?:\.\.\.|\\[lc]?dots(?![A-Za-z]))", r"\1\\overline{\2}"),
+        (r"\.\.\.|\\dots[bc]?(?![A-Za-z])", r"\\ldots "),
         (r"\\(?:boxed|fbox)(?![A-Za-z])", ""),
         (r"(?<=\d)\s*\{\s*,\s*\}\s*(?=\d)", ","),
         (r"\\!\s*", ""),
@@ -128,14 +180,32 @@ WHOLE: list[tuple[re.Pattern[str], Callable[[re.Match[str]], str]]] = [
     (re.compile(pattern), by)
     for pattern, by in (
         (r"([-+]?\d{1,3})((?: \d{3})+(?:\.\d+)?)", lambda m: m[1] + m[2].replace(" ", "")),
-        (r"([-+]?\d+(?:\.\d+)?) to (\d+(?:\.\d+)?)", lambda m: f"{m[1]}:{m[2]}"),
+        (r"[-+]?\d+(?:\.\d+)?(?: to \d+(?:\.\d+)?)+", lambda m: m[0].replace(" to ", ":")),
+        (r"(?:minus|negative) (?=[\d\\(])(.+)", lambda m: f"-{m[1]}"),
+        (r"(.+?) ?\((?:approximately|approx\.?|about|roughly|or about|\\approx)[^()]*\)", lambda m: m[1]),
+        (r"either (.+ or .+)", lambda m: m[1]),
+        (r"(\d+) and (?:a|one) (half|quarter)", lambda m: rf"{m[1]}\frac{{1}}{{{2 if m[2] == 'half' else 4}}}"),
+        (r"([A-H])[).]", lambda m: m[1]),
+        (r"(?:\\text ?\{ ?)?(triangle|angle) ?\}? ?([A-Z ]+)", lambda m: rf"\{m[1]} {m[2]}"),
+        (r"(?:\\text ?\{ ?)?(?:line )?segment ?\}? ?([A-Z ]+)", lambda m: rf"\overline{{{m[1]}}}"),
+        (r"(?:\\text ?\{ ?)?[Pp]oint ?\}? ?([A-Z])", lambda m: m[1]),
+        (r"([a-zA-Z]) ?: ?([a-z]) ?\\mapsto ?(.+)", lambda m: f"{m[1]}({m[2]})={m[3]}"),
+        (
+            r"\\(?:text[a-z]*|mathrm|mathbf|boldsymbol|bm|mbox|ensuremath) ?\{ ?((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\\"
+            r"(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}",
+            lambda m: m[1],
+        ),
+        (r"(\d+(?:\.\d+)?) ?'", lambda m: f"{m[1]} feet"),
+        (r"(?:[Tt]he )?[Yy]ear (\d{4})", lambda m: m[1]),
+        (r"<([^<>]*,[^<>]*)>", lambda m: f"({m[1]})"),
         (r"(\d+) (?:out of|in)(?: every)? (\d+)", lambda m: rf"\frac{{{m[1]}}}{{{m[2]}}}"),
         (r"([0-9A-Za-z]+) ?\(?(?:in )?base[- ]?(\w+)\)?", lambda m: f"{m[1]}_{{{m[2]}}}"),
         (r"(\d{1,2}) o'clock", lambda m: f"{m[1]}:00"),
         (r"(?:12 )?noon", lambda _: "12:00 pm"),
         (r"(?:12 )?midnight", lambda _: "12:00 am"),
         (
-            r"(?i:all (?:real numbers|reals)(?: [a-z])?,? (?:except|excluding|but|other than)(?: for)?) (.+)",
+            r"(?i:(?:\\text ?\{ ?)?all (?:real numbers|reals)(?: [a-z])?,? (?:except|excluding|but|other than)"
+            r"(?: for)?) ?\}?(.+)",
             lambda m: rf"\mathbb{{R}}\setminus\{{{m[1]}\}}",
         ),
         (
@@ -145,7 +215,7 @@ WHOLE: list[tuple[re.Pattern[str], Callable[[re.Match[str]], str]]] = [
         ),
         (r"(?:=|\\approx|\\implies|\\Rightarrow) ?(.+)", lambda m: m[1]),
         (r"(?:[Oo]ption|[Cc]hoice) (\(?[A-H]\)?)", lambda m: m[1]),
-        (r"\*\*([^*]+)\*\*|__([^_]+)__|`([^`]+)`", lambda m: m[1] or m[2] or m[3]),
+        (r"\*{1,2}([^*]+)\*{1,2}|__([^_]+)__|`([^`]+)`", lambda m: m[1] or m[2] or m[3]),
     )
 ]
 """Spellings of whole answers."""

@@ -14,6 +14,7 @@ _EVERYTHING = ("all real numbers", "all reals", "any real number", "every real n
 _PHRASES: dict[str, Node] = {
     **dict.fromkeys(_NOTHING, Group("set", ())),
     **dict.fromkeys(_EVERYTHING, Symbol("ℝ")),
+    **dict.fromkeys(("infinitely many solutions", "infinite number of solutions"), Text("infinitely many")),
     "dne": Text("does not exist"),
     "undefined": Text("does not exist"),
 }

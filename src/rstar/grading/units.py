@@ -67,6 +67,10 @@ _TABLE = """
     1/100 USD   cent
     1 EUR       EUR euro
     1 GBP       GBP quid
+    1/100 GBP   penny pence
+    1 person    person persons people
+    1 box       box boxes
+    1 child     child children
     1 °         ° degree deg
     1 rad       rad radian
     1 %         % percent pct

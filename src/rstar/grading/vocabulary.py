@@ -109,5 +109,7 @@ NO_UNITS = words_of(
     "half halve quarter",
 )
 """Words that change the number beside them (in the singular)."""
-TEXT_WORDS = words_of("no on yes odd all not one two six ten up so if it to is as at by of per and or mod")
+TEXT_WORDS = words_of(
+    "if for the an no on yes odd all not one two six ten up so if it to is as at by of per and or mod"
+)
 """Short words that are no products of variables."""

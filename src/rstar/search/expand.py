@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 
 from rstar.config import SearchConfig
 from rstar.errors import ContextFullError
-from rstar.grading.extract import boxed
+from rstar.grading.boxes import boxed
 from rstar.models.engine import Completion, Engine, Request
 from rstar.prompts import steps as prompt
 from rstar.sandbox.api import Limits, Result, Sandbox

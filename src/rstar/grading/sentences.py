@@ -1,0 +1,194 @@
+r"""What a sentence says: "Thus $x = 5$.", "so it is **73**", "Tom has 9 apples left".
+
+Taken is what is said last: a formula, bold text, or what follows "is" or "=" (alternatives together: "$x=1$ or $x=2$");
+failing that, the only number of the last sentence. Not what is denied, or said of a condition.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+LONGEST = 2_000
+LONGEST_VALUE = 60
+MOST_WORDS = 5
+
+_MATH = re.compile(r"\$\$(.+?)\$\$|\$([^$]+)\$(?!\d)|\\\((.+?)\\\)|\\\[(.+?)\\\]", re.DOTALL)
+_BOLD = re.compile(r"\*\*([^*\n]+)\*\*")
+FENCE = re.compile(r"\s*```\w*\n([^`]*)\n\s*```\s*")
+_TEXT_COMMAND = re.compile(r"\\(?:text|textbf|textnormal|textrm|mathrm|mbox)\s*\{[^{}]*\}")
+_ENVIRONMENT = re.compile(r"\\(?:begin|end)\s*\{[^{}]*\}(?:\s*\{[^{}]*\})?")
+_COMMAND = re.compile(r"\\[A-Za-z]+")
+_WORD = re.compile(r"(?![A-Z]+\b)[^\W\d_]{2,}")
+_VERB = re.compile(
+    r"\b(?:is|are|was|were|be|has|have|had|equals|we|get|gives?|thus|hence|therefore|then|since|because)\b",
+    re.IGNORECASE,
+)
+_ACTION = re.compile(
+    r"\b(?:will|can|must|does|costs?|pays?|paid|earns?|needs?|takes?|took|makes?|made|spends?|spent|sells?|sold|buys?"
+    r"|bought|saves?|saved|receives?|received|eats?|ate|weighs?|wins?|won|owes?|travels?|drives?|drove|walks?|runs?|ran"
+    r"|reads?|finds?|arrives?|leaves?|starts?|ends?)\b"
+)
+"""Verbs of sentences; of an answer in words, where there is no number in it."""
+_YES_OR_NO = re.compile(r"(?:yes|no|true|false)\s*[,.;:!]", re.IGNORECASE)
+_SENTENCE_END = re.compile(r"(?:[.?]|(?<![\d)}])(?<!\b[A-Za-z])!)(?=\s|$)|\n|,?\s+(?:because|since|which|where)\b")
+_NUMBER = re.compile(
+    r"(?<![\w.,/^:])(?:\d{1,2}:\d{2}(?:\s*[ap]\.?m\b\.?)?"
+    r"|(?:\\?\$)?-?\d{1,30}(?:,\d{3}){0,10}(?:\.\d{1,30})?(?:/\d{1,30})?(?:\\?%)?)(?![\w^/]|:\d)",
+    re.IGNORECASE,
+)
+_COUNTED = re.compile(r"\s+(?:dozen|hundred|thousand|million|billion|trillion|and (?:a|one) (?:half|quarter))\b")
+"""What belongs to the number before it."""
+_CHANGED = re.compile(r"\s*(?:to the power|squared|cubed|factorial|in an? |out of|in base|times 10|at most|at least)")
+"""What makes another number of it."""
+_ASIDE = re.compile(
+    r"(?<=\d)((?:\s+(?!out\b)[a-z]+){0,2}?)\s+(?:of|in|for|from|on|at|to|that|which|who|when|such)\s+"
+    r"(?!\d|every|base|an? |the (?:power|morning|afternoon|evening)|most|least|night).*"
+)
+_NEGATION = re.compile(r"\b(?:not|never|no longer|cannot)\b|n't\b|(?<!no )\b(?:less|more|fewer|greater) than\b")
+_CONDITION = re.compile(r"\b(?:if|suppose|assume|unless|contradiction|impossible)\b", re.IGNORECASE)
+_CLAUSE = re.compile(r"[,;:]|\b(?:so|thus|hence|therefore|but|then)\b")
+_ALTERNATIVES = re.compile(r"\s*,?\s*\b(?:or|and)\s*|\s*,\s*")
+_CONNECTIVE = re.compile(r"(?:so|thus|hence|therefore|then|finally)\b[\s,:]*", re.IGNORECASE)
+_SAID = re.compile(r"\b(?:is|are|equals|be)\b|=")
+_IDLE = re.compile(
+    r"(?:(?:we are |now )?(?:done|complete[d]?|finished|possible|true|correct|proven|required|desired|needed)"
+    r"|(?:the|our|my|what) .*\b(?:answer|proof|claim|wanted|needed)\b.*)$",
+    re.IGNORECASE,
+)
+"""What is said of an answer, and is none."""
+_LEAD = re.compile(r"(?:(?:thus|exactly|therefore|then|simply|just|only|equal to|hence|indeed|given by)\s+)+")
+_REMARK = re.compile(r"(?<=[\w$}])\s*\([^()]*\)$")
+_PLAIN_LIST = re.compile(
+    r"(?:^|\s)((?:[a-z]_?\d?\s*=\s*[-−]?[\d./]+\s*(?:,\s*(?:and |or )?|and |or ))+"
+    r"[a-z]_?\d?\s*=\s*[-−]?[\d./]*\d)\.?\s*$"
+)
+_TRAILING = re.compile(
+    r"(?<=[$\d)\]])(?:,?\s+(?:(?:which is |and is )?(?:attained|achieved|reached|obtained|occurring)\s+)?"
+    r"(?:at|when|where|for|if|since|because|with)\s+(?:all |any |every |real |positive )*\$[^$]*\$[^$\d]*)$"
+)
+"""A remark that follows what was to be said."""
+
+
+def is_bare(text: str) -> str | None:
+    """The text itself when it is an answer rather than prose."""
+    text = text.strip()
+    if (fence := FENCE.fullmatch(text)) is not None:
+        text = fence[1].strip()
+    if text[:1].isalpha():
+        text = _CONNECTIVE.sub("", text, count=1)
+    if not text or len(text) > LONGEST:
+        return None
+    words = _COMMAND.sub(" ", _TEXT_COMMAND.sub(" ", _ENVIRONMENT.sub(" ", _MATH.sub(" ", text))))
+    numbered = any(map(str.isdigit, text))
+    if not numbered and "$" not in text and "\n" not in text and _YES_OR_NO.match(text):
+        return text
+    if "=" in words and len(_WORD.findall(words.partition("=")[0])) > 1:  # a sentence that ends in a calculation
+        return None
+    if numbered and _ACTION.search(words):
+        return None
+    if len(_WORD.findall(words)) > MOST_WORDS or _VERB.search(words) or re.search(r"\n\s*\n", text):
+        return None
+    return text
+
+
+def last_said(text: str) -> str | None:
+    """What is said last in the last line that is not blank: in its last sentence, or before."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    if not lines:
+        return None
+    line = _TRAILING.sub("", lines[-1].strip()[-LONGEST:].rstrip(". "))
+    sentence = last_sentence(line)
+    found = _last_marked(sentence) or _only_number(sentence)
+    return found if found is not None or sentence == line else _last_marked(line)
+
+
+def is_denied(clause: str) -> bool:
+    """Whether what follows these words is said not to be so."""
+    return _NEGATION.search(clause) is not None
+
+
+def _last_marked(line: str) -> str | None:
+    """The formula, bold text or "is …" that ends last."""
+    if (listed := _PLAIN_LIST.search(line)) is not None:
+        return listed[1]
+    marks = sorted((*_MATH.finditer(line), *_BOLD.finditer(line)), key=re.Match.end)
+    found = [_with_alternatives(line, marks)] if marks else []
+    if (said := _value_said(line, marks)) is not None:
+        found.append(said)
+    if not found:
+        return None
+    _, start, value = max(found)
+    clause = max((match.end() for match in _CLAUSE.finditer(line, 0, start)), default=0)
+    return None if is_denied(line[clause:start]) else value.strip() or None
+
+
+def _value_said(line: str, marks: list[re.Match[str]]) -> tuple[int, int, str] | None:
+    """(end, start, value) of what follows the last "is" or "=" that says something."""
+    end = len(line)
+    for said in reversed(list(_SAID.finditer(line))):
+        if any(mark.start() < said.start() < mark.end() for mark in marks):
+            return None
+        value = line[said.end() : end].strip(" .*_,")
+        if not _IDLE.match(value):
+            value = _REMARK.sub("", _ASIDE.sub(r"\1", without_loose_closers(_LEAD.sub("", value))))
+            says = len(value) <= LONGEST_VALUE and is_bare(value) and (end == len(line) or any(map(str.isdigit, value)))
+            return (end, said.start(), value) if says else None
+        clause = [match.start() for match in re.finditer(r",|;|\band\b", line[: said.start()])]
+        end = clause[-1] if clause else said.start()
+    return None
+
+
+def _with_alternatives(line: str, marks: list[re.Match[str]]) -> tuple[int, int, str]:
+    """(end, start, content) of the last formula, with those that are said beside it: ``$x=8$ or $x=7$``."""
+    end, start, content = marks[-1].end(), marks[-1].start(), _inside(marks[-1])
+    for before in reversed(marks[:-1]):
+        between = line[before.end() : start]
+        if not _ALTERNATIVES.fullmatch(between):
+            break
+        start, content = before.start(), f"{_inside(before)}{between}{content}"
+    return end, start, content
+
+
+def _inside(mark: re.Match[str]) -> str:
+    return next(group for group in mark.groups() if group is not None)
+
+
+def _only_number(sentence: str) -> str | None:
+    found = list(_NUMBER.finditer(sentence))
+    if len(found) != 1 or is_denied(sentence) or _CONDITION.search(sentence):
+        return None
+    if _CHANGED.match(sentence, found[0].end()):
+        return None
+    counted = _COUNTED.match(sentence, found[0].end())
+    return found[0][0] if counted is None else sentence[found[0].start() : counted.end()]
+
+
+def first_sentence(text: str) -> str:
+    """Up to the first end of a sentence that does not lie inside a formula."""
+    text = text[:LONGEST]
+    first = next(_ends(text), None)
+    return text if first is None else text[: first.start()]
+
+
+def last_sentence(line: str) -> str:
+    """What follows the last end of a sentence, outside of formulas, that has something after it."""
+    ends = [match.end() for match in _ends(line)]
+    ends += [match.end() for match in _MATH.finditer(line) if (match[1] or match[4] or "").rstrip().endswith(".")]
+    last = max((end for end in ends if line[end:].strip(" .*_")), default=0)
+    return line[last:].strip()
+
+
+def _ends(text: str) -> Iterator[re.Match[str]]:
+    """The ends of sentences that do not lie inside a formula."""
+    formulas = [match.span() for match in _MATH.finditer(text)]
+    for match in _SENTENCE_END.finditer(text):
+        if not any(start < match.start() < end for start, end in formulas):
+            yield match
+
+
+def without_loose_closers(text: str) -> str:
+    """The text without closing brackets at its end that nothing opened."""
+    while text.endswith(")") and text.count(")") > text.count("("):
+        text = text[:-1].rstrip()
+    return text
