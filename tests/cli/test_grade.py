@@ -22,11 +22,13 @@ def lines(file: Path, *entries: object) -> Path:
 def test_two_answers() -> None:
     right = run(r"\frac12", "The answer is 0.5.", "--explain")
     assert right.exit_code == 0
-    assert right.stdout.split() == ["correct", "why", "equal", "gold", r"\frac12", "answer", "0.5"]
+    assert right.stdout.splitlines() == [
+        "correct", "why    equal: constant and number", r"gold   \frac12", "answer 0.5",
+    ]  # fmt: skip
     wrong = run("5", "6")
     assert (wrong.exit_code, wrong.stdout) == (1, "wrong\n")
-    assert json.loads(run("5", "", "--json").stdout)["verdict"] == "unparseable"
-    assert run("--", "-5", "- 5").exit_code == 0
+    assert json.loads(run("5", "", "--json").stdout)["outcome"] == "unparseable"
+    assert run("-5", "- 5").exit_code == run("--", "5", "5").exit_code == 0
 
 
 def test_a_file_of_pairs(tmp_path: Path) -> None:
@@ -41,15 +43,16 @@ def test_a_file_of_pairs(tmp_path: Path) -> None:
     assert done.exit_code == 0
     assert "3 pairs: 1 correct, 1 wrong, 1 unparseable" in done.stdout
     verdicts = [json.loads(line) for line in out.read_text().splitlines()]
-    assert [(one["id"], one["verdict"]) for one in verdicts] == [("a", "correct"), (1, "wrong"), (7, "unparseable")]
+    assert [(one["id"], one["outcome"]) for one in verdicts] == [("a", "correct"), (2, "wrong"), (7, "unparseable")]
+    assert (verdicts[1]["gold"], verdicts[1]["pred"]) == ("5", "6")
     assert isinstance(run("--file", pairs, "--out", out).exception, ConfigError)
     assert json.loads(run("--file", pairs, "--json").stdout) == {
-        "pairs": 3, "correct": 1, "wrong": 1, "unparseable": 1,
+        "pairs": 3, "correct": 1, "wrong": 1, "unparseable": 1, "timeout": 0, "error": 0, "accuracy": 0.3333,
     }  # fmt: skip
 
 
 def test_bad_pairs_are_named_before_any_is_graded(tmp_path: Path) -> None:
-    pairs = lines(tmp_path / "pairs.jsonl", {"gold": "5", "pred": "5"}, {"gold": 5, "pred": "5"}, {"gold": "5"}, [])
+    pairs = lines(tmp_path / "pairs.jsonl", {"gold": 5, "pred": "5"}, {"gold": None, "pred": "5"}, {"gold": "5"}, [])
     out = tmp_path / "out.jsonl"
     error = run("--file", pairs, "--out", out).exception
     assert isinstance(error, DataError)
@@ -70,11 +73,42 @@ def test_golds_of_a_data_set(tmp_path: Path) -> None:
 
 
 def test_an_entry_without_a_gold(tmp_path: Path) -> None:
-    error = run("--check-golds", lines(tmp_path / "none.jsonl", {"question": "?"})).exception
-    assert isinstance(error, DataError)
-    assert "none.jsonl:1: no gold answer; looked for answer, final_answer" in str(error)
+    done = run("--check-golds", lines(tmp_path / "none.jsonl", {"question": "?"}, {"Answer": 5}), "--json")
+    assert done.exit_code == 1
+    found = json.loads(done.stdout)
+    assert found["kinds"] == {"missing": 1, "number": 1}
+    assert "looked for answer, final_answer" in found["not_gradeable"][0]["reason"]
+
+
+def test_golds_that_cannot_be_read(tmp_path: Path) -> None:
+    golds = lines(
+        tmp_path / "golds.jsonl", {"answer": "?"}, {"answer": "1/0"}, {"solution": r"$\boxed 9$"}, {"answer": 3}
+    )
+    done = run("--check-golds", golds, "--json")
+    assert [row["gold"] for row in json.loads(done.stdout)["not_gradeable"]] == ["?", "1/0"]
+
+
+def test_where_verdicts_go(tmp_path: Path) -> None:
+    pairs = lines(tmp_path / "pairs.jsonl", {"id": "\ud800", "gold": "5", "pred": "5"})
+    out = tmp_path / "verdicts.jsonl"
+    assert run("--file", pairs, "--out", out).exit_code == 0
+    assert json.loads(out.read_text())["outcome"] == "correct"
+    for place in (tmp_path / "none" / "x.jsonl", tmp_path):
+        assert isinstance(run("--file", pairs, "--out", place).exception, ConfigError)
+    assert isinstance(run("--file", lines(tmp_path / "empty.jsonl")).exception, DataError)
+
+
+def test_pairs_from_standard_input() -> None:
+    text = json.dumps({"gold": "5", "pred": "5"})
+    done = CliRunner().invoke(app, ["grade", "--file", "-", "--json"], input=text)
+    assert isinstance(done.exception, DataError) or json.loads(done.stdout)["correct"] == 1
 
 
 @pytest.mark.parametrize("arguments", [(), ("5",), ("5", "5", "--file", __file__), ("5", "5", "--out", "x")])
 def test_one_thing_at_a_time(arguments: tuple[str, ...]) -> None:
     assert isinstance(run(*arguments).exception, ConfigError)
+
+
+def test_an_option_that_is_none() -> None:
+    assert (run("5", "--exlpain").exit_code, run("5", "5", "--exlpain").exit_code) == (1, 2)
+    assert isinstance(run("5", "--exlpain").exception, ConfigError)

@@ -44,6 +44,15 @@ HOSTILE = {
     "opened formulas": r"\(" * 24_000,
     "opened displays": r"\[" * 24_000,
     "says": "is " * 16_000 + "= =",
+    "backslashes": "\\" * 900 + "6",
+    "dots before a digit": "." * 900 + "6",
+    "dotted line": "Total " + "." * 900 + " 42",
+    "commas and a digit": "," * 1_900 + "6",
+    "digits and commas": "1,2,3," * 16_000,
+    "joined boxes": r"\boxed{1} and " * 6_000,
+    "headings": "####" * 12_000,
+    "logarithms": r"\log_" * 400 + "2",
+    "four choices": r"(\pm1,\pm1,\pm1,\pm2)",
 }
 
 
@@ -52,7 +61,7 @@ HOSTILE = {
 @pytest.mark.timeout(5)
 def test_hostile_texts_are_refused(gold, text):
     assert grade(gold, text).outcome in ("wrong", "unparseable")
-    assert grade(text, gold).outcome in ("wrong", "unparseable")
+    assert grade(text, gold).outcome in ("wrong", "unparseable", "error")  # the gold answer cannot be read
 
 
 @pytest.mark.timeout(20)

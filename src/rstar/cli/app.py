@@ -45,7 +45,7 @@ def common(
 app.command("solve")(solve.solve)
 app.command("compare")(solve.compare)
 app.command("view")(view.view)
-app.command("grade")(grade.grade)
+app.command("grade", context_settings={"ignore_unknown_options": True})(grade.grade)  # -5 is an answer
 app.command("demo")(demo.demo)
 app.command("info")(info.info)
 app.add_typer(problems.app, name="problems")

@@ -41,7 +41,10 @@ def counted(n: int, one: str, many: str = "") -> str:
 
 def print_json(value: Any) -> None:
     """One JSON object on one line of stdout."""
-    sys.stdout.write(json.dumps(value, ensure_ascii=False) + "\n")
+    try:
+        sys.stdout.write(json.dumps(value, ensure_ascii=False) + "\n")
+    except UnicodeEncodeError:  # a terminal of another encoding, or half a character
+        sys.stdout.write(json.dumps(value) + "\n")
 
 
 def run_folder(name: str) -> Path:

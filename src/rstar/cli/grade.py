@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO, get_args
 
 import typer
 from rich.markup import escape
@@ -17,10 +18,12 @@ from rstar.datasets import read_entries
 from rstar.errors import ConfigError, DataError
 from rstar.grading import grade as compare
 from rstar.grading.golds import GOLD_FIELDS, check_gold, gold_of
-from rstar.grading.verdict import Verdict
+from rstar.grading.verdict import Outcome, Verdict
 
 MOST_SHOWN = 20
-"""Golds that are named one by one in the text for people."""
+"""Golds, or mistakes in a file, that are named one by one in the text for people."""
+
+Row = dict[str, Any]
 
 
 def grade(
@@ -29,27 +32,41 @@ def grade(
     explain: Annotated[bool, typer.Option("--explain", help="Show what was compared, and which rule decided.")] = False,
     file: Annotated[
         Path | None,
-        typer.Option(help='JSONL of pairs: {"id"?, "gold", "pred"}.', dir_okay=False, exists=True, show_default=False),
+        typer.Option(
+            help='Pairs, as JSONL or a JSON list: {"id"?, "gold", "pred"}; - is standard input.', show_default=False
+        ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="With --file: where verdicts go, a JSON line each.", show_default=False)
+        Path | None,
+        typer.Option(
+            help="With --file: a new file for the verdicts, a JSON line each, written as they are found.",
+            show_default=False,
+        ),
     ] = None,
     check_golds: Annotated[
         Path | None,
-        typer.Option(help="Check the gold answers of this file.", dir_okay=False, exists=True, show_default=False),
+        typer.Option(
+            help="Check the gold answers of a data set (JSONL or a JSON list) in the field answer, final_answer, gold "
+            "or expected_answer, or in the last box of solution.",
+            show_default=False,
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare answers: are they equal as mathematics, and why?
 
-    Two answers as arguments (`-- -5 …` where the first begins with a minus); many with `--file`; with `--check-golds`,
-    whether each gold answer of a data set is found equal to itself. Exit code 1 says that the answer given as argument
-    is not right, or that a gold cannot be graded.
+    Two answers as arguments; many with `--file`; with `--check-golds`, whether each gold answer of a data set can be
+    read and is found equal to itself in the dress of a prediction. Exit code: 0 right, 1 not right (or a gold that
+    cannot be graded), 2 a mistake in the command or the data.
 
     Example: `rstar grade '\\frac{1}{2}' 'The answer is 0.5.' --explain`
     """
-    chosen = [gold is not None, file is not None, check_golds is not None]
-    if sum(chosen) != 1 or (gold is None) != (prediction is None):
+    for given in (gold, prediction):
+        if given is not None and given.startswith("--") and given[2:3].isalpha():
+            raise ConfigError(f"no such option: {given}")
+    if gold is not None and prediction is None:
+        raise ConfigError("the prediction is missing: rstar grade GOLD PREDICTION")
+    if sum((gold is not None, file is not None, check_golds is not None)) != 1:
         raise ConfigError("give two answers, or --file, or --check-golds: one of the three")
     if out is not None and file is None:
         raise ConfigError("--out goes with --file")
@@ -71,84 +88,117 @@ def _grade_one(verdict: Verdict, explain: bool, as_json: bool) -> None:
         if explain:
             rows = (("why", verdict.reason), ("gold", verdict.gold_form), ("answer", verdict.prediction_form))
             for name, text in rows:
-                screen.print(f"{name:7}{escape(text)}", highlight=False)
+                screen.print(f"{name:7}{escape(text)}", highlight=False, soft_wrap=True)
     if not verdict.correct:
         raise typer.Exit(1)
 
 
 def _plain(verdict: Verdict) -> dict[str, str]:
     return {
-        "verdict": verdict.outcome,
+        "outcome": verdict.outcome,
         "reason": verdict.reason,
         "gold_form": verdict.gold_form,
-        "pred_form": verdict.prediction_form,
+        "prediction_form": verdict.prediction_form,
     }
 
 
 def _grade_file(file: Path, out: Path | None, as_json: bool) -> None:
     pairs = list(_pairs(file))
-    if out is not None and out.exists():
-        raise ConfigError(f"--out {out}: there is a file of this name already")
-    found: Counter[str] = Counter()
-    lines = []
-    with progress(len(pairs), "pairs") as advance:
+    if not pairs:
+        raise DataError(f"{file}: no pair in it")
+    found: dict[str, int] = dict.fromkeys(get_args(Outcome), 0)
+    with ExitStack() as stack:
+        verdicts = None if out is None else stack.enter_context(_new_file(out))
+        advance = stack.enter_context(progress(len(pairs), "pairs"))
         for name, gold, prediction in pairs:
             verdict = compare(gold, prediction)
             found[verdict.outcome] += 1
-            lines.append(json.dumps({"id": name, **_plain(verdict)}, ensure_ascii=False))
+            if verdicts is not None:
+                row = {"id": name, "gold": gold, "pred": prediction, **_plain(verdict)}
+                verdicts.write(json.dumps(row, ensure_ascii=False) + "\n")
             advance()
-    if out is not None:
-        out.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    accuracy = found["correct"] / len(pairs)
     if as_json:
-        print_json({"pairs": len(pairs), **found})
+        print_json({"pairs": len(pairs), **found, "accuracy": round(accuracy, 4)})
         return
-    parts = ", ".join(f"{count:,} {outcome}" for outcome, count in found.most_common())
-    console().print(f"{counted(len(pairs), 'pair')}: {parts}", highlight=False)
+    parts = ", ".join(f"{count:,} {outcome}" for outcome, count in found.items() if count)
+    console().print(f"{counted(len(pairs), 'pair')}: {parts} ({accuracy:.1%} correct)", highlight=False)
     if out is not None:
         console().print(f"verdicts in [bold]{escape(str(out))}[/]", highlight=False)
+
+
+def _new_file(out: Path) -> TextIO:
+    try:
+        return out.open("x", encoding="utf-8", errors="backslashreplace", buffering=1)
+    except FileExistsError:
+        raise ConfigError(f"--out {out}: there is a file of this name already") from None
+    except OSError as error:
+        raise ConfigError(f"--out {out}: {error.strerror}") from error
+
+
+def _entries(file: Path) -> Iterator[tuple[str, Any]]:
+    return read_entries(Path("/dev/stdin") if str(file) == "-" else file)
 
 
 def _pairs(file: Path) -> Iterator[tuple[Any, str, str | None]]:
     """(id, gold, prediction) of each entry. Raises `DataError` that names the first bad ones, before any is graded."""
     errors = []
-    for number, (where, entry) in enumerate(read_entries(file)):
+    for number, (where, entry) in enumerate(_entries(file), 1):
         if isinstance(entry, ValueError):
             errors.append(f"{where}: {entry}")
-        elif not isinstance(entry, dict) or not isinstance(entry.get("gold"), str):
-            errors.append(f"{where}: expected an object with a text 'gold'")
-        elif "pred" not in entry or not isinstance(entry["pred"], str | None):
-            errors.append(f"{where}: expected a text 'pred', or null")
+        elif not isinstance(entry, dict) or (gold := _text(entry.get("gold"))) is None:
+            errors.append(f"{where}: expected an object whose 'gold' is a text or a number")
+        elif "pred" not in entry or (entry["pred"] is not None and _text(entry["pred"]) is None):
+            near = next((name for name in ("prediction", "answer", "output") if name in entry), None)
+            hint = f" (there is {near!r}: rename it)" if near else ""
+            errors.append(f"{where}: 'pred' must be a text, a number or null{hint}")
         else:
-            yield entry.get("id", number), entry["gold"], entry["pred"]
+            yield entry.get("id", number), gold, _text(entry["pred"])
     if errors:
-        raise DataError("\n".join(errors[:MOST_SHOWN]))
+        more = f"\n… and {len(errors) - MOST_SHOWN:,} more" if len(errors) > MOST_SHOWN else ""
+        raise DataError("\n".join(errors[:MOST_SHOWN]) + more)
+
+
+def _text(value: Any) -> str | None:
+    return str(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else None
 
 
 def _check_golds(file: Path, as_json: bool) -> None:
-    checked: list[dict[str, Any]] = []
-    for number, (where, entry) in enumerate(read_entries(file)):
-        if isinstance(entry, ValueError):
-            raise DataError(f"{where}: {entry}")
-        gold = gold_of(entry) if isinstance(entry, dict) else None
-        if gold is None:
-            raise DataError(f"{where}: no gold answer; looked for {', '.join(GOLD_FIELDS)}")
-        check = check_gold(gold)
-        name = entry.get("id", number)
-        checked.append({"id": name, "gold": check.gold, "kind": check.kind, "reason": check.reason})
+    checked = list(_checked(file))
+    if not checked:
+        raise DataError(f"{file}: no gold answer in it; looked for {', '.join(GOLD_FIELDS)}")
     kinds = Counter(row["kind"] for row in checked)
-    bad = [row for row in checked if row["kind"] == "not gradeable"]
+    bad = [row for row in checked if row["kind"] in ("not gradeable", "missing")]
     if as_json:
-        print_json({"golds": len(checked), "kinds": kinds, "not_gradeable": bad})
+        words = [row for row in checked if row["kind"] == "words"]
+        print_json({"golds": len(checked), "kinds": kinds, "words": words, "not_gradeable": bad})
     else:
         parts = ", ".join(f"{count:,} {kind}" for kind, count in kinds.most_common())
         console().print(f"{counted(len(checked), 'gold answer')}: {parts}", highlight=False)
+        if kinds["words"]:
+            console().print("words equal the same words only; --json lists them", highlight=False)
         if bad:
             console().print(_bad_golds(bad))
     if bad:
         raise typer.Exit(1)
 
 
-def _bad_golds(rows: list[dict[str, Any]]) -> Table:
+def _checked(file: Path) -> Iterator[Row]:
+    for number, (where, entry) in enumerate(_entries(file), 1):
+        if isinstance(entry, ValueError):
+            raise DataError(f"{where}: {entry}")
+        if not isinstance(entry, dict):
+            raise DataError(f"{where}: expected an object")
+        name, gold = entry.get("id", number), gold_of(entry)
+        if gold is None:
+            reason = f"no gold answer; looked for {', '.join(GOLD_FIELDS)}"
+            yield {"id": name, "gold": "", "kind": "missing", "reason": reason}
+        else:
+            check = check_gold(gold)
+            yield {"id": name, "gold": check.gold, "kind": check.kind, "reason": check.reason}
+
+
+def _bad_golds(rows: list[Row]) -> Table:
     table = Table(header_style="bold", pad_edge=False)
     for name in ("id", "gold", "why"):
         table.add_column(name)

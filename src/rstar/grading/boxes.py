@@ -9,16 +9,23 @@ from __future__ import annotations
 
 import re
 
+from rstar.grading.units import LETTERS, is_known
+
 _BRACE = re.compile(r"\\(?:boxed|fbox|framebox)\s*\{|\\.|[{}]", re.DOTALL)
 _PLAIN = re.compile(r"\\boxed\{((?:[^{}\\]|\\[dt]?frac\{\d+\}\{\d+\})*)\}")
 _DOUBTFUL = re.compile(r"(?:[-−{≠\d+*/<>]|\b(?:not|be|never)\b|n't|\\[a-z]+)[\s$]*(?:\\[(\[]\s*)?$")
 """What before a box asks for a closer look."""
-_NEAT = re.compile(r"[\s$.]*(?:\\[)\]]|[\s$.]*$|[\s$.]+[A-Z])")
+_SECOND_THOUGHTS = re.compile(r"\b(?:wait|wrong|mistake|incorrect|actually|correction)\b", re.IGNORECASE)
+_NEAT = re.compile(r"[\s$.]*(?:\\[)\]][\s$.]*$|[\s$.]*$|[\s$]*[.\n]\s*[A-Z])")
 """What after a box does not."""
+_LOOSE = re.compile(r"(?<![\\A-Za-z])boxed\{|\\Boxed\{")
+_BARE = re.compile(r"\\boxed +([^\s{}$\\]+)")
+"""Boxes as models misspell them, and as TeX allows them."""
 _EMPTY = re.compile(r"\\(?:boxed|fbox|framebox)\s*\{\s*\}")
 _NAMED = r"([A-Za-z](?:_\w|_\{\w+\})?)\s*=\s*"
 _BETWEEN = re.compile(
-    r"(?:\s|[,;$&]|\\[,;!()\\ ]|\\q?quad|\\\[|\\\]|\\(?:text|textnormal|textrm|mathrm)\{\s*(?:and|or)\s*\}|and|or)*"
+    r"(?:\s|[,;:$&]|\([a-z]\)|\\[,;!()\\ ]|\\q?quad|\\\[|\\\]"
+    r"|\\(?:text|textnormal|textrm|mathrm)\{\s*(?:and|or)\s*\}|and|or)*"
     rf"(?:{_NAMED})?"
 )
 _NAME = re.compile(rf"(?<![A-Za-z\\]){_NAMED}$")
@@ -33,8 +40,15 @@ _AFTER = re.compile(rf"\s*(?:[+*/:<>!](?!\s*$)|\^{_DEGREE}|-\s*[\d\\a-z]|{_OPERA
 """What makes a box in a formula a part of that formula."""
 _ATTACHED = re.compile(rf"[/:*+](?=[\d\\{{(])|\^{_DEGREE}|\{{,\}}\d|{_FACTOR}|\\sqrt")
 """What does so anywhere."""
-_BASE = re.compile(r"\s*(_(?:\{[^{}]*\}|\w))")
+_BASE = re.compile(r"\s*(_(?:\{[^{}]*(?:\{[^{}]*\}[^{}]*)?\}|\w))")
+_UNIT = re.compile(
+    r"[\s$~]*(?:\\[,;: ]\s*)?(?:\\(?:text|mathrm)\{\s*)?(?P<unit>[ap]\.m\b\.?|[A-Za-z]+|¢|')[\s$]*\}?"
+    r"(?P<power>\^\{?\d\}?)?"
+)
+_IN_BASE = re.compile(r"[\s$]*(?:\\text\{\s*)?\(?(?:in )?base[- ](\w+)", re.IGNORECASE)
 _SCALED = re.compile(r"[\s$]*(?:\\text\{\s*)?(hundred|thousand|million|billion|trillion|dozen|\\?%)(?![a-z])")
+
+MOST_JOINED = 50
 
 Span = tuple[int, int, int]
 """Start of the command, start and end of its content."""
@@ -56,11 +70,15 @@ def only_box(text: str, start: int) -> str | None:
     match = _PLAIN.match(text, start)
     if match is None or _DOUBTFUL.search(text, max(start - 20, 0), start) or not _NEAT.match(text, match.end()):
         return None
-    return match[1]
+    return None if _SECOND_THOUGHTS.search(text, match.end()) else match[1]
 
 
 def in_boxes(text: str) -> str | None:
     """What the last boxes say together; None without boxes, empty where there are only such as hold no answer."""
+    if "oxed{" in text:
+        text = _LOOSE.sub(r"\\boxed{", text)
+    if "\\boxed " in text:
+        text = _BARE.sub(r"\\boxed{\1}", text)
     spans = _boxes(text)
     if not spans:
         return None
@@ -68,17 +86,20 @@ def in_boxes(text: str) -> str | None:
     if not spans:
         return ""
     contents = [_content(text, spans[-1])]
-    named = None
+    named, ratio = None, False
     for before, after in zip(spans[-2::-1], spans[::-1], strict=False):
         between = _BETWEEN.fullmatch(text, before[2] + 1, after[0])
-        if between is None:
+        if between is None or len(contents) == MOST_JOINED:
             break
+        ratio = ":" in between[0]
         if between[1]:
             contents[0], named = f"{between[1]}={contents[0]}", before
-        contents.insert(0, _content(text, before))
+        contents.insert(0, _content(text, before, after[0]))
     if named is not None and (name := _NAME.search(text, max(named[0] - 20, 0), named[0])) is not None:
         contents[0] = f"{name[1]}={contents[0]}"
-    return ", ".join(dict.fromkeys(contents)) if all(contents) else ""
+    if not all(contents):
+        return ""
+    return (":" if ratio else ", ").join(contents if ratio else dict.fromkeys(contents))
 
 
 def _boxes(text: str) -> list[Span]:
@@ -100,11 +121,14 @@ def _boxes(text: str) -> list[Span]:
     return [span for span in found if text[span[1] : span[2]].strip()]
 
 
-def _content(text: str, span: Span) -> str:
-    """What a box says with what belongs to it; empty where it is a part of a formula."""
+def _content(text: str, span: Span, limit: int | None = None) -> str:
+    """What a box says with what belongs to it, up to a limit; empty where it is a part of a formula."""
     start, first, last = span
     content = text[first:last].strip()
-    before, after = text[max(start - 20, 0) : start], text[last + 1 : last + 40]
+    before, after = (
+        text[max(start - 20, 0) : start],
+        text[last + 1 : last + 40 if limit is None else min(last + 40, limit)],
+    )
     opener = before.rstrip()
     if _ATTACHED.match(after) or (opener.endswith("{") and _INSIDE.search(opener[:-1])):
         return ""
@@ -114,8 +138,16 @@ def _content(text: str, span: Span) -> str:
         content = f"-({content})"
     if (base := _BASE.match(after)) is not None:
         content += base[1]
-    scale = _SCALED.match(after)
-    return content if scale is None else f"{content} {scale[1]}"
+    if (base := _IN_BASE.match(after)) is not None:
+        return f"{content}_{{{base[1]}}}"
+    if (scale := _SCALED.match(after)) is not None:
+        return f"{content} {scale[1]}"
+    unit = _UNIT.match(after)
+    if unit is None or content[-1:] not in "0123456789}":
+        return content
+    if is_known(unit["unit"]) or (unit["unit"] in LETTERS and "{" in unit[0]):
+        return rf"{content} \text{{{unit['unit']}}}{unit['power'] or ''}"
+    return content if unit["unit"].isalpha() else f"{content} {unit['unit']}"
 
 
 def _in_formula(text: str, place: int) -> bool:

@@ -34,7 +34,7 @@ from rstar.grading.relations import assignment, same_name, values_by_name
 from rstar.grading.sets import as_interval, as_set, unknowns
 from rstar.grading.units import DEGREE, PERCENT
 
-MOST_SYMBOLIC_PAIRS = 16
+MOST_SYMBOLIC_PAIRS = 100
 """How many pairs of elements of two sets may be compared as expressions."""
 
 
@@ -73,17 +73,40 @@ def equal(a: Node, b: Node) -> bool:
 def _equal_families(a: Node, b: Node) -> bool:
     """``2k, k ∈ ℤ`` is ``2n, n ∈ ℤ``; where only one of the two says what its parameters are, that is left out."""
     (ours, *first), (theirs, *second) = (node.items if _is_family(node) else (node,) for node in (a, b))
+    if bool(first) != bool(second):  # 2^m, m ∈ ℕ is 2^k
+        (family, said, bare) = (ours, first, theirs) if first else (theirs, second, ours)
+        letters = frozenset().union(*map(names_of, said)) - names_of(bare)
+        others = names_of(bare) - names_of(family)
+        if len(letters) == len(others) == 1:
+            return equal(renamed(family, Symbol(*letters), Symbol(*others)), bare)
     if first and second:
         old, new = (sorted(set().union(*(names_of(one) for one in some))) for some in (second, first))
         if len(old) == len(new) == 1:
             theirs, *second = (renamed(one, Symbol(old[0]), Symbol(new[0])) for one in (theirs, *second))
         if set(first) != set(second):
             return False
-        if len(new) == len(first) == 1 and first[0] == Relation((Symbol(new[0]), Symbol("ℤ")), ("∈",)):
-            mine, other = (named[1] if (named := assignment(one)) is not None else one for one in (ours, theirs))
-            if same_progression(mine, other, new[0]):
-                return True
+        whole = len(new) == 1 and first == [Relation((Symbol(new[0]), Symbol("ℤ")), ("∈",))]
+        if whole and _same_members(_members(ours), _members(theirs), new[0]):
+            return True
     return equal(ours, theirs)
+
+
+def _members(node: Node) -> list[Node]:
+    """The expressions of a family: its values without their name."""
+    node = expanded(node)
+    items = node.items if isinstance(node, Group) and node.kind in ("set", "bare") else (node,)
+    return [named[1] if (named := assignment(item)) is not None else item for item in items]
+
+
+def _same_members(ours: Sequence[Node], theirs: Sequence[Node], name: str) -> bool:
+    """Whether each expression of one family takes the values of one of the other's."""
+    rest = list(theirs)
+    for one in ours:
+        twin = next((other for other in rest if same_progression(one, other, name)), None)
+        if twin is None:
+            return False
+        rest.remove(twin)
+    return not rest
 
 
 def _is_family(node: Node) -> TypeGuard[Group]:
@@ -95,7 +118,7 @@ def _equal_values(a: Node, b: Node) -> bool:
     if first is not None and second is not None:
         return first == second or _rounded(a, second) or _rounded(b, first)
     both = ((a, b), (b, a))
-    if any(isinstance(one, Symbol) and isinstance(other, Symbol | Number) for one, other in both):
+    if any(isinstance(one, Symbol) and isinstance(other, Symbol | Number) and symbols(one) for one, other in both):
         return False
     for decimal, other in both:
         if isinstance(decimal, Number) and decimal.places > 0 and not symbols(other):
@@ -143,7 +166,7 @@ def _exactly(node: Node) -> tuple[Node, Node | None]:
 def _equal_relations(a: Node, b: Node) -> bool:
     first, second = assignment(a), assignment(b)
     match first, second:  # f(x) = x^2 is f(t) = t^2
-        case (Apply("*", (f, Symbol() as x)), _), (Apply("*", (g, Symbol() as t)), _) if (
+        case (Apply("*" | "call", (f, Symbol() as x)), _), (Apply("*" | "call", (g, Symbol() as t)), _) if (
             f == g and x != t and not symbols(x) & names_of(b)
         ):
             return equal(a, renamed(b, t, x))
@@ -222,6 +245,8 @@ def _equal_matrices(a: Node, b: Node) -> bool:
     matrix, other = (a, b) if isinstance(a, Matrix) else (b, a)
     assert isinstance(matrix, Matrix)
     entries = [entry for row in matrix.rows for entry in row]
+    if isinstance(other, Group) and other.kind == "bare":
+        other = Group("tuple", values_by_name(other) or ())
     if not isinstance(other, Group) or other.kind != "tuple" or len(other.items) != len(entries):
         return False
     return 1 in (len(matrix.rows), len(matrix.rows[0])) and all(map(equal, entries, other.items))
@@ -247,6 +272,8 @@ def _equal_groups(a: Node, b: Node) -> bool:
     if kinds <= {"set", "bare"} and (in_order := _by_names(a, b)) is not None:
         return in_order
     if kinds == {"cases"}:
+        return _equal_in_any_order(a.items, b.items)
+    if kinds <= {"both", "bare"} and "both" in kinds and all(isinstance(x, Relation) for x in (*a.items, *b.items)):
         return _equal_in_any_order(a.items, b.items)
     if kinds == {"union"}:
         return _equal_in_any_order([as_interval(x) or x for x in a.items], [as_interval(x) or x for x in b.items])

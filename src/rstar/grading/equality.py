@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING
 from rstar.grading import exact, numeric
 from rstar.grading.checks import run_check
 from rstar.grading.comparison import equal
-from rstar.grading.extract import LONGEST_ANSWER, answer_of, quick_answer
+from rstar.grading.extract import LONGEST_ANSWER, answer_of, gold_answer_of, quick_answer
 from rstar.grading.lexer import UnreadableError
-from rstar.grading.nodes import Quantity
+from rstar.grading.nodes import Quantity, described
 from rstar.grading.normal import normal, prose, squeezed, words
 from rstar.grading.reading import choice_of, is_name, readings, with_plain_unit
 from rstar.grading.times import hours
@@ -35,6 +35,8 @@ LONGEST_LITERAL = 60
 """Characters of a text that may be nothing but a number."""
 SHORTEST_PROSE = 8
 """Letters from which on words count as the same without the spaces between them."""
+_TOTAL = re.compile(r"[a-w](?: ?\+ ?[a-w]){1,4} ?= ?(.+)")
+"""How a prediction says what was asked for: ``m + n = 42``. In a gold answer that would be an equation."""
 _LETTERS = re.compile(
     r"(?:\\(?P<mark>overline|bar|vec|overrightarrow|angle|triangle|widehat) ?)?(?:\\(?:text|mathrm)\b)?"
     r"(?P<letters>[({ ]*[A-Za-z](?:(?: |\\cdot ?)*[A-Za-z]){1,5}[)} ]*)"
@@ -50,13 +52,18 @@ def grade(gold: str, prediction: str | None) -> Verdict:
 
     Returns:
         The verdict. Nothing is raised for anything that stands in the two texts.
+
+    Raises:
+        TypeError: one of the two is no text.
     """
+    if not isinstance(gold, str) or not isinstance(prediction, str | None):
+        raise TypeError(f"answers must be strings, not {type(gold).__name__} and {type(prediction).__name__}")
     if prediction is None:
         return Verdict("unparseable", "no prediction", gold)
     quick = _grade_literals(gold, prediction)
     if quick is not None:
         return quick
-    wanted, said = answer_of(gold), answer_of(prediction)
+    wanted, said = gold_answer_of(gold), answer_of(prediction)
     if wanted is None:  # a gold that is prose stands for itself
         wanted = gold
     if _same_text(gold, prediction if said is None else said):
@@ -64,7 +71,7 @@ def grade(gold: str, prediction: str | None) -> Verdict:
     if said is None:
         return Verdict("unparseable", "no answer found", wanted[:LONGEST_ANSWER])
     if len(wanted) > LONGEST_ANSWER:
-        return Verdict("unparseable", "the gold answer is too long", wanted[:LONGEST_ANSWER])
+        return Verdict("error", "the gold answer is too long", wanted[:LONGEST_ANSWER])
     return _decide(normal(wanted), normal(said))
 
 
@@ -89,7 +96,7 @@ def _grade_literals(gold: str, prediction: str) -> Verdict | None:
     same = exact.same_literal(first, second)
     if same is None:
         return None
-    return Verdict("correct" if same else "wrong", "exact numbers", gold, said or "")
+    return Verdict("correct" if same else "wrong", "equal numbers" if same else "other numbers", gold, said or "")
 
 
 def is_equivalent(gold: str, prediction: str | None) -> bool:
@@ -117,6 +124,10 @@ def _decide(gold: str, prediction: str) -> Verdict:
         return _decide(both[0][1], both[1][1])
     if forms[0] == forms[1]:
         return Verdict("correct", "the same form", *forms)
+    if exact.literal(gold) is not None and (total := _TOTAL.fullmatch(prediction)) is not None:
+        return _decide(gold, total[1])
+    if "\\text" in gold + prediction and words(gold) == words(prediction):
+        return Verdict("correct", "the same words", *forms)
     if _same_letters(gold, prediction) or _same_prose(gold, prediction):
         return Verdict("correct", "the same letters", *forms)
     if is_name(gold) and is_name(prediction):
@@ -124,22 +135,29 @@ def _decide(gold: str, prediction: str) -> Verdict:
     if (times := (hours(gold), hours(prediction))) and all(times):  # 3:30 is no ratio that equals 1:10
         return Verdict("correct" if times[0][0] == times[1][0] else "wrong", "times of day", *forms)
     try:
-        ours, theirs = readings(gold), readings(prediction)
-        if any(isinstance(node, Quantity) for node in ours):
-            theirs += with_plain_unit(prediction)
-        if any(isinstance(node, Quantity) for node in theirs):
-            ours += with_plain_unit(gold)
+        ours = readings(gold)
+    except (UnreadableError, RecursionError) as error:
+        return Verdict("error", f"the gold answer: {error}", *forms)
+    try:
+        theirs = readings(prediction)
+    except (UnreadableError, RecursionError) as error:
+        return Verdict("unparseable", str(error), *forms)
+    if any(isinstance(node, Quantity) for node in ours):
+        theirs += with_plain_unit(prediction)
+    if any(isinstance(node, Quantity) for node in theirs):
+        ours += with_plain_unit(gold)
+    try:
         for one in ours:
             for other in theirs:
                 if equal(one, other):
-                    return Verdict("correct", "equal", *forms)
+                    return Verdict("correct", f"equal: {described(one)} and {described(other)}", *forms)
     except numeric.UndecidedError as error:
         return Verdict("timeout", str(error), *forms)
     except RecursionError as error:
         return Verdict("error", str(error), *forms)
     except UnreadableError as error:
         return Verdict("unparseable", str(error), *forms)
-    return Verdict("wrong", "not equal", *forms)
+    return Verdict("wrong", f"not equal: {described(ours[0])} and {described(theirs[0])}", *forms)
 
 
 def _same_letters(gold: str, prediction: str) -> bool:

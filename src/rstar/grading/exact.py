@@ -19,7 +19,8 @@ from rstar.grading.lexer import TooLargeError, UnreadableError
 from rstar.grading.nodes import Apply, Node, Number
 
 ROUNDED_DIGITS = 10
-_FLOAT_DIGITS = 15  # what a double holds: digits beyond may be noise
+_FLOAT_DIGITS, _FLOAT_NOISE = range(16, 19), Fraction(5, 10**15)  # what programs print of doubles; the last are noise
+_LARGEST_LOGARITHM = 200
 MOST_BITS = 100_000
 """Size of the largest exact integer ever computed: 30,000 decimal digits."""
 _EXACT = frozenset({"+", "*", "inv", "^", "abs", "floor", "ceil", "factorial", "binom", "root"})
@@ -104,9 +105,21 @@ def _apply(op: str, values: list[Fraction]) -> Fraction | None:
             return Fraction(math.factorial(int(value)))
         case "binom", [n, k] if n.denominator == k.denominator == 1 and n >= 0 and k >= 0:
             return Fraction(math.comb(int(n), int(k)))
+        case "log", [value, base] if value > 0 and base > 0 and base != 1:
+            return _logarithm(value, base)
         case "root", [value, index] if index == 2 and value >= 0:
             return _square_root(value)
     return None
+
+
+def _logarithm(value: Fraction, base: Fraction) -> Fraction | None:
+    """The logarithm where it is a whole number of ordinary size."""
+    power = round((_log2(value)) / _log2(base)) if _log2(base) else 0
+    return Fraction(power) if abs(power) <= _LARGEST_LOGARITHM and base**power == value else None
+
+
+def _log2(value: Fraction) -> float:
+    return math.log2(value.numerator) - math.log2(value.denominator)
 
 
 def _square_root(value: Fraction) -> Fraction | None:
@@ -131,7 +144,7 @@ def is_rounding(decimal: Number, value: Fraction) -> bool:
     off = abs(written - scaled)
     if off <= Fraction(1, 2) or (off < 1 and abs(written) < abs(scaled)):  # rounded, or cut off
         return True
-    return digits >= _FLOAT_DIGITS and off < abs(scaled) * Fraction(5, 10**_FLOAT_DIGITS)
+    return digits in _FLOAT_DIGITS and off < abs(scaled) * _FLOAT_NOISE
 
 
 def check_size(node: Node) -> None:

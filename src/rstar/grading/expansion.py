@@ -7,6 +7,7 @@ from fractions import Fraction
 from itertools import product, repeat
 
 from rstar.grading.exact import value_of
+from rstar.grading.lexer import TooLargeError
 from rstar.grading.nodes import Apply, Group, Matrix, Node, Number, Quantity, Relation, Symbol, minus, names_of
 from rstar.grading.relations import assignment
 
@@ -30,13 +31,24 @@ def expanded(node: Node) -> Node:
             for item in map(expanded, items):
                 found += item.items if isinstance(item, Group) and item.kind == "bare" else [item]
             return Group(kind, tuple(found))
-        case Group("list", (Matrix() as matrix,)):
+        case Group("list", (Matrix() | Number() | Symbol() | Apply() as only,)):
+            return only
+        case Group("list", rows) if (matrix := _of_rows(rows)) is not None:
             return matrix
-        case Group("bare", (first, *others)) if others and _says_it_again(first, others):
+        case Relation((first, second), ("≠",)) if _signs(second):
+            return Group("both", tuple(Relation((first, choice), ("≠",)) for choice in _choices(second)))
+        case Group("bare" | "set", (first, *others)) if others and _says_it_again(first, others):
             return first
         case Group("bare", items):
             return _with_common_name(node, items)
     return node
+
+
+def _of_rows(rows: Sequence[Node]) -> Matrix | None:
+    """``[[1, 2], [3, 4]]`` as a matrix."""
+    entries = [row.items for row in rows if isinstance(row, Group) and row.kind == "list" and row.items]
+    alike = len(entries) == len(rows) > 1 and len({len(row) for row in entries}) == 1
+    return Matrix(tuple(entries)) if alike else None
 
 
 def _says_it_again(first: Node, others: Sequence[Node]) -> bool:
@@ -83,7 +95,7 @@ def _choices(node: Node) -> list[Node]:
     if "∓" in signs:
         return [_choose(node, repeat(1)), _choose(node, repeat(-1))]
     if len(signs) > _MOST_CHOICES:
-        return [node]
+        raise TooLargeError("too many signs to choose")
     return [_choose(node, iter(ways)) for ways in product((1, -1), repeat=len(signs))]
 
 
@@ -110,6 +122,8 @@ def _as_matrix(node: Node) -> Matrix | None:
             return node
         case Apply("^", (Matrix(rows), Symbol("T"))):
             return Matrix(tuple(zip(*rows, strict=True)))
+        case Apply("^", (Matrix() as base, Number(power))) if power.denominator == 1 and 0 < power <= _LARGEST_MATRIX:
+            return _as_matrix(Apply("*", (base,) * int(power))) if power > 1 else base
         case Apply("+", args):
             found: Matrix | None = None
             for arg in args:

@@ -24,24 +24,35 @@ from rstar.grading.boxes import boxed, in_boxes, only_box, without_empty_boxes
 from rstar.grading.sentences import (
     FENCE,
     first_sentence,
+    formulas_in,
     is_bare,
     is_denied,
+    is_reason,
+    last_clause,
     last_said,
     last_sentence,
+    without_lead,
     without_loose_closers,
 )
 
 TAIL = 50_000
 LONGEST_ANSWER = 2_000
 
-_CLOSING_TAG = re.compile(r"</answer>|<end_of_answer>")
+_TAG = re.compile(
+    r"(?:<answer>|<final_answer>|\[answer\])(.*?)(?:</answer>|<end_of_answer>|</final_answer>|\[/answer\]|$)",
+    re.DOTALL | re.IGNORECASE,
+)
+_OPENING_TAGS = ("<answer>", "<final_answer>", "[answer]")
 _CUE = re.compile(
     r"####[ \t]*|"
     r"\b(?:choose|select|pick)[ ]+(?:option[ ]+)?(?=\(?[A-H]\b)|"
-    r"\bans\.[ ]*:?[ ]*|"
-    r"\b(?:answer|answers|result|(?:correct |right )?(?:option|choice))\b[ *_]*"
-    r"(?:(?:is|are|was|be|equals)\b(?:[ *]*:)?|[:=]|would be\b|to (?:this|the) (?:problem|question) is\b)[ *_:]*",
-    re.IGNORECASE,
+    r"\bans[.:]+[ ]*|"
+    r"\b(?:answers?|(?P<result>result)|(?:correct |right )?(?:option|choice))\b[ *_]*"
+    r"(?:(?:is|are|was|equals|(?:would|will|should|must) be|comes (?:out )?to)\b(?:[ *]*:)?|[:=→]"
+    r"|to (?:this|the) (?:problem|question) is\b)[ *_:]*|"
+    r"^[#* ]*(?:the )?(?:final )?answer[ *]*\n|"
+    r"答案(?:是|为|：|:)|\br(?:espuesta es|éponse est)\b",
+    re.IGNORECASE | re.MULTILINE,
 )
 _SUBJECT = re.compile(
     r"(?<![\w.,/$])(?:[Oo]ption |[Cc]hoice |[Aa]nswer )?"
@@ -52,9 +63,14 @@ _WITHDRAWN = re.compile(
     r"[\s*_.?!]*(?:no\s*[,.!:]|wait|actually|correction|sorry|oops|hmm|scratch that)", re.IGNORECASE
 )
 _MISTAKE = re.compile(r"\b(?:wrong|incorrect|mistake|error)\b", re.IGNORECASE)
+_OVER = re.compile(r"[.!*) ]*(?:$|\n|(?<=[.!] )[A-Z])")
+_STRUCK = re.compile(r"~~[^~\n]{1,200}~~|<<[^<>\n]{1,200}>>")
+"""What was crossed out, and what calculators left behind."""
+_SPLIT_POWER = re.compile(r"(?<=[a-z])\$(\^\{?\d\}?)\$")
 _SAID_IN_BOX = re.compile(r"\\(?:text|textbf|mathrm)\s*\{([^{}]*)\}")
 _DENIAL = re.compile(r"not\b[^,;]*(?:[,;]|\bbut\b)?")
-_INSTEAD = re.compile(r",?\s+(?:and )?not\b.*")
+_INSTEAD = re.compile(r",?\s+(?:and )?not\b.*|,? i\.?e\..*|, (?:that is|namely)\b.*")
+_WHICH = re.compile(r"[^.\n$]*,? which (?:is|equals|gives|makes) ([^.\n]*(?:\.\d+)?)")
 
 
 def answer_of(text: str | None) -> str | None:
@@ -64,14 +80,23 @@ def answer_of(text: str | None) -> str | None:
     text = _after_thinking(text[-TAIL:])
     if text is None:
         return None
+    text = _tidied(text)
     tagged = _tagged(text)
     found = _within(text) if tagged is None else _within(tagged) or tagged.strip() or None
     return None if found is None or len(found) > LONGEST_ANSWER else found
 
 
+def gold_answer_of(gold: str) -> str | None:
+    """The answer in a gold answer: as in a prediction, but a sentence of several formulas stands for itself."""
+    found = answer_of(gold)
+    if len(gold) > LONGEST_ANSWER or "oxed" in gold or _tagged(gold) is not None or _CUE.search(gold) is not None:
+        return found
+    return None if is_bare(gold) is None and formulas_in(gold) > 1 else found
+
+
 def quick_answer(text: str) -> str | None:
     """What `answer_of` would find, where that is plain to see: one box of plain content, or what follows ``####``."""
-    if "</think>" in text or "<answer>" in text or "<think>" in text:
+    if "think>" in text or "answer>" in text or "<<" in text:
         return None
     start = text.rfind("\\boxed{", -TAIL)
     other = "\\fbox" in text or "\\framebox" in text
@@ -98,13 +123,20 @@ def _if_boxed(text: str) -> str | None:
     return None if content is None else f"\\boxed{{{content}}}"
 
 
+def _tidied(text: str) -> str:
+    """The text without what was crossed out, and with units in one piece."""
+    if "~~" in text or "<<" in text:
+        text = _STRUCK.sub("", text)
+    if "$^" in text:
+        text = _SPLIT_POWER.sub(r"\1", text)
+    return text
+
+
 def _tagged(text: str) -> str | None:
-    start = text.rfind("<answer>")
-    if start < 0:
-        return None
-    content = text[start + len("<answer>") :]
-    end = _CLOSING_TAG.search(content)
-    return content[: end.start()] if end else content
+    lower = text.lower()
+    start = max(map(lower.rfind, _OPENING_TAGS))
+    match = _TAG.match(text, start) if start >= 0 else None
+    return None if match is None else match[1]
 
 
 def _within(text: str) -> str | None:
@@ -112,6 +144,9 @@ def _within(text: str) -> str | None:
     text = without_empty_boxes(text)
     found = in_boxes(text)
     if found is not None:
+        last = text[text.rfind("oxed{") :].partition("}")[2].lstrip("}$)] ")
+        if _WITHDRAWN.match(last) and _MISTAKE.search(last):
+            return _announced(last) or last_said(last)
         said = _announced(_SAID_IN_BOX.sub(r"\1", found)) if "answer" in found else None
         return said or found or None
     found = _announced(text)
@@ -124,11 +159,17 @@ def _within(text: str) -> str | None:
 
 def _announced(text: str) -> str | None:
     cue = subject = None
-    for match in _CUE.finditer(text):
-        if not is_denied(last_sentence(text[max(match.start() - 100, 0) : match.start()])):
+    for match in reversed(list(_CUE.finditer(text))):
+        if not is_denied(last_clause(text[max(match.start() - 100, 0) : match.start()])):
             cue = match
-    for match in _SUBJECT.finditer(text):
-        subject = match
+            break
+    if cue is not None and cue["result"] and any(map(str.isdigit, text[cue.end() :].partition(". ")[2])):
+        cue = None  # what came out on the way
+    for match in reversed(list(_SUBJECT.finditer(text))):
+        sentence = last_sentence(text[max(match.start() - 100, 0) : match.start()])
+        if not (is_denied(sentence) or is_reason(sentence)) and _OVER.match(text, match.end()):
+            subject = match
+            break
     if subject is not None and (cue is None or cue.end() <= subject.end()):
         return subject["value"].strip("*$ ")
     if cue is None:
@@ -146,5 +187,7 @@ def _announced(text: str) -> str | None:
     sentence = without_loose_closers(sentence.rstrip("*_ \t"))
     if (denial := _DENIAL.match(sentence)) is not None:
         return last_said(sentence[denial.end() :])
-    sentence = _INSTEAD.sub("", sentence)
+    sentence = without_lead(_INSTEAD.sub("", sentence))
+    if (which := _WHICH.match(rest)) is not None:
+        sentence = which[1]
     return is_bare(sentence) or last_said(sentence) or sentence or None

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from rstar.grading.boxes import boxed
+from rstar.grading.boxes import in_boxes
 from rstar.grading.equality import grade
 from rstar.grading.exact import value_of
-from rstar.grading.extract import answer_of
+from rstar.grading.extract import gold_answer_of
 from rstar.grading.nodes import Text
 from rstar.grading.reading import read
 
@@ -44,7 +44,7 @@ class GoldCheck:
 
 def check_gold(gold: str) -> GoldCheck:
     """Grade a gold answer against itself, as predictions would bring it."""
-    found = answer_of(gold)
+    found = gold_answer_of(gold)
     core = gold if found is None else found
     if not core.strip():
         return GoldCheck(gold, "not gradeable", "empty")
@@ -53,6 +53,8 @@ def check_gold(gold: str) -> GoldCheck:
         if not verdict.correct:
             return GoldCheck(core, "not gradeable", f"{name}: {verdict.outcome}, {verdict.reason}")
     ways = read(core)
+    if not ways:
+        return GoldCheck(core, "not gradeable", "it cannot be read")
     if all(isinstance(way, Text) for way in ways):
         return GoldCheck(core, "words")
     return GoldCheck(core, "number" if any(value_of(way) is not None for way in ways) else "expression")
@@ -63,13 +65,15 @@ def gold_of(entry: Mapping[str, Any]) -> str | None:
 
     A list of answers counts as all of them. In a worked ``solution`` it is what stands in the last box.
     """
+    fields = {name.lower(): value for name, value in entry.items()}
     for name in GOLD_FIELDS:
-        value = entry.get(name)
+        value = fields.get(name)
         if isinstance(value, list) and value and all(isinstance(item, str | int | float) for item in value):
             value = ", ".join(map(str, value))
         if isinstance(value, bool) or not isinstance(value, str | int | float):
             continue
         if name == "solution":
-            return boxed(str(value))
-        return str(value)
+            return in_boxes(str(value)) or None
+        if str(value).strip():
+            return str(value)
     return None

@@ -63,6 +63,8 @@ _TOKEN = re.compile(
     r"|(?P<word>[^\W\d_]+'*)"
     r"|(?P<op>\\\\|\\\{|\\\}|\\_|\*\*|<=|>=|!=|==|\\&|[-+*/^_!%()\[\]{}|<>=:,;&'])"
 )
+_SHORT_WORDS = frozenset(word for word in TEXT_WORDS if len(word) == 2)
+_SIGNS = ("+", "-", "=", "^")
 _DOUBLE = dict(zip("RZNQC", "ℝℤℕℚℂ", strict=True))
 _SPELLINGS = {"**": "^", "<=": "≤", ">=": "≥", "!=": "≠", "==": "=", ";": ",", "\\&": "and"}
 
@@ -88,11 +90,14 @@ def tokens(form: str, *, thousands: bool = True) -> list[Token]:
         if match["thousands"] and (depth or not thousands):
             match = re.compile(r"(?P<num>\d+)").match(form, position)
             assert match is not None
-        position = match.end()
+        start, position = position, match.end()
         if match.lastgroup == "space":
             spaced = True
             continue
-        new = _read(match, spaced)
+        if match.lastgroup == "word" and match[0] in _SHORT_WORDS and _between_signs(form, start, position):
+            new = [Token("sym", letter) for letter in match[0]]
+        else:
+            new = _read(match, spaced)
         if found and new and new[0].kind == "sym" and _is_unit(found[-1], new[0], match["body"] is not None):
             new = [Token("word", t.text, spaced) if t.text in units.LETTERS else t for t in new]
         if found and found[-1].text == "in" and found[-1].kind == "word" and new and _is_set(new[0]):
@@ -101,6 +106,11 @@ def tokens(form: str, *, thousands: bool = True) -> list[Token]:
         depth += sum((t.text in "([" or t.text == "\\{") - (t.text in ")]" or t.text == "\\}") for t in new)
         spaced = False
     return found
+
+
+def _between_signs(form: str, start: int, end: int) -> bool:
+    """Whether letters stand beside an operator, and so are no word: ``ax + by``."""
+    return form[:start].rstrip()[-1:] in _SIGNS or form[end:].lstrip()[:1] in _SIGNS
 
 
 def _is_unit(before: Token, letter: Token, upright: bool) -> bool:

@@ -92,6 +92,32 @@ class Text:
 Node = Number | Symbol | Apply | Quantity | Group | Interval | Relation | Matrix | Text
 
 
+_KINDS = {
+    "tuple": "tuple",
+    "list": "list in brackets",
+    "set": "set",
+    "bare": "list",
+    "both": "conditions",
+    "union": "union",
+    "without": "set with gaps",
+    "ratio": "ratio",
+    "given": "family",
+    "cases": "function in pieces",
+}
+
+
+def described(node: Node) -> str:
+    """What a node is, in a word for people."""
+    match node:
+        case Number():
+            return "number"
+        case Apply():
+            return "expression" if symbols(node) else "constant"
+        case Group(kind):
+            return _KINDS[kind]
+    return type(node).__name__.lower()
+
+
 def minus(node: Node) -> Node:
     """The negative of a value; a number stays a number."""
     if isinstance(node, Number):
@@ -104,7 +130,7 @@ def minus(node: Node) -> Node:
 def leaves(node: Node) -> Iterator[Node]:
     """The numbers and symbols of an arithmetic tree, left to right; anything else is yielded as it is."""
     if isinstance(node, Apply):
-        for arg in node.args:
+        for arg in node.args[node.op == "call" :]:  # the function's own name is no value
             yield from leaves(arg)
     else:
         yield node

@@ -11,7 +11,8 @@ import re
 import unicodedata
 from functools import lru_cache
 
-from rstar.grading.spellings import RULES, UNICODE, WHOLE
+from rstar.grading.phrasings import WHOLE
+from rstar.grading.spellings import RULES, UNICODE
 
 _TRANSLATED = str.maketrans(UNICODE)
 _SUPERSCRIPTS = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ", "0123456789+-n", strict=True))
@@ -27,11 +28,15 @@ _TEXT_COMMAND = re.compile(r"\\(?:text[a-z]*|mbox|mathrm|mathbf|operatorname)(?!
 _PROSE = re.compile(r"(?:[^\W\d_]|[\s.,;:!?\"'`(){}]|(?<=[^\W\d_])-(?=[^\W\d_]))*")
 _SINGLE = re.compile(r"\{([A-Za-z0-9])\}")
 _WORDS = re.compile(r"[{ ]*(?!(?:[A-Z] ?)*[.} ]*$)[^\W\d_][^\W\d_\s.]*(?:[ .]+[^\W\d_]+)*[.} ]*")
-_INVISIBLE = frozenset({"Cf", "So", "Mn"})  # zero-width characters, emoji and the selectors of their variants
+_ARTICLES = frozenset({"the", "a", "an", "The", "An"})  # "A" may be a name
+_LEADING_ARTICLE = re.compile(r"A (?=[a-z]{3,})(?!(?:wins|has|was|lies|loses|and)\b)")
+_BEFORE_DIGIT = re.compile(r"(\\[a-zA-Z]+) (?=\d)")
+_INVISIBLE = frozenset({"Cf", "So"})  # zero-width characters and emoji
+_SAYS_NO = frozenset("❌✗✘⛔🚫")
 _QUOTED = re.compile(r"\s*(?:\"[^\"]*\"|'[^']*')\s*")
 _COUNTRY = re.compile(r"\b(?:US|USD) ?(?=\\?\$)")
 _LONE_DOLLAR = re.compile(r"\$(?= ?\d)")
-_END = re.compile(r"(?:[\s,;]|\\+|(?<!,)(?<!, )(?<!\.\d)(?<!\.\d\d)(?:\.{2,}|\\ldots ?)|(?<!\.)\.(?!\.))+$")
+_DECIMAL_END = re.compile(r"\.\d+$")
 
 
 @lru_cache(maxsize=1024)
@@ -48,10 +53,27 @@ def normal(text: str) -> str:
         text = _DOUBLED.sub(r"\\", text)
     for pattern, by in RULES:
         text = pattern.sub(by, text)
-    text = _END.sub("", text).strip()
+    text = _without_end(text)
     for whole, spelling in WHOLE:
         if (match := whole.fullmatch(text)) is not None:
             text = spelling(match)
+    return text
+
+
+def _without_end(text: str) -> str:
+    """The text without the punctuation at its end; dots that say that something goes on are kept."""
+    text = text.strip()
+    while text:
+        shorter = text.rstrip(" ,;\\\n\t")
+        if shorter.endswith(r"\ldots"):
+            before = shorter.removesuffix(r"\ldots").rstrip()
+            if not (before.endswith((",", r"\ldots")) or _DECIMAL_END.search(before[-40:])):
+                shorter = before
+        elif shorter.endswith("."):
+            shorter = shorter[:-1]
+        if shorter == text:
+            break
+        text = shorter
     return text
 
 
@@ -67,8 +89,9 @@ def words(form: str) -> str:
     """
     text = _TEXT_COMMAND.sub(" ", form)
     if not _PROSE.fullmatch(text):
-        return _SINGLE.sub(r"\1", squeezed(form))
-    return " ".join(word for word in re.findall(r"[^\W\d_]+", text.lower()) if word not in ("the", "a", "an"))
+        return squeezed(_SINGLE.sub(r" \1", _BEFORE_DIGIT.sub(r"\1", form)))
+    text = _LEADING_ARTICLE.sub("", text.strip())
+    return " ".join(word.lower() for word in re.findall(r"[^\W\d_]+", text) if word not in _ARTICLES)
 
 
 def prose(form: str) -> str | None:
@@ -82,4 +105,8 @@ def _ascii(text: str) -> str:
     text = _SUBSCRIPT.sub(lambda m: "_{" + "".join(_SUBSCRIPTS[c] for c in m[0]) + "}", text)
     text = _VULGAR.sub(lambda m: " " + unicodedata.normalize("NFKC", m[0]), text)
     text = unicodedata.normalize("NFKC", text.translate(_TRANSLATED)).translate(_TRANSLATED)
-    return text if text.isascii() else "".join(c for c in text if unicodedata.category(c) not in _INVISIBLE)
+    return text if text.isascii() else "".join(filter(_is_visible, text))
+
+
+def _is_visible(character: str) -> bool:
+    return character in _SAYS_NO or (unicodedata.category(character) not in _INVISIBLE and character != "\ufe0f")

@@ -9,11 +9,13 @@ floors and ceilings at whole numbers. What is real nowhere else is compared at w
 a complex function; so is at once what has ``i`` in it.
 
 Nothing runs long: the time of each operation is bounded by the precision, and nothing is ever simplified. Nothing
-depends on threads, signals or processes.
+depends on signals or processes, and threads take turns: flint has one precision, which is that of the process outside
+of this module (who uses python-flint in another thread at the same time, sees it change).
 """
 
 from __future__ import annotations
 
+import os
 import random
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -49,6 +51,7 @@ _SIGNS = (
 )
 
 _lock = threading.Lock()  # flint has one precision for the whole process
+os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 
 Point = Mapping[str, Fraction]
 Value = Any
@@ -139,7 +142,8 @@ class _Comparison:
                     return None
                 if not ours.overlaps(theirs):
                     return False
-                if bits > precisions[0] and _is_close(ours, theirs, constants=not point):
+                enough = bits > precisions[0] if point else bits == precisions[-1]
+                if enough and _is_close(ours, theirs, constants=not point):
                     self._alike = True
                     return True
         self.undecided = True
@@ -194,6 +198,8 @@ class _Evaluation:
                 return self._power(self.value(base), power)
             case Apply("root", (radicand, index)):
                 return self._power(self.value(radicand), Apply("inv", (index,)))
+            case Apply("call", (Symbol(name), *args)):
+                return _unknown_function(name, list(map(self.value, args)))
             case Apply(op, args) if op in _OPERATIONS:
                 return _OPERATIONS[op](*map(self.value, args))
         raise UnreadableError("not an arithmetic expression")
@@ -236,6 +242,16 @@ def _root(value: Value, index: int) -> Value:
     else:
         root = real.root(index)
     return type(value)(root)
+
+
+def _unknown_function(name: str, values: list[Value]) -> Value:
+    """A function without any symmetry, the same for the same name: what equals it, does so for every function."""
+    draw = random.Random(name)
+    total = values[0] * 0
+    for value in values:
+        slope, start, turn = (Fraction(draw.randrange(100, 1_000), _PRIME * 100) for _ in range(3))
+        total = total * _arb(turn) + (value * _arb(slope) + _arb(start)).sin() + value * value * _arb(turn)
+    return total
 
 
 def _logarithm(value: Value, base: Value) -> Value:

@@ -51,7 +51,8 @@ class _Parser(Primaries):
     def answer(self) -> Node:
         """All that stands there."""
         items, kind = self._items()
-        letters = frozenset().union(*(names_of(item) for item in items if not _is_inequality(item)))
+        values = [item.sides[-1] if isinstance(item, Relation) else item for item in items if not _is_inequality(item)]
+        letters = frozenset().union(*map(names_of, values))
         conditions = [item for item in items if _is_condition(item, letters)]
         said = [item for item in items if item not in conditions]
         if said and conditions:  # 2n+1, where n is in ℤ
@@ -71,9 +72,7 @@ class _Parser(Primaries):
                 items[-1] = whole
             else:
                 items.append(item)
-        if not all(map(_is_inequality, items)):
-            return items, "bare"
-        return items, "union" if "or" in between else "both" if "and" in between else "bare"
+        return items, _together(items, between)
 
     def _item(self) -> Node:
         sides, signs = [self._side()], []
@@ -106,7 +105,7 @@ class _Parser(Primaries):
             raise UnreadableError("a letter before a word: prose")
         while (scale := units.scale_of(self.peek.text)) is not None:
             self.next()
-            factor = Number(Fraction(scale))
+            factor = Number(scale)
             if isinstance(node, Quantity):
                 node = Quantity(Apply("*", (node.value, factor)), node.unit)
             else:
@@ -189,7 +188,12 @@ class _Parser(Primaries):
                 terms.append(minus(term) if sign == "-" else term)
             if not self.op("+", "-", "±", "∓"):
                 break
-        return terms[0] if len(terms) == 1 else Apply("+", tuple(map(plain, terms)))
+        match terms:
+            case [only]:
+                return only
+            case [whole, Apply("*", (Number(Fraction(numerator=-1)), Group("set") as few))]:
+                return Group("without", (whole, few))
+        return Apply("+", tuple(map(plain, terms)))
 
     def _product(self) -> Node:
         factors = [self._first_factor()]
@@ -282,6 +286,17 @@ def _is_fraction(node: Node) -> bool:
         case Apply("*", (Number(), Apply("inv", (Number(),)))):
             return True
     return False
+
+
+def _together(items: list[Node], between: set[str]) -> Kind:
+    """What items are together: alternatives, conditions that all hold, or a list."""
+    relations = [item for item in items if isinstance(item, Relation)]
+    if len(relations) < len(items):
+        return "set" if "or" in between and not relations else "bare"
+    told = any(map(_is_inequality, items))
+    if "or" in between and (told or len({item.sides[0] for item in relations}) > 1):
+        return "union"
+    return "both" if "and" in between and all(map(_is_inequality, items)) else "bare"
 
 
 def _proper(part: Node | None) -> Fraction | None:

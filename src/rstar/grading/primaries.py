@@ -8,7 +8,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from rstar.grading import units
-from rstar.grading.lexer import Stream, Token, TooLargeError, UnreadableError
+from rstar.grading.lexer import END, Stream, Token, TooLargeError, UnreadableError
 from rstar.grading.nodes import (
     Apply,
     Group,
@@ -104,7 +104,24 @@ class Primaries(Stream):
             name += "_" + self._subscript()
         while self.take("'"):
             name += "'"
+        if name.rstrip("'") in ("f", "F") or (name in ("g", "h", "G", "H") and self._is_argument()):
+            return self._call(name)
         return Symbol(name)
+
+    def _is_argument(self) -> bool:
+        """Whether a bracket with nothing but one letter for a variable, or another function, follows."""
+        letter = self.ahead(1)
+        return letter.kind == "sym" and (
+            letter.text in "fgh" or (letter.text in "xyztun" and self.ahead(2).text == ")")
+        )
+
+    def _call(self, name: str) -> Node:
+        """An unknown function of what stands in the brackets behind it, or its name."""
+        if not self.op("("):
+            return Symbol(name)
+        inside = self._within_depth(self.next().text)
+        args = inside.items if isinstance(inside, Group) and inside.kind == "tuple" else (inside,)
+        return Apply("call", (Symbol(name), *map(plain, args)))
 
     def _subscript(self) -> str:
         if not self.take("{"):
@@ -260,14 +277,28 @@ class Primaries(Stream):
                 self.next()
                 condition: Node = Text("otherwise")
             else:
-                items, kind = self._items()
-                condition = items[0] if len(items) == 1 else Group(kind, tuple(items))
+                condition = self._when()
             pieces.append(Group("tuple", (value, condition)))
             if not self.take("\\\\"):
                 break
         if self.next().kind != "end":
             raise UnreadableError("not a function in pieces")
         return Group("cases", tuple(pieces))
+
+    def _when(self) -> Node:
+        """A condition up to the end of its row: in symbols, or as it is said ("n even")."""
+        start = self.at
+        try:
+            items, kind = self._items()
+            if self.peek.kind == "end" or self.op("\\\\"):
+                return items[0] if len(items) == 1 else Group(kind, tuple(items))
+        except UnreadableError:
+            pass
+        self.at = start
+        said: list[str] = []
+        while self.peek is not END and self.peek.kind != "end" and not self.op("\\\\"):
+            said.append(self.next().text)
+        return Text(" ".join(word for word in said if word != "is"))
 
     def _matrix(self, brackets: str) -> Node:
         rows: list[tuple[Node, ...]] = []

@@ -22,6 +22,8 @@ def same_progression(first: Node, second: Node, name: str) -> bool:
     (start, step), (other, other_step) = ours, theirs
     if not any(numeric.same_function(step, one)[0] for one in (other_step, minus(other_step))):
         return False
+    if numeric.same_function(start, other)[0]:
+        return True
     shift = numeric.approximation(Apply("*", (_difference(start, other), Apply("inv", (step,)))))
     if shift is None or abs(shift) > _LARGEST_SHIFT:
         return False

@@ -15,6 +15,7 @@ from rstar.grading.normal import normal, words
 from rstar.grading.parser import parse
 from rstar.grading.spoken import spoken
 from rstar.grading.times import date, hours, time_of_day
+from rstar.grading.vocabulary import LANGUAGE
 
 _TRIPLES = re.compile(r"(?<![\d,.])\d{3},\d{3}")
 """What may be a number of many digits or a list of short ones; ``1,234`` is no list."""
@@ -37,9 +38,36 @@ _PLAIN_UNIT = re.compile(
 """A number and a unit that is not marked as one."""
 _LETTER = re.compile(r"\(([a-h])\)")
 _NUMERAL = re.compile(r"([0-9][0-9A-Za-z]*[A-Za-z][0-9A-Za-z]*)_\{?(\d{2})\}?")
+_LABEL = re.compile(
+    r"(?:\\text[a-z]* ?\{ ?([A-Za-z][^{}=:]{2,40}?) ?[=:]? ?\}|([A-Za-z][a-z]{2,}(?: [A-Za-z]+){0,2})) ?[:=] ?"
+    r"((?:[^:=A-Za-z]|(?<=\d)[A-Za-z ]|\\[a-z]+|USD|EUR|GBP)+)"
+)
+_NO_LABEL = frozenset(
+    [
+        "except",
+        "impossible",
+        "not",
+        "but",
+        "below",
+        "above",
+        "at",
+        "than",
+        "perhaps",
+        "unless",
+        "if",
+        "when",
+        "any",
+        "all",
+        "where",
+        "for",
+        "no",
+    ]
+)
+_CONGRUENCE = re.compile(r"([a-z]) ?\\equiv ?(-?\d+) ?\\pmod\{(\d+)\}")
 _UPRIGHT = re.compile(r"\\(?:text|mathrm) ?\{ ?(\w+) ?\}")
-_PERMUTATIONS = re.compile(r"P\((\d{1,3}), ?(\d{1,3})\)")
-_POINT = re.compile(r"[A-Z] ?(\([^()=]*,[^()=]*\))")
+_PERMUTATIONS = re.compile(r"P\((\d{1,3}|[mn]), ?(\d{1,3}|[kr])\)")
+_COMBINATIONS = re.compile(r"C\((\d{1,3}|[mn]), ?(\d{1,3}|[kr])\)")
+_POINT = re.compile(r"[ADEKLMOPQRSTWXYZ] ?(\([^()=]*,[^()=]*\))")
 _VECTOR = re.compile(
     r"\\(?:mathbf|boldsymbol|hat|vec) ?\{? ?(?:\\(?:hat|mathbf|vec) ?\{? ?)?\\?([ijk])(?:math)? ?\}{0,2}"
 )
@@ -78,6 +106,11 @@ def readings(form: str) -> list[Node]:
     Raises:
         UnreadableError: nothing in it can be read, or it is too large.
     """
+    if (labelled := _LABEL.fullmatch(form)) is not None and _is_label(name := labelled[1] or labelled[2]):
+        return [Relation((Text(words(name)), value), ("=",)) for value in readings(labelled[3])]
+    if (congruence := _CONGRUENCE.fullmatch(form)) is not None:
+        name, rest, modulus = congruence.groups()
+        form = rf"{name}={rest}+{modulus}k,k\in\mathbb{{Z}}"
     found = _readings_in_words(form)
     if (choice := choice_of(form)) is not None:
         found = [Symbol(choice[0]), *readings(choice[1])]
@@ -94,6 +127,12 @@ def readings(form: str) -> list[Node]:
     return found
 
 
+def _is_label(name: str) -> bool:
+    """Whether words before a value only name it: "Total cost: 5", and not "anything except n = 5"."""
+    said = name.lower().split()
+    return not (_NO_LABEL & set(said) or LANGUAGE & set(said))
+
+
 def _readings_in_words(form: str) -> list[Node]:
     """Times of day, names, and what is said in plain words; none where the form is anything else."""
     if (moment := time_of_day(form) or date(form)) is not None:
@@ -106,7 +145,11 @@ def _readings_in_words(form: str) -> list[Node]:
         return [Text(said), *([meant] if meant is not None else _readings_as_mathematics(form))]
     if meant is None and (short := _YES_OR_NO.match(form)) is not None and len(_ANSWERS.findall(said)) == 1:
         return [Text(said), Text(short[1].lower())]
-    return [] if meant is None else [Text(said), meant]
+    if meant is not None:
+        return [Text(said), meant]
+    several = said.split()
+    only_words = len(several) > 1 and all(len(word) > 2 and word not in LANGUAGE for word in several)
+    return [Text(said)] if only_words else []
 
 
 def _upright(match: re.Match[str]) -> str:
@@ -130,6 +173,8 @@ def _readings_as_mathematics(form: str) -> list[Node]:
         return [Symbol(f"{numeral[1].upper().lstrip('0')} in base {int(numeral[2])}")]
     if (permutations := _PERMUTATIONS.fullmatch(form)) is not None:
         readings.append(parse(rf"\frac{{{permutations[1]}!}}{{({permutations[1]}-{permutations[2]})!}}"))
+    if (combinations := _COMBINATIONS.fullmatch(form)) is not None:
+        readings.append(parse(rf"\binom{{{combinations[1]}}}{{{combinations[2]}}}"))
     if (named := {match[1] for match in _VECTOR.finditer(form)}) & {"i", "j"}:
         return [parse(_with_base(form, dimension)) for dimension in (2, 3) if dimension == 3 or "k" not in named]
     try:

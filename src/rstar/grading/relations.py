@@ -3,7 +3,7 @@ r"""Relations as what they say: the name of something, and its value."""
 from __future__ import annotations
 
 from rstar.grading.exact import value_of
-from rstar.grading.nodes import Apply, Group, Node, Number, Relation, Symbol, names_of, symbols
+from rstar.grading.nodes import Apply, Group, Matrix, Node, Number, Relation, Symbol, Text, names_of, symbols
 
 _FUNCTION_NAMES = frozenset("fghnFGHPQpq")
 _CAPITALS = frozenset("ABCDEFGHJKLMNOPQRSTUVWXYZ")
@@ -33,7 +33,10 @@ def same_name(first: Node | None, second: Node | None) -> bool:
         return True
     if any(_without_index(one) == other for one, other in ((first, second), (second, first))):
         return True  # x_1 is an x
-    return any(one == Symbol("y") and isinstance(other, Apply) for one, other in ((first, second), (second, first)))
+    for one, other in ((first, second), (second, first)):
+        if isinstance(other, Apply) and one in (Symbol("y"), other.args[0]):
+            return True
+    return False
 
 
 def _without_index(name: Node | None) -> Node | None:
@@ -52,6 +55,12 @@ def values_by_name(node: Group) -> tuple[Node, ...] | None:
 def is_name(node: Node) -> bool:
     """Whether this is what an answer may call the thing it gives the value of: ``x``, ``f(x)``, ``AB``, ``[ABC]``."""
     match node:
+        case Text():
+            return True
+        case Matrix(rows):
+            return all(isinstance(entry, Symbol) and is_name(entry) for row in rows for entry in row)
+        case Apply("call", (_, *args)):
+            return all(isinstance(arg, Symbol | Number) for arg in args)
         case Symbol(name):
             return name not in ("π", "i", "∞")
         case Apply("*", (Symbol("m"), Symbol(angle))) if angle.startswith("angle"):
@@ -63,7 +72,9 @@ def is_name(node: Node) -> bool:
         case Apply("*", args):  # AB
             return len(args) in _SEGMENT and all(isinstance(arg, Symbol) and arg.name in _CAPITALS for arg in args)
         case Apply("abs", (inner,)) | Group("list", (inner,)):  # |AB|, [ABC]
-            return isinstance(inner, Apply) and is_name(inner)
+            return (isinstance(inner, Symbol) and inner.name in _CAPITALS) or (
+                isinstance(inner, Apply) and is_name(inner)
+            )
         case Group("tuple", items):  # (x, y) = (1, 2)
             names = [item.name for item in items if isinstance(item, Symbol)]
             turned = len(names) > 1 and names == sorted(names, reverse=True) and all(len(n) == 1 for n in names)
@@ -73,6 +84,8 @@ def is_name(node: Node) -> bool:
 
 def _defined(name: Node) -> frozenset[str]:
     """The symbols that a name defines: in ``f(x)`` that is ``f`` alone."""
+    if isinstance(name, Apply) and name.op == "call":
+        return names_of(name.args[0])
     if isinstance(name, Apply) and not (isinstance(name.args[-1], Symbol) and name.args[-1].name in _CAPITALS):
         return symbols(name.args[0])  # of f^{-1}, too
     return names_of(name)

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from rstar.grading.units import is_known
+
 LONGEST = 2_000
 LONGEST_VALUE = 60
 MOST_WORDS = 5
@@ -20,8 +22,10 @@ _TEXT_COMMAND = re.compile(r"\\(?:text|textbf|textnormal|textrm|mathrm|mbox)\s*\
 _ENVIRONMENT = re.compile(r"\\(?:begin|end)\s*\{[^{}]*\}(?:\s*\{[^{}]*\})?")
 _COMMAND = re.compile(r"\\[A-Za-z]+")
 _WORD = re.compile(r"(?![A-Z]+\b)[^\W\d_]{2,}")
+_TWO_WORDS = re.compile(r"(?<![A-Za-z])[A-Za-z]{2,} +[A-Za-z]{2,}(?![A-Za-z])")
 _VERB = re.compile(
-    r"\b(?:is|are|was|were|be|has|have|had|equals|we|get|gives?|thus|hence|therefore|then|since|because)\b",
+    r"\b(?:is|are|was|were|be|has|have|had|equals|we|get|gives?|thus|hence|therefore|then|since|because)\b"
+    r"|\b(?:it|that|there|here)'s\b",
     re.IGNORECASE,
 )
 _ACTION = re.compile(
@@ -37,34 +41,72 @@ _NUMBER = re.compile(
     r"|(?:\\?\$)?-?\d{1,30}(?:,\d{3}){0,10}(?:\.\d{1,30})?(?:/\d{1,30})?(?:\\?%)?)(?![\w^/]|:\d)",
     re.IGNORECASE,
 )
+_UNIT = re.compile(r"\s*\$?\s*(?:\\(?:text|mathrm)\{\s*)?([A-Za-z]+)\b(?!\.[a-z])")
+_AMOUNTS = r"(?:hours?|minutes?|dollars?|pounds?|feet|foot|met(?:er|re)s?|years?|weeks?|days?)"
+_COMPOUND = re.compile(rf"\s+(?:to|out of|by|in base|{_AMOUNTS},?(?: and)?)\s+")
+"""What makes one answer of two formulas: "$3$ to $2$", "$2$ hours and $30$ minutes"."""
+_TWO_UNITS = re.compile(rf"(\d+(?:\.\d+)? {_AMOUNTS},?(?: and)? \d+(?:\.\d+)? [a-z]+)\b")
+_PHRASE = re.compile(
+    r"(?:(?:it|the answer|the limit|this|the value|the equation|there) )?(?:is )?"
+    r"(cannot be determined|can't be determined|does not exist|not enough information|no (?:real )?solutions?)\.?",
+    re.IGNORECASE,
+)
 _COUNTED = re.compile(r"\s+(?:dozen|hundred|thousand|million|billion|trillion|and (?:a|one) (?:half|quarter))\b")
 """What belongs to the number before it."""
-_CHANGED = re.compile(r"\s*(?:to the power|squared|cubed|factorial|in an? |out of|in base|times 10|at most|at least)")
+_CHANGED = re.compile(
+    r"\s*(?:to the power|squared|cubed|factorial|or\b|and (?:an? |one |two |three )?(?:third|quarter|fifth)s?\b"
+    r"|in an? |out of|in base|times 10|at most|at least|short of)"
+)
 """What makes another number of it."""
 _ASIDE = re.compile(
     r"(?<=\d)((?:\s+(?!out\b)[a-z]+){0,2}?)\s+(?:of|in|for|from|on|at|to|that|which|who|when|such)\s+"
     r"(?!\d|every|base|an? |the (?:power|morning|afternoon|evening)|most|least|night).*"
 )
-_NEGATION = re.compile(r"\b(?:not|never|no longer|cannot)\b|n't\b|(?<!no )\b(?:less|more|fewer|greater) than\b")
 _CONDITION = re.compile(r"\b(?:if|suppose|assume|unless|contradiction|impossible)\b", re.IGNORECASE)
+_NEGATION = re.compile(
+    r"\b(?:not|never|no longer|cannot|except|excluding|other than|anything but|unless|impossible|false|doubt|wrong"
+    r"|incorrect|unlikely|no reason|no solution|discard(?:ed)?|reject(?:ed)?|extraneous)\b|n't\b"
+    r"|(?<!no )\b(?:less|more|fewer|greater|smaller|larger) than\b"
+)
+_REASON = re.compile(r"\b(?:since|because|if|suppose|assume|let)\b", re.IGNORECASE)
+_REFUSED = re.compile(
+    r"\b(?:fails?|(?:does|do|is|are) not|doesn't|cannot|(?:is|are) (?:impossible|rejected|extraneous)"
+    r"|gives? a (?:contradiction|negative))\b|contradiction"
+)
+"""What after a value says that it is no answer."""
+_PART_SAID = re.compile(r"(?:twice|half|thrice|double|triple|the (?:square|cube|sum|product|double|half))\b")
+_PART = re.compile(
+    r"(?:\b(?:twice|half|thrice|double|triple"
+    r"|(?:half|square|cube|root|negative|opposite|double|multiple|third|quarter) of)|%) *$"
+)
+"""What before a value says that the answer is another."""
 _CLAUSE = re.compile(r"[,;:]|\b(?:so|thus|hence|therefore|but|then)\b")
 _ALTERNATIVES = re.compile(r"\s*,?\s*\b(?:or|and)\s*|\s*,\s*")
 _CONNECTIVE = re.compile(r"(?:so|thus|hence|therefore|then|finally)\b[\s,:]*", re.IGNORECASE)
-_SAID = re.compile(r"\b(?:is|are|equals|be)\b|=")
+_SAID = re.compile(r"\b(?:is|are|equals|be)\b|=|\b(?:it|that|there|here)'s\b", re.IGNORECASE)
+_PLACE = re.compile(r"\b(?:at|when|where|below|above|for|if|except|near|as)\s+[a-zA-Z]\w{0,3}\s*$")
 _IDLE = re.compile(
     r"(?:(?:we are |now )?(?:done|complete[d]?|finished|possible|true|correct|proven|required|desired|needed)"
-    r"|(?:the|our|my|what) .*\b(?:answer|proof|claim|wanted|needed)\b.*)$",
+    r"|(?:the|our|my|what) .*\b(?:answer|proof|claim|wanted|needed|solutions?|values?|ones?)\b.*)$",
     re.IGNORECASE,
 )
 """What is said of an answer, and is none."""
-_LEAD = re.compile(r"(?:(?:thus|exactly|therefore|then|simply|just|only|equal to|hence|indeed|given by)\s+)+")
-_REMARK = re.compile(r"(?<=[\w$}])\s*\([^()]*\)$")
+_LEAD = re.compile(
+    r"(?:(?:thus|exactly|therefore|then|simply|just|only|equal to|hence|indeed|given by|clearly|precisely|in fact"
+    r"|a total of|option|choice)\s+)+"
+)
+_REMARK = re.compile(
+    r"(?<=[\w$}])\s*\((?!or\b)(?![^()]*\b(?:rejected|extraneous|discarded|million|thousand)\b)"
+    r"[a-z][^()]{2,}\)\s*\.?$"
+)
+_DOUBT = re.compile(r"(?<=[\w$}])\s*\((?:or\b|rejected|extraneous|discarded|million|thousand)")
 _PLAIN_LIST = re.compile(
     r"(?:^|\s)((?:[a-z]_?\d?\s*=\s*[-−]?[\d./]+\s*(?:,\s*(?:and |or )?|and |or ))+"
     r"[a-z]_?\d?\s*=\s*[-−]?[\d./]*\d)\.?\s*$"
 )
 _TRAILING = re.compile(
-    r"(?<=[$\d)\]])(?:,?\s+(?:(?:which is |and is )?(?:attained|achieved|reached|obtained|occurring)\s+)?"
+    r"(?<=[$\d)\]])(?:,?\s+"
+    r"(?:(?:(?:which|and|and it) is )?(?:attained|achieved|reached|obtained|occurring) |which occurs )?"
     r"(?:at|when|where|for|if|since|because|with)\s+(?:all |any |every |real |positive )*\$[^$]*\$[^$\d]*)$"
 )
 """A remark that follows what was to be said."""
@@ -79,13 +121,15 @@ def is_bare(text: str) -> str | None:
         text = _CONNECTIVE.sub("", text, count=1)
     if not text or len(text) > LONGEST:
         return None
+    if (phrase := _PHRASE.fullmatch(text)) is not None:
+        return phrase[1]
     words = _COMMAND.sub(" ", _TEXT_COMMAND.sub(" ", _ENVIRONMENT.sub(" ", _MATH.sub(" ", text))))
     numbered = any(map(str.isdigit, text))
     if not numbered and "$" not in text and "\n" not in text and _YES_OR_NO.match(text):
         return text
-    if "=" in words and len(_WORD.findall(words.partition("=")[0])) > 1:  # a sentence that ends in a calculation
+    if "=" in words and _TWO_WORDS.search(words.partition("=")[0]):  # a sentence that ends in a calculation
         return None
-    if numbered and _ACTION.search(words):
+    if (numbered and _ACTION.search(words)) or _REFUSED.search(words):
         return None
     if len(_WORD.findall(words)) > MOST_WORDS or _VERB.search(words) or re.search(r"\n\s*\n", text):
         return None
@@ -97,15 +141,39 @@ def last_said(text: str) -> str | None:
     lines = [line for line in text.splitlines() if line.strip()]
     if not lines:
         return None
-    line = _TRAILING.sub("", lines[-1].strip()[-LONGEST:].rstrip(". "))
+    line = _REMARK.sub("", lines[-1].strip()[-LONGEST:])
+    if _DOUBT.search(line):
+        return None
+    line = _TRAILING.sub("", line.rstrip(". "))
     sentence = last_sentence(line)
     found = _last_marked(sentence) or _only_number(sentence)
     return found if found is not None or sentence == line else _last_marked(line)
 
 
+def formulas_in(text: str) -> int:
+    """How many formulas a text has."""
+    return sum(1 for _ in _MATH.finditer(text))
+
+
+def is_reason(clause: str) -> bool:
+    """Whether these words begin a reason or a condition, not a statement."""
+    return _REASON.search(clause) is not None
+
+
+def without_lead(text: str) -> str:
+    """The text without "exactly", "given by" and the like at its start."""
+    return _LEAD.sub("", text, count=1) if _LEAD.match(text) else text
+
+
 def is_denied(clause: str) -> bool:
     """Whether what follows these words is said not to be so."""
     return _NEGATION.search(clause) is not None
+
+
+def last_clause(text: str) -> str:
+    """What follows the last end of a sentence, comma or "so"."""
+    sentence = last_sentence(text)
+    return sentence[max((match.end() for match in _CLAUSE.finditer(sentence)), default=0) :]
 
 
 def _last_marked(line: str) -> str | None:
@@ -118,9 +186,13 @@ def _last_marked(line: str) -> str | None:
         found.append(said)
     if not found:
         return None
-    _, start, value = max(found)
+    end, start, value = max(found)
     clause = max((match.end() for match in _CLAUSE.finditer(line, 0, start)), default=0)
-    return None if is_denied(line[clause:start]) else value.strip() or None
+    if is_denied(line[clause:start]) or _PART.search(line[clause:start]) or _REFUSED.search(line, end):
+        return None
+    if (doubt := _CONDITION.search(line)) is not None and doubt.start() < start:
+        return None
+    return value.strip() or None
 
 
 def _value_said(line: str, marks: list[re.Match[str]]) -> tuple[int, int, str] | None:
@@ -129,9 +201,13 @@ def _value_said(line: str, marks: list[re.Match[str]]) -> tuple[int, int, str] |
     for said in reversed(list(_SAID.finditer(line))):
         if any(mark.start() < said.start() < mark.end() for mark in marks):
             return None
+        if said[0] == "=" and _PLACE.search(line, max(said.start() - 30, 0), said.start()):
+            return None
         value = line[said.end() : end].strip(" .*_,")
+        if _PART_SAID.match(value):
+            return None
         if not _IDLE.match(value):
-            value = _REMARK.sub("", _ASIDE.sub(r"\1", without_loose_closers(_LEAD.sub("", value))))
+            value = _REMARK.sub("", _ASIDE.sub(r"\1", without_loose_closers(without_lead(value))))
             says = len(value) <= LONGEST_VALUE and is_bare(value) and (end == len(line) or any(map(str.isdigit, value)))
             return (end, said.start(), value) if says else None
         clause = [match.start() for match in re.finditer(r",|;|\band\b", line[: said.start()])]
@@ -142,6 +218,10 @@ def _value_said(line: str, marks: list[re.Match[str]]) -> tuple[int, int, str] |
 def _with_alternatives(line: str, marks: list[re.Match[str]]) -> tuple[int, int, str]:
     """(end, start, content) of the last formula, with those that are said beside it: ``$x=8$ or $x=7$``."""
     end, start, content = marks[-1].end(), marks[-1].start(), _inside(marks[-1])
+    if content[-1:].isdigit() and (unit := _UNIT.match(line, end)) is not None and is_known(unit[1]):
+        content += " " + unit[1]
+    if len(marks) > 1 and _COMPOUND.fullmatch(line, marks[-2].end(), start):
+        return end, marks[-2].start(), f"{_inside(marks[-2])}{line[marks[-2].end() : start]}{content}"
     for before in reversed(marks[:-1]):
         between = line[before.end() : start]
         if not _ALTERNATIVES.fullmatch(between):
@@ -155,8 +235,10 @@ def _inside(mark: re.Match[str]) -> str:
 
 
 def _only_number(sentence: str) -> str | None:
-    found = list(_NUMBER.finditer(sentence))
-    if len(found) != 1 or is_denied(sentence) or _CONDITION.search(sentence):
+    found = list(_TWO_UNITS.finditer(sentence)) or list(_NUMBER.finditer(sentence))
+    if len(found) != 1 or is_denied(sentence) or _CONDITION.search(sentence) or _MATH.search(sentence):
+        return None
+    if _PART.search(sentence[: found[0].start()]) or _REFUSED.search(sentence):
         return None
     if _CHANGED.match(sentence, found[0].end()):
         return None

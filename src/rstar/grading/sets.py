@@ -40,10 +40,8 @@ def as_set(node: Node) -> Node | None:
     match node:
         case Group("without", (whole, Group("set" | "bare", points))):
             return _without(whole, points)
-        case Apply("+", (whole, Apply("*", (Number(minus_one), Group("set", points))))) if minus_one == -1:
-            return _without(whole, points)
         case Group("union", items):
-            parts = [as_set(item) for item in items]
+            parts = [_solutions(item) for item in items]
             known = [part for part in parts if part is not None]
             return _union(known) if len(known) == len(parts) else None
         case Group("bare" | "both", items) if len(unknowns(node)) == 1:
@@ -52,11 +50,21 @@ def as_set(node: Node) -> Node | None:
             return node
         case Relation(sides, ("∈",)):
             return as_set(sides[1]) or sides[1]
+        case Relation((name, Group("set" | "bare", points)), ("≠",)) if is_name(name):
+            return _without(_REALS, points)
         case Relation((name, point), ("≠",)) if is_name(name) and not names_of(point):
             return _without(_REALS, (point,))
         case Relation():
             return _of_inequality(node)
     return None
+
+
+def _solutions(node: Node) -> Node | None:
+    """A part of a union, where ``x = 0`` is a point."""
+    match node:
+        case Relation((name, point), ("=",)) if is_name(name) and not names_of(point):
+            return Group("set", (point,))
+    return as_set(node)
 
 
 def unknowns(node: Node) -> set[Node]:
@@ -85,6 +93,14 @@ def _of_inequality(node: Relation) -> Node | None:
             return Interval(low, high, closed[0], closed[1])
         case (low, high):
             return _solved(Apply("+", (high, minus(low))), closed[0])
+        case (low, middle, high):
+            parts = [
+                _solved(Apply("+", (b, minus(a))), c)
+                for a, b, c in zip((low, middle), (middle, high), closed, strict=True)
+            ]
+            pieces = [_pieces([part]) for part in parts if part is not None]
+            known = [piece for piece in pieces if piece is not None]
+            return _as_node(_common(*known)) if len(known) == len(parts) else None
     return None
 
 
@@ -157,9 +173,9 @@ def _together(node: Group) -> Node | None:
         if pieces is None:
             return None
         found = pieces if found is None else _common(found, pieces)
-    if found == [] and node.kind == "bare":
+    if not found and node.kind == "bare":
         return _union([part for part in parts if part is not None])
-    return None if found is None else _as_node(found)
+    return _as_node(found) if found else None
 
 
 def _without(whole: Node, points: Sequence[Node]) -> Node | None:

@@ -1,14 +1,12 @@
-r"""The spellings that `rstar.grading.normal` brings to one: characters, LaTeX, notations, ways to say an answer.
+r"""The spellings that `rstar.grading.normal` brings to one wherever they stand: characters, LaTeX, notations.
 
-Tables only, each in the order in which its rules apply.
+Tables, in the order in which their rules apply.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-
-from rstar.grading.vocabulary import LANGUAGE
 
 Rule = tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]
 
@@ -39,6 +37,9 @@ UNICODE = {
     "≧": r"\ge ",
     "△": r"\triangle ",
     "≡": r"\equiv ",
+    "∥": r"\parallel ",
+    "→": r"\to ",
+    "。": ".",
     "…": r"\ldots ",
     "∞": r"\infty ",
     "≤": r"\le ",
@@ -91,12 +92,20 @@ RULES: list[Rule] = [
         (r"(?<!\\)\\[()\[\]]|\$", " "),
         (r"\\(?:left|right|[bB]igg?[lrm]?)(?![A-Za-z])\.?", ""),
         (r"\\(?:(?:display|text)style|(?:no)?limits|tiny|small|large|Large|LARGE|huge|Huge)(?![A-Za-z])", ""),
+        (r"\\(?:bf|rm|it|sf)(?![A-Za-z])(?! ?\{)|\^\{ ?\}", ""),
         (r"\\phantom\{[^{}]*\}|\\(?:text)?color ?\{[^{}]*\}", ""),
         (r"\\(?:[dtcs]|nice)frac(?![A-Za-z])", r"\\frac"),
         (r"\\surd(?![A-Za-z])", r"\\sqrt"),
         (r"\\bigtriangleup(?![A-Za-z])", r"\\triangle"),
         (r"\\vec ?\{ ?([A-Z] ?[A-Z]) ?\}", r"\\overrightarrow{\1}"),
-        (r"\\equiv(?!.*(?:mod|pmod))", "="),
+        (r"\(mod (\w+)\)|\\[bp]?mod ?\{? ?(\w+) ?\}?", r"\\pmod{\1\2}"),
+        (r"\\equiv(?!.*mod)", "="),
+        (r"\^ ?\{? ?\\prime ?\}?(?! ?\\prime)", "'"),
+        (r"(?<![A-Za-z\\])m ?\\angle", r"\\angle"),
+        (r"\\bar(?![A-Za-z])", r"\\overline"),
+        (r"smallmatrix", "matrix"),
+        (r"\\frac ?\{ ?d ?([a-z]) ?\} ?\{ ?d ?x ?\}", r"\1'"),
+        (r"[,;]?(?:\\?\s)*\\forall ?[a-z](?: ?\\in ?\\mathbb ?\{? ?R ?\}?)?$", ""),
         (r"(?<=\w) ?\\text ?\{ ?\(?(?:in )?base[- ]?(\w+)\)? ?\}", r"_{\1}"),
         (r"\( ?([a-zA-Z] ?\\in ?\\mathbb ?\{? ?[ZNQR] ?\}?) ?\)", r",\1"),
         (
@@ -113,7 +122,8 @@ RULES: list[Rule] = [
         (r"\{([^{}]*)\\choose(?![A-Za-z])([^{}]*)\}", r"\\binom{\1}{\2}"),
         (r"\{([^{}]*)\\over(?![A-Za-z])([^{}]*)\}|^([^{}]*)\\over(?![A-Za-z])([^{}]*)$", r"\\frac{\1\3}{\2\4}"),
         (r"(?<![A-Za-z])C\((\d+), ?(\d+)\)", r"\\binom{\1}{\2}"),
-        (r"(?:\{\})?[_^]\{?(\d{1,4})\}? ?C ?_\{?(\d{1,4})\}?", r"\\binom{\1}{\2}"),
+        (r"(?:\{\})?[_^]\{?(\d{1,4}|[mnrk])\}? ?C ?_\{?(\d{1,4}|[mnrk])\}?", r"\\binom{\1}{\2}"),
+        (r"(?<![A-Za-z])C_\{?([mnr])\}?\^\{?(\d+|[mrk])\}?", r"\\binom{\1}{\2}"),
         (r"(?<![\w^])(\d{1,4})C_?(\d{1,4})(?!\w)|(?<![A-Za-z])C_\{?(\d+)\}?\^\{?(\d+)\}?", r"\\binom{\1\3}{\2\4}"),
         (
             r"(?:\{\})?[_^]\{?(\d{1,4})\}? ?P ?_\{?(\d{1,4})\}?|(?<![\w^])(\d{1,4})P_?(\d{1,4})(?!\w)",
@@ -143,7 +153,11 @@ RULES: list[Rule] = [
             r"(?: ?(\d+) ?(?:''|\"|\^\{? ?\\prime ?\\prime ?\}?))?",
             lambda m: rf"({m[1]}+\frac{{{m[2]}}}{{60}}+\frac{{{m[3] or 0}}}{{3600}})^\circ",
         ),
-        (r"0?\.(\d+) (?:repeating|recurring)(?![a-z])", r"0.\\overline{\1}"),
+        (r"(?<![\d.])(\d*)\.(\d+) (?:repeating|recurring)(?![a-z])", r"\1.\\overline{\2}"),
+        (
+            r"\\\{ ?((?:[^{}]|\{[^{}]*\})+?) ?(?:\\mid|\||:) ?([a-z] ?\\in ?\\mathbb\{[ZNQ]\}) ?\\\}",
+            lambda m: m[0] if "\\in" in m[1] else f"{m[1]},{m[2]}",
+        ),
         (r"\\begin\{array\} ?\{[^{}]*\}", r"\\begin{matrix}"),
         (r"\\end\{array\}", r"\\end{matrix}"),
         (r"\\mathbb ?\{? ?([RZNQC]) ?\}?", r"\\mathbb{\1}"),
@@ -162,7 +176,7 @@ RULES: list[Rule] = [
         (r"(?<=\d) ?(?:''|\"|\^\{\\prime ?\\prime\})(?!\w)", " inches"),
         (r"(?<=\d) ?'(?= ?\d)", " feet "),
         (r"(?<=\.)(\d{0,12}?)(\d{1,12}?)\2+(?:\.\.\.|\\[lc]?dots(?![A-Za-z]))", r"\1\\overline{\2}"),
-        (r"\.\.\.|\\dots[bc]?(?![A-Za-z])", r"\\ldots "),
+        (r"\.\.\.|\\c?dots[bc]?(?![A-Za-z])", r"\\ldots "),
         (r"\\(?:boxed|fbox)(?![A-Za-z])", ""),
         (r"(?<=\d)\s*\{\s*,\s*\}\s*(?=\d)", ","),
         (r"\\!\s*", ""),
@@ -176,46 +190,3 @@ RULES: list[Rule] = [
     )
 ]
 """Spellings that mean the same wherever they stand."""
-WHOLE: list[tuple[re.Pattern[str], Callable[[re.Match[str]], str]]] = [
-    (re.compile(pattern), by)
-    for pattern, by in (
-        (r"([-+]?\d{1,3})((?: \d{3})+(?:\.\d+)?)", lambda m: m[1] + m[2].replace(" ", "")),
-        (r"[-+]?\d+(?:\.\d+)?(?: to \d+(?:\.\d+)?)+", lambda m: m[0].replace(" to ", ":")),
-        (r"(?:minus|negative) (?=[\d\\(])(.+)", lambda m: f"-{m[1]}"),
-        (r"(.+?) ?\((?:approximately|approx\.?|about|roughly|or about|\\approx)[^()]*\)", lambda m: m[1]),
-        (r"either (.+ or .+)", lambda m: m[1]),
-        (r"(\d+) and (?:a|one) (half|quarter)", lambda m: rf"{m[1]}\frac{{1}}{{{2 if m[2] == 'half' else 4}}}"),
-        (r"([A-H])[).]", lambda m: m[1]),
-        (r"(?:\\text ?\{ ?)?(triangle|angle) ?\}? ?([A-Z ]+)", lambda m: rf"\{m[1]} {m[2]}"),
-        (r"(?:\\text ?\{ ?)?(?:line )?segment ?\}? ?([A-Z ]+)", lambda m: rf"\overline{{{m[1]}}}"),
-        (r"(?:\\text ?\{ ?)?[Pp]oint ?\}? ?([A-Z])", lambda m: m[1]),
-        (r"([a-zA-Z]) ?: ?([a-z]) ?\\mapsto ?(.+)", lambda m: f"{m[1]}({m[2]})={m[3]}"),
-        (
-            r"\\(?:text[a-z]*|mathrm|mathbf|boldsymbol|bm|mbox|ensuremath) ?\{ ?((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\\"
-            r"(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}",
-            lambda m: m[1],
-        ),
-        (r"(\d+(?:\.\d+)?) ?'", lambda m: f"{m[1]} feet"),
-        (r"(?:[Tt]he )?[Yy]ear (\d{4})", lambda m: m[1]),
-        (r"<([^<>]*,[^<>]*)>", lambda m: f"({m[1]})"),
-        (r"(\d+) (?:out of|in)(?: every)? (\d+)", lambda m: rf"\frac{{{m[1]}}}{{{m[2]}}}"),
-        (r"([0-9A-Za-z]+) ?\(?(?:in )?base[- ]?(\w+)\)?", lambda m: f"{m[1]}_{{{m[2]}}}"),
-        (r"(\d{1,2}) o'clock", lambda m: f"{m[1]}:00"),
-        (r"(?:12 )?noon", lambda _: "12:00 pm"),
-        (r"(?:12 )?midnight", lambda _: "12:00 am"),
-        (
-            r"(?i:(?:\\text ?\{ ?)?all (?:real numbers|reals)(?: [a-z])?,? (?:except|excluding|but|other than)"
-            r"(?: for)?) ?\}?(.+)",
-            lambda m: rf"\mathbb{{R}}\setminus\{{{m[1]}\}}",
-        ),
-        (
-            r"(?:\\text[a-z]* ?\{ ?([A-Za-z][a-z]{2,})[^{}=:]*[=:]? ?\}|([A-Za-z][a-z]{2,})(?: [A-Za-z]+){0,4})"
-            r" ?[:=] ?([^:=]+)",
-            lambda m: m[3] if (m[1] or m[2]).lower() not in LANGUAGE else m[0],
-        ),
-        (r"(?:=|\\approx|\\implies|\\Rightarrow) ?(.+)", lambda m: m[1]),
-        (r"(?:[Oo]ption|[Cc]hoice) (\(?[A-H]\)?)", lambda m: m[1]),
-        (r"\*{1,2}([^*]+)\*{1,2}|__([^_]+)__|`([^`]+)`", lambda m: m[1] or m[2] or m[3]),
-    )
-]
-"""Spellings of whole answers."""

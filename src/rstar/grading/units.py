@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import dataclass
 from fractions import Fraction
 
-from rstar.grading.vocabulary import NO_UNITS, words_of
+from rstar.grading.vocabulary import NO_UNITS, PARTS, words_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +109,7 @@ SCALES = {
     "billion": 10**9,
     "trillion": 10**12,
     "quadrillion": 10**15,
+    "quintillion": 10**18,
 }
 """Words after a number that multiply it."""
 
@@ -122,9 +123,13 @@ def singular(word: str) -> str:
     return lower[:-1] if lower.endswith("s") and len(lower) > 3 else lower
 
 
-def scale_of(word: str) -> int | None:
-    """What a word after a number multiplies it by; None for any other word."""
-    return SCALES.get(word.lower()) or SCALES.get(singular(word))
+def scale_of(word: str) -> Fraction | None:
+    """What a word after a number multiplies it by ("7 thirds", "5 million"); None for any other word."""
+    name = singular(word)
+    if word.lower() != "second" and name in PARTS and name != "s":
+        return Fraction(1, PARTS[name])
+    scale = SCALES.get(word.lower()) or SCALES.get(name)
+    return None if scale is None else Fraction(scale)
 
 
 def is_known(word: str) -> bool:
@@ -135,7 +140,7 @@ def is_known(word: str) -> bool:
 def unit_of(word: str) -> Unit | None:
     """What a word after a number measures; None for a word that is no unit but changes the number."""
     name = singular(word)
-    if name in NO_UNITS or word.lower() in NO_UNITS:
+    if name in NO_UNITS or word.lower() in NO_UNITS or name.endswith("ieth"):
         return None
     return UNITS.get(name) or _base(name)
 

@@ -1,8 +1,8 @@
 """What grading says: an outcome, and why.
 
-`wrong` and `unparseable` are statements about the prediction. `timeout` and `error` are failures of the grader (it
-gave up, or lost its worker process); they never count as a match, and they are kept apart so that nobody takes them
-for wrong answers unawares.
+`wrong` and `unparseable` are statements about the prediction. `timeout` and `error` are not: the grader gave up, or the
+gold answer itself cannot be read. They never count as a match, and they are kept apart so that nobody takes them for
+wrong answers unawares.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ FUNCTIONS = {
     )
 } | {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "cosec": "csc"}
 """One spelling for each function."""
-CONSTANTS = {"pi": "π", "infty": "∞", "infinity": "∞", "inf": "∞", "oo": "∞"}
+CONSTANTS = {"ldots": "…", "pi": "π", "infty": "∞", "infinity": "∞", "inf": "∞", "oo": "∞"}
 GREEK = words_of(
     "alpha beta gamma delta epsilon varepsilon zeta eta theta vartheta iota kappa lambda mu nu xi rho sigma tau",
     "phi varphi chi psi omega Gamma Delta Theta Lambda Sigma Phi Psi Omega ell",
