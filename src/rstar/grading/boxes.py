@@ -30,7 +30,7 @@ _BETWEEN = re.compile(
 )
 _NAME = re.compile(rf"(?<![A-Za-z\\]){_NAMED}$")
 _DENIED = re.compile(r"(?:\\neq?|≠|!=|\b(?:not|cannot be|never|n't be)\b|n't)[\s$]*$")
-_MINUS = re.compile(r"(?:[=$]|\\[(\[])\s*[-−]\s*$")
+_MINUS = re.compile(r"(?:[=$]|\\[(\[])\s*[-−]\s*$|^[-−]$")
 _INSIDE = re.compile(r"(?:\\(?:[dt]?frac|sqrt|binom)|[\]}^_])\s*$")
 _DEGREE = r"(?!\{?\s*\\circ)"
 _FACTOR = r"[a-fi-ko-rt-z](?![a-z])"  # a letter that is no unit

@@ -24,7 +24,7 @@ _COMMAND = re.compile(r"\\[A-Za-z]+")
 _WORD = re.compile(r"(?![A-Z]+\b)[^\W\d_]{2,}")
 _TWO_WORDS = re.compile(r"(?<![A-Za-z])[A-Za-z]{2,} +[A-Za-z]{2,}(?![A-Za-z])")
 _VERB = re.compile(
-    r"\b(?:is|are|was|were|be|has|have|had|equals|we|get|gives?|thus|hence|therefore|then|since|because)\b"
+    r"\b(?:is|are|was|were|be|has|have|had|equals|we|get|gives?|thus|hence|therefore|then|since|because|holds?)\b"
     r"|\b(?:it|that|there|here)'s\b",
     re.IGNORECASE,
 )
