@@ -33,6 +33,8 @@ if TYPE_CHECKING:  # search may import this package, but never the module of gol
 
 LONGEST_LITERAL = 60
 """Characters of a text that may be nothing but a number."""
+SHORTEST_SENTENCE = 12
+"""Characters of a gold answer from which on it may be a sentence."""
 SHORTEST_PROSE = 8
 """Letters from which on words count as the same without the spaces between them."""
 _TOTAL = re.compile(r"[a-w](?: ?\+ ?[a-w]){1,4} ?= ?(.+)")
@@ -64,9 +66,10 @@ def grade(gold: str, prediction: str | None) -> Verdict:
     if quick is not None:
         return quick
     wanted, said = gold_answer_of(gold), answer_of(prediction)
-    if wanted is None:  # a gold that is prose stands for itself
+    prose = wanted is None
+    if wanted is None:  # it stands for itself
         wanted = gold
-    if _same_text(gold, prediction if said is None else said):
+    if _same_text(gold, prediction if said is None else said) or (prose and _ends_with(prediction, gold)):
         return Verdict("correct", "the same text", gold, prediction if said is None else said)
     if said is None:
         return Verdict("unparseable", "no answer found", wanted[:LONGEST_ANSWER])
@@ -80,6 +83,15 @@ def _same_text(gold: str, said: str) -> bool:
     if max(len(gold), len(said)) > LONGEST_ANSWER or not gold.strip():
         return False
     return squeezed(normal(gold)) == squeezed(normal(said))
+
+
+def _ends_with(prediction: str, gold: str) -> bool:
+    """Whether a prediction ends with a gold answer in prose: alone, in tags, or announced."""
+    text, wanted = prediction.strip().removesuffix("</answer>").strip(" .$"), gold.strip(" .$\n")
+    if not (text.endswith(wanted) and len(wanted) >= SHORTEST_SENTENCE):
+        return False
+    before = text[: len(text) - len(wanted)].rstrip(" $")
+    return not before or before.endswith((":", "*", "\n", "<answer>"))
 
 
 def _grade_literals(gold: str, prediction: str) -> Verdict | None:

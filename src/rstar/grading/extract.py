@@ -24,7 +24,7 @@ from rstar.grading.boxes import boxed, in_boxes, only_box, without_empty_boxes
 from rstar.grading.sentences import (
     FENCE,
     first_sentence,
-    formulas_in,
+    is_about_several,
     is_bare,
     is_denied,
     is_reason,
@@ -69,7 +69,7 @@ _STRUCK = re.compile(r"~~[^~\n]{1,200}~~|<<[^<>\n]{1,200}>>")
 _SPLIT_POWER = re.compile(r"(?<=[a-z])\$(\^\{?\d\}?)\$")
 _SAID_IN_BOX = re.compile(r"\\(?:text|textbf|mathrm)\s*\{([^{}]*)\}")
 _DENIAL = re.compile(r"not\b[^,;]*(?:[,;]|\bbut\b)?")
-_INSTEAD = re.compile(r",?\s+(?:and )?not\b.*|,? i\.?e\..*|, (?:that is|namely)\b.*")
+_INSTEAD = re.compile(r"(?:,| and)\s+not\b.*|,? i\.?e\..*|, (?:that is|namely)\b.*")
 _WHICH = re.compile(r"[^.\n$]*,? which (?:is|equals|gives|makes) ([^.\n]*(?:\.\d+)?)")
 
 
@@ -91,7 +91,7 @@ def gold_answer_of(gold: str) -> str | None:
     found = answer_of(gold)
     if len(gold) > LONGEST_ANSWER or "oxed" in gold or _tagged(gold) is not None or _CUE.search(gold) is not None:
         return found
-    return None if is_bare(gold) is None and formulas_in(gold) > 1 else found
+    return None if is_bare(gold) is None and is_about_several(gold) else found
 
 
 def quick_answer(text: str) -> str | None:

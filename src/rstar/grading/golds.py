@@ -10,8 +10,10 @@ from rstar.grading.boxes import in_boxes
 from rstar.grading.equality import grade
 from rstar.grading.exact import value_of
 from rstar.grading.extract import gold_answer_of
+from rstar.grading.lexer import TooLargeError, UnreadableError
 from rstar.grading.nodes import Text
-from rstar.grading.reading import read
+from rstar.grading.normal import normal
+from rstar.grading.reading import readings
 
 GOLD_FIELDS = ("answer", "final_answer", "gold", "expected_answer", "solution")
 """Where public data sets keep the gold answer, first come first."""
@@ -52,9 +54,12 @@ def check_gold(gold: str) -> GoldCheck:
         verdict = grade(gold, dress(core))
         if not verdict.correct:
             return GoldCheck(core, "not gradeable", f"{name}: {verdict.outcome}, {verdict.reason}")
-    ways = read(core)
-    if not ways:
-        return GoldCheck(core, "not gradeable", "it cannot be read")
+    try:
+        ways = readings(normal(core))
+    except TooLargeError:
+        return GoldCheck(core, "words")
+    except (UnreadableError, RecursionError) as error:
+        return GoldCheck(core, "not gradeable", f"it cannot be read: {error}")
     if all(isinstance(way, Text) for way in ways):
         return GoldCheck(core, "words")
     return GoldCheck(core, "number" if any(value_of(way) is not None for way in ways) else "expression")

@@ -175,9 +175,9 @@ def _readings_as_mathematics(form: str) -> list[Node]:
         readings.append(parse(rf"\frac{{{permutations[1]}!}}{{({permutations[1]}-{permutations[2]})!}}"))
     if (combinations := _COMBINATIONS.fullmatch(form)) is not None:
         readings.append(parse(rf"\binom{{{combinations[1]}}}{{{combinations[2]}}}"))
-    if (named := {match[1] for match in _VECTOR.finditer(form)}) & {"i", "j"}:
-        return [parse(_with_base(form, dimension)) for dimension in (2, 3) if dimension == 3 or "k" not in named]
     try:
+        if (named := {match[1] for match in _VECTOR.finditer(form)}) & {"i", "j"}:
+            return [parse(_with_base(form, dimension)) for dimension in (2, 3) if dimension == 3 or "k" not in named]
         readings.append(parse(form))
         if _TRIPLES.search(form):
             readings.append(parse(form, thousands=False))

@@ -83,6 +83,7 @@ _PART = re.compile(
 _CLAUSE = re.compile(r"[,;:]|\b(?:so|thus|hence|therefore|but|then)\b")
 _ALTERNATIVES = re.compile(r"\s*,?\s*\b(?:or|and)\s*|\s*,\s*")
 _CONNECTIVE = re.compile(r"(?:so|thus|hence|therefore|then|finally)\b[\s,:]*", re.IGNORECASE)
+_VALUE_OF = re.compile(r"\b(?:is|are|equals|be|was|were)(?: exactly| given by| of the form| equal to)?:?\s*$")
 _SAID = re.compile(r"\b(?:is|are|equals|be)\b|=|\b(?:it|that|there|here)'s\b", re.IGNORECASE)
 _PLACE = re.compile(r"\b(?:at|when|where|below|above|for|if|except|near|as)\s+[a-zA-Z]\w{0,3}\s*$")
 _IDLE = re.compile(
@@ -123,13 +124,13 @@ def is_bare(text: str) -> str | None:
         return None
     if (phrase := _PHRASE.fullmatch(text)) is not None:
         return phrase[1]
-    words = _COMMAND.sub(" ", _TEXT_COMMAND.sub(" ", _ENVIRONMENT.sub(" ", _MATH.sub(" ", text))))
+    words = _COMMAND.sub(" + ", _TEXT_COMMAND.sub(" ", _ENVIRONMENT.sub(" ", _MATH.sub(" ", text))))
     numbered = any(map(str.isdigit, text))
     if not numbered and "$" not in text and "\n" not in text and _YES_OR_NO.match(text):
         return text
     if "=" in words and _TWO_WORDS.search(words.partition("=")[0]):  # a sentence that ends in a calculation
         return None
-    if (numbered and _ACTION.search(words)) or _REFUSED.search(words):
+    if numbered and (_ACTION.search(words) or _REFUSED.search(words)):
         return None
     if len(_WORD.findall(words)) > MOST_WORDS or _VERB.search(words) or re.search(r"\n\s*\n", text):
         return None
@@ -150,9 +151,13 @@ def last_said(text: str) -> str | None:
     return found if found is not None or sentence == line else _last_marked(line)
 
 
-def formulas_in(text: str) -> int:
-    """How many formulas a text has."""
-    return sum(1 for _ in _MATH.finditer(text))
+def is_about_several(text: str) -> bool:
+    """Whether a text has several formulas, of which the last is not said to be the value of what comes before."""
+    formulas = list(_MATH.finditer(text))
+    if len(formulas) < 2:
+        return False
+    end, start, _ = _with_alternatives(text, formulas)
+    return _VALUE_OF.search(text, 0, start) is None or len(text[end:].strip()) > 1
 
 
 def is_reason(clause: str) -> bool:
