@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 PROGRAM_TOKENS = 512
 """Most tokens of a solution in the engine's benchmark."""
 
-app = typer.Typer(no_args_is_help=True, help="Measure the sandbox, the engine, the search and the judge service.")
+app = typer.Typer(
+    no_args_is_help=True, help="Measure the sandbox, the engine, the search, grading and the judge service."
+)
 
 
 @app.command("search")
@@ -112,7 +114,7 @@ def engine(
 
 @app.command("grading")
 def grading(
-    seconds: Annotated[float, typer.Option(help="Processor time of each measurement.", min=0.1)] = 2.0,
+    seconds: Annotated[float, typer.Option(help="Least processor time of each measurement.", min=0.1)] = 2.0,
     as_json: AsJson = False,
 ) -> None:
     """Verdicts per CPU-second on exact golds and on expressions; math-verify beside it, where it is installed."""
@@ -129,7 +131,8 @@ def grading(
         table.add_row(name, f"{speed.verdicts_per_cpu_second:,.0f}", f"{speed.wrong} of {speed.pairs:,}")
     console().print(table)
     if len(found) < 3:
-        console().print("pip install 'math-verify[antlr4_13_2]' adds that grader to the table", highlight=False)
+        hint = "with math-verify installed, that grader is in the table, too: pip install 'math-verify[antlr4_13_2]'"
+        console().print(hint, markup=False, highlight=False)
 
 
 @app.command("judge")

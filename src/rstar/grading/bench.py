@@ -84,7 +84,7 @@ def measure(grader: Grader, pairs: Sequence[Pair], seconds: float = 1.0) -> Spee
         for gold, said, _ in pairs:
             grader(gold, said)
         done += len(pairs)
-    return Speed(done / spent, wrong, len(pairs))
+    return Speed(round(done / spent, 1), wrong, len(pairs))
 
 
 def math_verify() -> Grader | None:
