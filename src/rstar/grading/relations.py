@@ -18,7 +18,7 @@ def assignment(node: Node) -> tuple[Node | None, Node] | None:
     if not isinstance(node, Relation) or not set(node.signs) <= {"=", "∈"}:
         return None
     first, last = node.sides[0], node.sides[-1]
-    if is_name(first) and not _defined(first) & names_of(last):
+    if is_name(first) and not any(_defined(first) & names_of(side) for side in node.sides[1:]):
         return first, last
     if node.signs == ("=",) and is_name(last) and not _defined(last) & names_of(first):
         return last, first
