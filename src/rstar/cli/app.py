@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 
 import rstar
-from rstar.cli import bench, demo, grade, info, judge, problems, sandbox, solve, train, view
+from rstar.cli import bench, demo, evolve, grade, info, judge, problems, sandbox, solve, train, view
 from rstar.errors import ConfigError, DataError, EngineError, RstarError, SandboxError, StorageError
 
 _WHERE: dict[type[RstarError], str] = {EngineError: "model", SandboxError: "sandbox", StorageError: "run folder"}
@@ -52,6 +52,7 @@ app.add_typer(problems.app, name="problems")
 app.add_typer(sandbox.app, name="sandbox")
 app.add_typer(judge.app, name="judge")
 app.add_typer(train.app, name="train")
+app.add_typer(evolve.app, name="evolve")
 app.add_typer(bench.app, name="bench")
 
 

@@ -1,0 +1,156 @@
+"""Search trees as they lie in a run folder, with verified ends.
+
+`rstar.search.tree.record` writes them; this is the reading side, for trees whose terminal values are +1 or -1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rstar.errors import DataError
+from rstar.prompts import steps as prompt
+from rstar.runs import RESULTS, TREES, read_lines
+
+_ANSWER_BEGINS = f"{prompt.END_OUTPUT}\n{prompt.ANSWER}"
+
+
+@dataclass(slots=True, eq=False)
+class StoredNode:
+    """A node of a stored tree.
+
+    Attributes:
+        text: what the policy wrote in this step; empty at the root.
+        shown: what came after it: the program's output, and the answer that the policy then wrote.
+        status: of the step's run, None where nothing ran.
+        q: mean of the values that were backed up through it.
+        value: +1 or -1 where a solution ended with an answer; a reward's estimate elsewhere, or None.
+        answer: the answer, where there is one.
+        finish: why the solution ended here, None where it goes on.
+        right, wrong: how many solutions at or below it ended with a correct, with a wrong answer.
+    """
+
+    parent: StoredNode | None
+    text: str
+    shown: str
+    status: str | None
+    q: float
+    value: float | None
+    answer: str | None
+    finish: str | None
+    children: list[StoredNode] = field(default_factory=list)
+    right: int = 0
+    wrong: int = 0
+
+    def path(self) -> list[StoredNode]:
+        """The steps from the first to this one."""
+        nodes: list[StoredNode] = []
+        node: StoredNode | None = self
+        while node is not None and node.parent is not None:
+            nodes.append(node)
+            node = node.parent
+        return nodes[::-1]
+
+
+@dataclass(slots=True)
+class Solved:
+    """A solution that ended with an answer.
+
+    Attributes:
+        steps: its nodes, first to last.
+        correct: whether the answer is right.
+        mean_q: mean Q of the steps.
+    """
+
+    steps: list[StoredNode]
+    correct: bool
+    mean_q: float
+
+    @property
+    def text(self) -> str:
+        """All that follows the prompt."""
+        return "".join(node.text + node.shown for node in self.steps)
+
+    @property
+    def ran(self) -> bool:
+        """Whether every step's code ran without an error."""
+        return all(node.status in ("ok", None) for node in self.steps)
+
+    def pieces(self) -> list[str]:
+        """What the policy wrote and what it was shown, in turns, the policy's part first."""
+        code, shown = "".join(node.text for node in self.steps), self.steps[-1].shown
+        if not shown:
+            return [code]
+        output, begin, answer = shown.partition(_ANSWER_BEGINS)
+        return [code, output + begin, answer]
+
+
+@dataclass(slots=True)
+class StoredTree:
+    """The tree of one problem: its root first, parents before children."""
+
+    id: str
+    question: str
+    nodes: list[StoredNode]
+
+    def solved(self) -> list[Solved]:
+        """Every solution that ended with an answer, in the tree's order."""
+        ends = [node for node in self.nodes if node.answer is not None]
+        found = []
+        for end in ends:
+            steps = end.path()
+            mean_q = sum(node.q for node in steps) / len(steps)
+            found.append(Solved(steps, (end.value or 0.0) > 0, mean_q))
+        return found
+
+
+def read_trees(folder: Path) -> Iterator[StoredTree]:
+    """The trees of a run folder, one at a time: memory does not grow with their number.
+
+    Raises:
+        DataError: there are none, they are damaged, or they are not those of the folder's results.
+    """
+    trees, results = folder / TREES, folder / RESULTS
+    for file in (trees, results):
+        if not file.exists():
+            raise DataError(f"{folder}: no {file.name} in it")
+    questions = read_lines(results)
+    for line in read_lines(trees):
+        name = line["id"]
+        result = next((one for one in questions if one["id"] == name), None)
+        if result is None:
+            raise DataError(f"{trees}: the tree of problem {name!r} has no result, or not in the same order")
+        try:
+            yield StoredTree(name, result["question"], _nodes(line["nodes"]))
+        except (KeyError, IndexError, TypeError) as error:
+            raise DataError(f"{trees}: the tree of problem {name!r} is damaged: {error!r}") from error
+
+
+def _nodes(rows: list[dict[str, Any]]) -> list[StoredNode]:
+    nodes: list[StoredNode] = []
+    for row in rows:
+        parent = nodes[row["parent"]] if row["parent"] >= 0 else None
+        node = StoredNode(
+            parent,
+            row.get("text", ""),
+            row.get("shown", ""),
+            row.get("status"),
+            row["q"],
+            row["value"],
+            row["answer"],
+            row["finish"],
+        )
+        if parent is not None:
+            parent.children.append(node)
+        nodes.append(node)
+    for node in reversed(nodes):  # children come after their parents
+        if node.answer is not None:
+            correct = (node.value or 0.0) > 0
+            node.right += correct
+            node.wrong += not correct
+        if node.parent is not None:
+            node.parent.right += node.right
+            node.parent.wrong += node.wrong
+    return nodes

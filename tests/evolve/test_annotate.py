@@ -1,0 +1,71 @@
+"""Values while training data is generated: ends are verified, and search finds out through a function only."""
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from rstar.answers import AnswerKey
+from rstar.config import Config, SearchConfig
+from rstar.errors import DataError
+from rstar.evolve.annotate import Annotation, verified
+from rstar.models.fake import FakeEngine
+from rstar.problems import Problem
+from rstar.search.choose import Votes
+from rstar.search.solver import Solution, Solver
+from rstar.trajectories import Step, Trajectory
+from tests.search.plain import PlainSandbox
+
+PROBLEM = Problem("p", "What is 3 + 4?")
+KEYS = {"p": AnswerKey("7")}
+
+
+class Half:
+    """Says 0.5 of everything."""
+
+    name = "half"
+
+    async def score(self, problem: Problem, trajectories: Sequence[Trajectory], votes: Votes) -> Sequence[float | None]:
+        return [0.5] * len(trajectories)
+
+
+def search(annotation: Annotation) -> Solution:
+    config = Config(search=SearchConfig(method="mcts", rollouts=16, expansions=4))
+    solver = Solver(config, policy=FakeEngine("fake:steps"), reward=annotation, sandbox=PlainSandbox())
+    (solution,) = solver.solve([PROBLEM])
+    return solution
+
+
+def test_ends_are_right_or_wrong():
+    solution = search(Annotation(verified(KEYS)))
+    values = {(node["answer"] == "7", node["value"]) for node in solution.tree if node["answer"] is not None}
+    assert values == {(True, 1.0), (False, -1.0)}
+    assert solution.answer == "7"
+    assert all(node["value"] is None for node in solution.tree if node["finish"] is None)
+
+
+def test_q_is_the_mean_of_the_ends_below():
+    tree = search(Annotation(verified(KEYS))).tree
+    for index, node in enumerate(tree):
+        if node["finish"] is None and node["parent"] >= 0 and node["visits"]:
+            below = [index]
+            for child, row in enumerate(tree[index + 1 :], index + 1):
+                if row["parent"] in below:
+                    below.append(child)
+            ends = [tree[i]["value"] for i in below if tree[i]["answer"] is not None]
+            nothing = node["visits"] - len(ends)  # descents that met failures only are worth 0
+            assert node["q"] == pytest.approx(sum(ends) / (len(ends) + nothing), abs=1e-5)
+
+
+def test_with_a_reward_q_begins_at_what_it_says():
+    tree = search(Annotation(verified(KEYS), Half())).tree
+    going_on = [node for node in tree if node["finish"] is None and node["parent"] >= 0]
+    assert going_on
+    assert all(node["value"] == 0.5 for node in going_on)
+    assert {node["value"] for node in tree if node["answer"] is not None} == {1.0, -1.0}
+
+
+def test_a_problem_without_a_key_is_named():
+    trajectory = Trajectory((Step("x"),), "answer", "7")
+    with pytest.raises(DataError, match="'p' has no gold answer"):
+        asyncio.run(Annotation(verified({})).score(PROBLEM, [trajectory], Votes(lambda a, b: a == b)))

@@ -1,0 +1,192 @@
+"""Trees become training data."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from rstar.cli.app import app
+from rstar.errors import DataError
+from rstar.evolve.extract import Counts, ExtractConfig, difficulty, extract, pair_lines, sft_lines
+from rstar.evolve.trees import StoredTree, _nodes, read_trees
+from rstar.prompts import steps as prompt
+from rstar.train.data import read_pieces
+
+LOOSE = ExtractConfig(margin=0.0, distance=0)
+ROOT = {"parent": -1, "q": 0.0, "value": None, "answer": None, "finish": None}
+
+
+def step(parent: int, text: str, q: float, status: str = "ok") -> dict[str, Any]:
+    return {"parent": parent, "text": text, "shown": "", "status": status, "q": q, "value": None, "answer": None,
+            "finish": None}  # fmt: skip
+
+
+def end(parent: int, text: str, answer: str, value: float, status: str = "ok") -> dict[str, Any]:
+    shown = prompt.output(answer) + prompt.answer(answer)
+    return step(parent, text, value, status) | {"shown": shown, "answer": answer, "value": value, "finish": "answer"}
+
+
+def tree(*rows: dict[str, Any], name: str = "p") -> StoredTree:
+    return StoredTree(name, "What is 3 + 4?", _nodes([ROOT, *rows]))
+
+
+EXAMPLE = (
+    step(0, "good\n<end_of_step>", 0.5),  # 1
+    step(0, "bad\n<end_of_step>", -1.0),  # 2
+    end(1, "print(7)\n<end_of_code>", "7", 1.0),  # 3
+    end(1, "print(8)\n<end_of_code>", "8", -1.0),  # 4
+    end(2, "print(9)\n<end_of_code>", "9", -1.0),  # 5
+    end(1, "print(3 + 4)\n<end_of_code>", "7", 1.0),  # 6
+)
+
+
+def test_solutions_for_the_policy():
+    counts = Counts()
+    (first, second) = sft_lines(tree(*EXAMPLE), ExtractConfig(), counts, set())
+    written = "good\n<end_of_step>print(7)\n<end_of_code>"
+    output = "\n<output>7<end_of_output>\n<answer>"
+    assert first["pieces"] == [prompt.prompt("What is 3 + 4?"), written, output, "\\boxed{7}<end_of_answer>"]
+    assert second["pieces"][1].endswith("print(3 + 4)\n<end_of_code>")
+    assert counts.found == {"solutions": 4, "solutions kept": 2}
+    assert counts.dropped == {"solution: wrong": 2}
+    assert counts.difficulty == {"medium": 1}
+
+
+def test_solutions_with_an_error_in_them_are_left_out():
+    counts = Counts()
+    rows = (step(0, "x\n<end_of_step>", 1.0, "error"), end(1, "print(7)\n<end_of_code>", "7", 1.0))
+    assert list(sft_lines(tree(*rows), ExtractConfig(), counts, set())) == []
+    assert counts.dropped == {"solution: a step failed": 1}
+
+
+def test_a_solution_counts_once():
+    counts, taken = Counts(), set()
+    again = end(1, "print(7)\n<end_of_code>", "7", 1.0)
+    assert len(list(sft_lines(tree(*EXAMPLE, again), ExtractConfig(solutions=3), counts, taken))) == 2
+    assert counts.dropped["solution: said before"] == 1
+    assert list(sft_lines(tree(*EXAMPLE), ExtractConfig(solutions=3), counts, taken)) == []
+
+
+def test_pairs_of_steps_and_of_solutions():
+    step_line, final = pair_lines(tree(*EXAMPLE), LOOSE, Counts())
+    assert (step_line["kind"], step_line["prefix"]) == ("step", "")
+    assert step_line["chosen"] == ["good\n<end_of_step>"]
+    assert step_line["rejected"] == ["bad\n<end_of_step>", "good\n<end_of_step>"]
+    assert step_line["pairs"] == [(0, 0)]  # "good" leads to a wrong answer, too, but not against itself
+    assert step_line["q"] == [[0.5], [-1.0, 0.5]]
+    assert final["kind"] == "final"
+    assert [text.count("<end_of_code>") for text in final["chosen"] + final["rejected"]] == [1, 1, 1, 1]
+    assert final["pairs"] == [(0, 0), (0, 1), (1, 0), (1, 1)]
+
+
+def test_pairs_that_say_little_are_left_out():
+    counts = Counts()
+    assert list(pair_lines(tree(*EXAMPLE), ExtractConfig(margin=1.9, distance=0), counts)) == []
+    assert counts.dropped == {
+        "step pair: Q differs by less than 1.9": 2,
+        "final pair: Q differs by less than 1.9": 4,
+    }
+    counts = Counts()
+    assert list(pair_lines(tree(*EXAMPLE), ExtractConfig(margin=0.0, distance=200), counts)) == []
+    assert counts.dropped == {
+        "step pair: texts differ by less than 200": 2,
+        "final pair: texts differ by less than 200": 4,
+    }
+
+
+@pytest.mark.parametrize(
+    ("rows", "wanted"),
+    [((), "hard"), (EXAMPLE, "medium"), (EXAMPLE[:3], "easy"), ((EXAMPLE[0], end(1, "x", "8", -1.0)), "hard")],
+)
+def test_difficulty(rows, wanted):
+    assert difficulty(tree(*rows).solved()) == wanted
+
+
+def store(folder: Path, *trees: tuple[str, tuple[dict[str, Any], ...]]) -> Path:
+    folder.mkdir(parents=True)
+    with (folder / "results.jsonl").open("w") as results, (folder / "trees.jsonl").open("w") as lines:
+        for name, rows in trees:
+            results.write(json.dumps({"id": name, "question": "What is 3 + 4?"}) + "\n")
+            if rows:
+                lines.write(json.dumps({"id": name, "nodes": [ROOT, *rows]}) + "\n")
+    return folder
+
+
+def test_a_folder_of_trees(tmp_path):
+    run = store(tmp_path / "run", ("a", EXAMPLE), ("none", ()), ("b", EXAMPLE[:3]))
+    counts = extract([run], tmp_path / "data", ExtractConfig(distance=1))
+    assert counts.found["trees"] == counts.found["problems"] == 2
+    pieces = list(read_pieces(tmp_path / "data" / "sft.jsonl"))
+    assert len(pieces) == counts.found["solutions kept"] == 3
+    pairs = [json.loads(line) for line in (tmp_path / "data" / "pairs.jsonl").read_text().splitlines()]
+    assert sum(len(line["pairs"]) for line in pairs if line["kind"] == "final") == counts.found["final pairs kept"]
+    assert json.loads((tmp_path / "data" / "counts.json").read_text()) == counts.record()
+    assert sorted(file.name for file in (tmp_path / "data").iterdir()) == ["counts.json", "pairs.jsonl", "sft.jsonl"]
+
+
+def test_a_problem_in_several_folders_gives_its_share_once(tmp_path):
+    runs = [store(tmp_path / name, ("a", EXAMPLE)) for name in ("one", "two")]
+    counts = extract(runs, tmp_path / "data", ExtractConfig())
+    assert (counts.found["problems"], counts.found["trees"], counts.found["solutions kept"]) == (1, 2, 2)
+
+
+def test_damaged_trees_are_named(tmp_path):
+    run = store(tmp_path / "run", ("a", EXAMPLE))
+    (run / "trees.jsonl").write_text(json.dumps({"id": "a", "nodes": [{"parent": 5}]}) + "\n")
+    with pytest.raises(DataError, match="tree of problem 'a' is damaged"):
+        list(read_trees(run))
+    (run / "trees.jsonl").write_text(json.dumps({"id": "b", "nodes": []}) + "\n")
+    with pytest.raises(DataError, match="'b' has no result"):
+        list(read_trees(run))
+    with pytest.raises(DataError, match=r"no trees\.jsonl"):
+        extract([tmp_path], tmp_path / "data", ExtractConfig())
+
+
+def test_the_command(tmp_path):
+    run = store(tmp_path / "run", ("a", EXAMPLE))
+    done = CliRunner().invoke(app, ["evolve", "extract", str(run), "--out", str(tmp_path / "data"), "--json"])
+    assert done.exit_code == 0
+    assert json.loads(done.stdout)["found"]["solutions kept"] == 2
+    shown = CliRunner().invoke(app, ["evolve", "extract", str(run), "--out", str(tmp_path / "data")])
+    assert "dropped, solution: wrong" in shown.stdout
+
+
+@st.composite
+def trees(draw):
+    rows: list[dict[str, Any]] = []
+    open_nodes = [0]
+    for index in range(1, draw(st.integers(1, 25))):
+        parent = draw(st.sampled_from(open_nodes))
+        q = draw(st.floats(-1, 1))
+        text = draw(st.text("abc", min_size=1, max_size=4))
+        if draw(st.booleans()):
+            value = draw(st.sampled_from([1.0, -1.0]))
+            rows.append(end(parent, text, draw(st.sampled_from("123")), value, draw(st.sampled_from(["ok", "error"]))))
+        else:
+            rows.append(step(parent, text, q))
+            open_nodes.append(index)
+    return tree(*rows)
+
+
+@given(trees(), st.integers(1, 3), st.floats(0, 1), st.integers(0, 3))
+def test_what_holds_for_every_tree(one, most, margin, distance):
+    config = ExtractConfig(solutions=most, candidates=most, margin=margin, distance=distance)
+    counts = Counts()
+    lines = list(sft_lines(one, config, counts, set()))
+    assert len(lines) <= most
+    kept = counts.found["solutions kept"]
+    assert len(lines) == kept
+    assert kept + sum(counts.dropped.values()) == counts.found["solutions"]
+    texts = {solved.text: solved.correct for solved in one.solved() if solved.ran}
+    assert all("".join(line["pieces"][1:]) in texts for line in lines)
+    for line in pair_lines(one, config, Counts()):
+        assert line["pairs"]
+        assert len(line["chosen"]) <= most
+        assert len(line["rejected"]) <= most
+        for i, j in line["pairs"]:
+            assert line["chosen"][i] != line["rejected"][j]
+            assert line["q"][0][i] - line["q"][1][j] >= margin - 1e-3
