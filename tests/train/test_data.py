@@ -12,8 +12,8 @@ from rstar.errors import DataError
 from rstar.prompts import steps as prompt
 from rstar.tiny.generate import draw
 from rstar.train.data import LENGTH_STEP, TokenSet, collate, plan, rounded, tokenize
-from rstar.train.loop import Steps
 from rstar.train.settings import TokenizerConfig, TrainConfig
+from rstar.train.sft import Supervised
 from rstar.train.tokenizer import EOS, find_phrases, train_tokenizer
 
 
@@ -88,11 +88,11 @@ def test_files_are_stages_of_a_curriculum(tmp_path: Path, tokenizer: Tokenizer) 
     data, _ = tokenize(files, tokenizer, 0, 100)
     assert data.stages.tolist() == [0, 30, 61, 93]
     data.save(tmp_path / "tokens.npz")
-    steps = Steps(TokenSet.load(tmp_path / "tokens.npz"), TrainConfig(batch_tokens=256, micro_tokens=128))
+    objective = Supervised(TokenSet.load(tmp_path / "tokens.npz"), TrainConfig(batch_tokens=256, micro_tokens=128))
     stage_of = {tokenizer.token_to_id(str(stage)): stage for stage in range(3)}
     seen: list[int] = []
     for step in itertools.count():
-        seen += [stage_of[int(row[1])] for batch in steps.micro_batches(step) for row in batch.ids]
+        seen += [stage_of[int(row[1])] for batch in objective.micro_batches(step) for row in batch.ids]
         if len(seen) >= 2 * len(data):
             break
     epoch = [0] * 30 + [1] * 31 + [2] * 32

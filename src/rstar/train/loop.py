@@ -9,19 +9,18 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from rstar.models.decoder import Decoder
-from rstar.train.data import Batch, IntArray, TokenSet, collate, plan, rounded
-from rstar.train.losses import sft_loss
+from rstar.train.data import IntArray, plan, rounded
 from rstar.train.settings import TrainConfig
 
 CHECKPOINT, METRICS = "checkpoint.pt", "metrics.jsonl"
@@ -29,7 +28,7 @@ CHECKPOINT, METRICS = "checkpoint.pt", "metrics.jsonl"
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """One step: its number (from 1), how many there are, mean loss per written token (nats), tokens per second."""
+    """One step: its number (from 1), how many there are, mean loss (nats, see `Objective`), tokens per second."""
 
     step: int
     steps: int
@@ -37,15 +36,49 @@ class Progress:
     tokens_per_second: float
 
 
-class Steps:
-    """The endless sequence of steps over a data set, addressable by number."""
+M = TypeVar("M", bound=nn.Module, contravariant=True)
+B = TypeVar("B")
 
-    def __init__(self, data: TokenSet, config: TrainConfig) -> None:
-        self._data, self._config, self._epoch, self._first = data, config, 0, 0
+
+class Objective(Protocol[M, B]):
+    """What a model is trained on: micro-batches, and a loss that is a mean over what they hold."""
+
+    tokens_per_step: float
+    """Mean number of tokens of a step, padding included."""
+
+    def micro_batches(self, step: int) -> Sequence[B]:
+        """The micro-batches of `step` (from 0). Steps are asked for in rising order."""
+        ...
+
+    def count(self, batch: B) -> int:
+        """Over how much of a micro-batch the loss is a mean: written tokens, pairs."""
+        ...
+
+    def tokens(self, batch: B) -> int:
+        """How many tokens a micro-batch has, padding included."""
+        ...
+
+    def loss(self, model: M, batch: B) -> Tensor:
+        """The sum of the loss over a micro-batch, a scalar."""
+        ...
+
+
+class Steps:
+    """The endless sequence of steps over a data set, addressable by number.
+
+    Args:
+        lengths: (N,) tokens of each of its items.
+        stages: (S + 1,) stage s has the items from ``stages[s]`` to ``stages[s + 1]`` - 1.
+        config: how large steps are, and the seed of their order.
+    """
+
+    def __init__(self, lengths: npt.NDArray[np.int64], stages: npt.NDArray[np.int64], config: TrainConfig) -> None:
+        self._lengths, self._stages, self._config = lengths, stages, config
+        self._epoch = self._first = 0
         self._plan = self._of_epoch(0)
 
     def _of_epoch(self, epoch: int) -> list[list[IntArray]]:
-        config, lengths, stages = self._config, self._data.lengths, self._data.stages
+        config, lengths, stages = self._config, self._lengths, self._stages
         per_step = max(1, config.batch_tokens // config.micro_tokens)
         steps: list[list[IntArray]] = []
         for first, end in pairwise(stages.tolist()):
@@ -53,17 +86,17 @@ class Steps:
             steps += [[(rows + first).astype(np.int32) for rows in step] for step in of_stage]
         return steps
 
-    def micro_batches(self, step: int) -> list[Batch]:
-        """The micro-batches of `step` (from 0). Steps are asked for in rising order."""
+    def rows(self, step: int) -> list[IntArray]:
+        """The items of each micro-batch of `step` (from 0). Steps are asked for in rising order."""
         while step >= self._first + len(self._plan):
             self._first += len(self._plan)
             self._epoch += 1
             self._plan = self._of_epoch(self._epoch)
-        return [collate(self._data, rows) for rows in self._plan[step - self._first]]
+        return self._plan[step - self._first]
 
     def tokens_per_step(self) -> float:
         """Mean number of tokens of a step, padding included."""
-        lengths = self._data.lengths
+        lengths = self._lengths
         return float(np.mean([sum(rounded(int(lengths[m].max())) * len(m) for m in step) for step in self._plan]))
 
 
@@ -81,9 +114,9 @@ def schedule(step: int, steps: int, warmup: float, decay: float) -> float:
     return min(rise, fall)
 
 
-def build_optimizers(model: Decoder, config: TrainConfig) -> list[torch.optim.Optimizer]:
-    """Muon for the matrices of the blocks, AdamW for embeddings, norms and biases."""
-    matrices = [p for p in model.model.layers.parameters() if p.ndim == 2]
+def build_optimizers(model: nn.Module, config: TrainConfig) -> list[torch.optim.Optimizer]:
+    """Muon for the matrices of the blocks, AdamW for embeddings, norms, biases and heads."""
+    matrices = [p for name, p in model.named_parameters() if ".layers." in name and p.ndim == 2]
     known = {id(p) for p in matrices}
     others = [p for p in model.parameters() if id(p) not in known]
     return [
@@ -92,24 +125,22 @@ def build_optimizers(model: Decoder, config: TrainConfig) -> list[torch.optim.Op
     ]
 
 
-class Trainer:
-    """Trains a model on a data set inside a folder, which it can be continued from.
+class Trainer(Generic[M]):
+    """Trains a model inside a folder, which it can be continued from.
 
     Args:
         model: changed in place.
-        data: what it is trained on.
+        objective: what it is trained on.
         config: how.
         folder: gets ``metrics.jsonl`` and the checkpoint.
     """
 
-    def __init__(self, model: Decoder, data: TokenSet, config: TrainConfig, folder: Path) -> None:
-        self.model, self.data, self.config, self.folder = model, data, config, folder
+    def __init__(self, model: M, objective: Objective[M, Any], config: TrainConfig, folder: Path) -> None:
+        self.model, self.objective, self.config, self.folder = model, objective, config, folder
         self.optimizers = build_optimizers(model, config)
         self._base_lrs = [[group["lr"] for group in o.param_groups] for o in self.optimizers]
-        self._plan = Steps(data, config)
-        per_step = self._plan.tokens_per_step()
-        self.steps = max(1, round(config.tokens / per_step))
-        self._warmup = config.warmup_tokens / per_step
+        self.steps = max(1, round(config.tokens / objective.tokens_per_step))
+        self._warmup = config.warmup_tokens / objective.tokens_per_step
         self.step = 0
         self._load()
 
@@ -134,9 +165,9 @@ class Trainer:
         self.save()
 
     def _one_step(self) -> tuple[float, int]:
-        """One optimizer step; returns mean loss per written token and tokens processed."""
-        micro = self._plan.micro_batches(self.step)
-        count = sum(int(batch.written[:, 1:].sum()) for batch in micro)
+        """One optimizer step; returns the mean loss and the tokens processed."""
+        micro = self.objective.micro_batches(self.step)
+        count = sum(self.objective.count(batch) for batch in micro)
         total = sum(self._backward(batch, count) for batch in micro)
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip)
         factor = schedule(self.step, self.steps, self._warmup, self.config.decay)
@@ -146,14 +177,17 @@ class Trainer:
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
         self.step += 1
-        return total, sum(batch.ids.numel() for batch in micro)
+        return total, sum(self.objective.tokens(batch) for batch in micro)
 
-    def _backward(self, batch: Batch, count: int) -> float:
-        device = self.model.device
-        with torch.autocast(device.type, dtype=torch.bfloat16, enabled=self.config.bf16):
-            loss: Tensor = sft_loss(self.model, batch.ids.to(device), batch.written.to(device)) / max(count, 1)
+    def _backward(self, batch: Any, count: int) -> float:
+        with torch.autocast(self._device.type, dtype=torch.bfloat16, enabled=self.config.bf16):
+            loss = self.objective.loss(self.model, batch) / max(count, 1)
         loss.backward()  # type: ignore[no-untyped-call]
         return float(loss.detach())
+
+    @property
+    def _device(self) -> torch.device:
+        return next(self.model.parameters()).device
 
     def save(self) -> None:
         """Write the checkpoint, atomically."""
@@ -180,7 +214,7 @@ class Trainer:
         file = self.folder / CHECKPOINT
         if not file.exists():
             return
-        state = torch.load(file, map_location=self.model.device, weights_only=True)
+        state = torch.load(file, map_location=self._device, weights_only=True)
         self.step = state["step"]
         self.model.load_state_dict(state["model"])
         for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):

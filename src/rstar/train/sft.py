@@ -16,6 +16,7 @@ from pathlib import Path
 
 import torch
 from tokenizers import Tokenizer
+from torch import Tensor
 
 from rstar.config import flatten
 from rstar.errors import ConfigError, DataError, ResumeError
@@ -23,10 +24,36 @@ from rstar.models.decoder import Decoder, DecoderConfig
 from rstar.models.decoder_files import copy_tokenizer, load_decoder, save_decoder
 from rstar.models.spec import fingerprint
 from rstar.runs import lock_folder, write_json
-from rstar.train.data import TokenSet, read_pieces, tokenize
-from rstar.train.loop import Progress, Trainer
+from rstar.train.data import Batch, TokenSet, collate, read_pieces, tokenize
+from rstar.train.loop import Progress, Steps, Trainer
+from rstar.train.losses import sft_loss
 from rstar.train.settings import TrainConfig
 from rstar.train.tokenizer import EOS, save_tokenizer, train_tokenizer
+
+
+class Supervised:
+    """The objective of supervised fine-tuning: the mean loss of the tokens that the policy wrote."""
+
+    def __init__(self, data: TokenSet, config: TrainConfig) -> None:
+        self._data = data
+        self._steps = Steps(data.lengths, data.stages, config)
+        self.tokens_per_step = self._steps.tokens_per_step()
+
+    def micro_batches(self, step: int) -> list[Batch]:
+        """See `Objective`."""
+        return [collate(self._data, rows) for rows in self._steps.rows(step)]
+
+    def count(self, batch: Batch) -> int:
+        """Written tokens."""
+        return int(batch.written[:, 1:].sum())
+
+    def tokens(self, batch: Batch) -> int:
+        """See `Objective`."""
+        return batch.ids.numel()
+
+    def loss(self, model: Decoder, batch: Batch) -> Tensor:
+        """See `Objective`."""
+        return sft_loss(model, batch.ids.to(model.device), batch.written.to(model.device))
 
 
 def train_sft(config: TrainConfig, data: Sequence[Path], folder: Path, report: Callable[[Progress], None]) -> Path:
@@ -42,7 +69,7 @@ def train_sft(config: TrainConfig, data: Sequence[Path], folder: Path, report: C
     try:
         _claim(config, data, folder)
         tokenizer, model = _start(config, data, folder)
-        trainer = Trainer(model, _tokens(config, data, folder, tokenizer), config, folder)
+        trainer = Trainer(model, Supervised(_tokens(config, data, folder, tokenizer), config), config, folder)
         trainer.run(report)
         out = folder / "model"
         save_decoder(model.cpu(), out, dtype=torch.bfloat16)
