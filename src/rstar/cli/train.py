@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 
 from rstar.cli.common import console, progress
+
+if TYPE_CHECKING:
+    from rstar.train.loop import Progress
 
 app = typer.Typer(no_args_is_help=True, help="Train models.")
 
@@ -32,11 +37,42 @@ def sft(
 
     Example: `rstar train sft recipes/tiny/sft.toml --data train.jsonl --out runs/tiny-sft`
     """
-    from rstar.train.loop import Progress  # torch is imported only when something is trained
-    from rstar.train.settings import read_train_config
+    from rstar.train.settings import read_train_config  # torch is imported only when something is trained
     from rstar.train.sft import train_sft
 
     config = read_train_config(recipe)
+    with _reported() as report:
+        model = train_sft(config, data, out, report)
+    console().print(f"model written to [bold]{escape(str(model))}[/]", highlight=False)
+
+
+@app.command("ppm")
+def ppm(
+    recipe: Annotated[
+        Path,
+        typer.Argument(help="TOML file with the training settings; `base` is the policy.", exists=True, dir_okay=False),
+    ],
+    data: Annotated[list[Path], typer.Option(help="pairs.jsonl, as `rstar evolve extract` writes it.")],
+    out: Annotated[Path, typer.Option(help="Folder of this training; continued when it holds this one.")],
+) -> None:
+    """Train a process preference model: the policy's backbone with a scalar head, on pairs of steps.
+
+    The finished model is a transformers folder, `OUT/model`: a sequence classifier of one label.
+
+    Example: `rstar train ppm ppm.toml --data runs/round1/data/pairs.jsonl --out runs/round1/ppm`
+    """
+    from rstar.train.ppm import train_ppm
+    from rstar.train.settings import read_train_config
+
+    config = read_train_config(recipe)
+    with _reported() as report:
+        model = train_ppm(config, data, out, report)
+    console().print(f"model written to [bold]{escape(str(model))}[/]", highlight=False)
+
+
+@contextmanager
+def _reported() -> Iterator[Callable[[Progress], None]]:
+    """A progress bar for the steps of a training."""
     done = 0
     with progress(1, "training") as advance:
 
@@ -46,5 +82,4 @@ def sft(
             advance(state.step - done, note, total=state.steps)
             done = state.step
 
-        model = train_sft(config, data, out, report)
-    console().print(f"model written to [bold]{escape(str(model))}[/]", highlight=False)
+        yield report

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -36,17 +37,17 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch
 _ADVICE = "serve it (for example with vLLM) and use it as openai:URL#MODEL"
 
 
-def read_config(folder: Path) -> DecoderConfig:
-    """The shape of the model in `folder`.
+def read_config(folder: Path, classes: Mapping[str, Architecture] = CLASSES) -> DecoderConfig:
+    """The shape of the model in `folder`, whose class is one of `classes`.
 
     Raises:
         ConfigError: no readable ``config.json``, or a model that the decoder does not compute.
     """
     raw = _read_json(folder / "config.json")
     names = raw.get("architectures") or []
-    architecture = CLASSES.get(names[0]) if names else None
+    architecture = classes.get(names[0]) if names else None
     if architecture is None:
-        known = ", ".join(CLASSES)
+        known = ", ".join(classes)
         raise ConfigError(f"{folder}: architecture {', '.join(names) or '(none)'} is not one of {known}; {_ADVICE}")
     _refuse_unsupported(raw, folder)
     theta, scaling = _rope(raw, folder)
@@ -109,7 +110,7 @@ def load_decoder(folder: Path, dtype: torch.dtype = torch.float32, device: str |
         ConfigError: unsupported model, missing files, or weights that do not fit the configuration.
     """
     config = read_config(folder)
-    weights = {name: tensor.to(dtype) for name, tensor in _read_weights(folder).items()}
+    weights = {name: tensor.to(dtype) for name, tensor in read_weights(folder).items()}
     if config.tie_word_embeddings:
         weights.pop("lm_head.weight", None)
     with torch.device("meta"):
@@ -130,7 +131,7 @@ def save_decoder(model: Decoder, folder: Path, dtype: torch.dtype = torch.bfloat
     folder.mkdir(parents=True, exist_ok=True)
     weights = {name: tensor.detach().to("cpu", dtype).contiguous() for name, tensor in model.state_dict().items()}
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
-    text = json.dumps(_config_json(model.config, dtype), indent=2)
+    text = json.dumps(config_json(model.config, dtype), indent=2)
     (folder / "config.json").write_text(text + "\n", encoding="utf-8")
 
 
@@ -142,7 +143,8 @@ def copy_tokenizer(source: Path, target: Path) -> None:
             shutil.copyfile(source / name, target / name)
 
 
-def _config_json(config: DecoderConfig, dtype: torch.dtype) -> dict[str, Any]:
+def config_json(config: DecoderConfig, dtype: torch.dtype) -> dict[str, Any]:
+    """The content of ``config.json`` for a causal model of this shape. Raises `ConfigError` where there is none."""
     raw = asdict(config)
     architecture, scaling, eos = raw.pop("architecture"), raw.pop("rope_scaling"), raw.pop("eos_token_ids")
     qkv_bias, output_bias = raw.pop("qkv_bias"), raw.pop("output_bias")
@@ -174,7 +176,8 @@ def _read_json(path: Path) -> dict[str, Any]:
     return value
 
 
-def _read_weights(folder: Path) -> dict[str, Tensor]:
+def read_weights(folder: Path) -> dict[str, Tensor]:
+    """All tensors in a folder, by name, as they are stored. Raises `ConfigError` that names what is missing."""
     index = folder / "model.safetensors.index.json"
     names = ["model.safetensors"]
     if index.is_file():

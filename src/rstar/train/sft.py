@@ -67,7 +67,7 @@ def train_sft(config: TrainConfig, data: Sequence[Path], folder: Path, report: C
         torch.set_num_threads(config.threads)
     lock = lock_folder(folder)
     try:
-        _claim(config, data, folder)
+        claim(config, data, folder)
         tokenizer, model = _start(config, data, folder)
         trainer = Trainer(model, Supervised(_tokens(config, data, folder, tokenizer), config), config, folder)
         trainer.run(report)
@@ -79,7 +79,7 @@ def train_sft(config: TrainConfig, data: Sequence[Path], folder: Path, report: C
         os.close(lock)
 
 
-def _claim(config: TrainConfig, data: Sequence[Path], folder: Path) -> None:
+def claim(config: TrainConfig, data: Sequence[Path], folder: Path) -> None:
     """Write the run's identity into the folder, or refuse a folder of another run."""
     for file in data:
         if not file.is_file():
