@@ -100,7 +100,9 @@ class Config(Section):
     """Everything a run needs to be repeated."""
 
     policy: str = Field("tiny", description="the model: tiny | hf:PATH | openai:URL#MODEL | fake:KIND")
-    reward: str = Field("agreement", description="what a trajectory is worth: agreement | grounded | logprob")
+    reward: str = Field(
+        "agreement", description="what a trajectory is worth: agreement | grounded | logprob | ppm:FOLDER"
+    )
     seed: int = Field(0, ge=0, description="every random choice of the run derives from it")
     search: SearchConfig = SearchConfig()
     sandbox: SandboxConfig = SandboxConfig()

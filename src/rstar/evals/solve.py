@@ -27,6 +27,7 @@ from rstar.grading import Verdict, verify
 from rstar.grading.checks import run_check
 from rstar.models.spec import arithmetic, fingerprint, local_folder
 from rstar.runs import Run
+from rstar.search.reward import ppm_folder
 from rstar.search.solver import Solution, Solver
 
 Record = dict[str, Any]
@@ -173,11 +174,13 @@ def _refuse_bad_checks(problems: ProblemSet) -> None:
 
 
 def _model_identity(config: Config) -> dict[str, str]:
-    """What tells a model that runs here from another one in the same folder; nothing for other models."""
-    folder = local_folder(config.policy)
-    if folder is None:
-        return {}
-    return {"policy.weights": fingerprint(folder), "engine.dtype": arithmetic(config.engine)}
+    """What tells models that run here from others in the same folders; nothing for other models."""
+    identity: dict[str, str] = {}
+    if (folder := local_folder(config.policy)) is not None:
+        identity |= {"policy.weights": fingerprint(folder), "engine.dtype": arithmetic(config.engine)}
+    if (judge := ppm_folder(config.reward)) is not None:
+        identity |= {"reward.weights": fingerprint(judge)}
+    return identity
 
 
 def _digest(problems: ProblemSet) -> str:

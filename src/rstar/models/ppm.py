@@ -8,10 +8,13 @@ through a tanh. In a folder it is an ordinary transformers sequence classifier w
 from __future__ import annotations
 
 import json
+import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 from safetensors.torch import save_file
+from tokenizers import Tokenizer
 from torch import Tensor, nn
 
 from rstar.errors import ConfigError
@@ -102,3 +105,47 @@ def load_ppm(folder: Path, dtype: torch.dtype = torch.float32, device: str | tor
     model.backbone.model.load_state_dict(stack)
     model.score.load_state_dict({"weight": head})
     return model.to(device, dtype)
+
+
+class Scorer:
+    """A PPM with its tokenizer, for texts; several threads take turns.
+
+    Args:
+        folder: what `save_ppm` wrote, with the tokenizer of the policy.
+        batch_tokens: most tokens of one forward pass, padding included (a longer text is alone).
+
+    Raises:
+        ConfigError: as `load_ppm`, or there is no tokenizer.
+    """
+
+    def __init__(self, folder: Path, batch_tokens: int = 8192) -> None:
+        if not (folder / "tokenizer.json").is_file():
+            raise ConfigError(f"{folder}: tokenizer.json is missing")
+        self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        self._model = load_ppm(folder)
+        self._batch_tokens = batch_tokens
+        self._turn = threading.Lock()
+
+    def score(self, prompt: str, continuations: Sequence[str]) -> list[float | None]:
+        """The score of each continuation of a prompt at its last token, in [-1, 1]; None where it is too long."""
+        start = self._encode(prompt)
+        rows = [start + self._encode(text) for text in continuations]
+        found: list[float | None] = [None] * len(rows)
+        most = self._model.config.max_position_embeddings
+        order = sorted(
+            (place for place, row in enumerate(rows) if len(row) <= most), key=lambda place: len(rows[place])
+        )
+        with self._turn, torch.no_grad():
+            while order:
+                count = max(1, self._batch_tokens // len(rows[order[-1]]))
+                some, order = order[-count:], order[:-count]
+                ids = torch.zeros(len(some), max(len(rows[place]) for place in some), dtype=torch.int64)
+                for at, place in enumerate(some):
+                    ids[at, : len(rows[place])] = torch.tensor(rows[place])
+                last = torch.tensor([len(rows[place]) - 1 for place in some])
+                for place, value in zip(some, self._model(ids, last).tolist(), strict=True):
+                    found[place] = value
+        return found
+
+    def _encode(self, text: str) -> list[int]:
+        return list(self._tokenizer.encode(text, add_special_tokens=False).ids)

@@ -1,4 +1,4 @@
-"""What a (partial) solution is worth at inference time: the plug into which a process preference model goes later.
+"""What a (partial) solution is worth at inference time.
 
 A reward sees the problem, the solution and the answers that the search has found so far. It never sees a gold answer:
 `Problem` has none.
@@ -6,15 +6,21 @@ A reward sees the problem, the solution and the answers that the search has foun
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Sequence
 from decimal import Decimal
-from typing import Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
 from rstar.errors import ConfigError, EngineError
 from rstar.problems import Problem
+from rstar.prompts.steps import prompt
 from rstar.search.choose import Votes
 from rstar.trajectories import Trajectory
+
+if TYPE_CHECKING:
+    from rstar.models.ppm import Scorer
 
 _IN_TEXT = re.compile(r"\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d+)?|\d+(?:\.\d+)?")
 _IN_CODE = re.compile(r"(?<![\w.])(?:\d[\d_]*(?:\.\d+)?|\.\d+)")
@@ -88,9 +94,53 @@ class LogProb:
         return [1 / (1 - t.logprob) for t in trajectories]
 
 
+class Preference:
+    """A process preference model: how good a solution is up to its last step, in [-1, 1] (see `rstar.models.ppm`).
+
+    Args:
+        folder: the model's; it is loaded when the first solution is scored.
+
+    Raises:
+        ConfigError: it is no model's folder.
+    """
+
+    name = "ppm"
+
+    def __init__(self, folder: Path) -> None:
+        if not (folder / "config.json").is_file():
+            raise ConfigError(f"reward ppm:{folder}: no model there (config.json is missing)")
+        self._folder = folder
+        self._scorer: Scorer | None = None
+        self._loading = asyncio.Lock()
+
+    async def score(self, problem: Problem, trajectories: Sequence[Trajectory], votes: Votes) -> Sequence[float | None]:
+        """See `Reward.score`. A solution that is too long for the model gets no opinion."""
+        async with self._loading:
+            if self._scorer is None:
+                self._scorer = await asyncio.to_thread(_load_scorer, self._folder)
+        texts = [trajectory.text for trajectory in trajectories]
+        return await asyncio.to_thread(self._scorer.score, prompt(problem.question), texts)
+
+
+def _load_scorer(folder: Path) -> Scorer:
+    try:
+        from rstar.models.ppm import Scorer  # torch is imported only where a model scores
+    except ImportError as error:
+        raise ConfigError(f"reward ppm:{folder}: needs {error.name}; install rstar[local]") from error
+    return Scorer(folder)
+
+
+def ppm_folder(spec: str) -> Path | None:
+    """The folder of a reward ``ppm:FOLDER``; None for any other."""
+    kind, _, rest = spec.partition(":")
+    return Path(rest).expanduser() if kind == "ppm" and rest else None
+
+
 def open_reward(spec: str) -> Reward:
     """The reward that a ``--reward`` SPEC names. Raises `ConfigError` for an unknown one."""
+    if (folder := ppm_folder(spec)) is not None:
+        return Preference(folder)
     rewards: dict[str, type[Agreement] | type[LogProb]] = {kind.name: kind for kind in (Agreement, Grounded, LogProb)}
     if spec not in rewards:
-        raise ConfigError(f"reward {spec!r}: expected one of {', '.join(rewards)}")
+        raise ConfigError(f"reward {spec!r}: expected one of {', '.join(rewards)}, ppm:FOLDER")
     return rewards[spec]()
