@@ -1,6 +1,8 @@
 """``rstar grade`` as a user meets it."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -99,9 +101,11 @@ def test_where_verdicts_go(tmp_path: Path) -> None:
 
 
 def test_pairs_from_standard_input() -> None:
-    text = json.dumps({"gold": "5", "pred": "5"})
-    done = CliRunner().invoke(app, ["grade", "--file", "-", "--json"], input=text)
-    assert isinstance(done.exception, DataError) or json.loads(done.stdout)["correct"] == 1
+    command = [sys.executable, "-m", "rstar", "grade", "--file", "-", "--json"]
+    done = subprocess.run(
+        command, input=json.dumps({"gold": "5", "pred": "5"}), capture_output=True, text=True, check=True
+    )
+    assert json.loads(done.stdout)["correct"] == 1
 
 
 @pytest.mark.parametrize("arguments", [(), ("5",), ("5", "5", "--file", __file__), ("5", "5", "--out", "x")])

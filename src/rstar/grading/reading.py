@@ -11,7 +11,7 @@ import re
 from rstar.grading import exact
 from rstar.grading.lexer import TooLargeError, UnreadableError
 from rstar.grading.nodes import Apply, Group, Interval, Matrix, Node, Quantity, Relation, Symbol, Text
-from rstar.grading.normal import normal, words
+from rstar.grading.normal import words
 from rstar.grading.parser import parse
 from rstar.grading.spoken import spoken
 from rstar.grading.times import date, hours, time_of_day
@@ -73,14 +73,6 @@ _VECTOR = re.compile(
 )
 _POUNDS = re.compile(r"\bpounds?\b")
 _MEANING = re.compile(r"[^\W_]")
-
-
-def read(answer: str) -> list[Node]:
-    """The ways in which grading reads a bare answer, most likely first; none when it cannot be read."""
-    try:
-        return readings(normal(answer))
-    except (UnreadableError, RecursionError):
-        return []
 
 
 def choice_of(form: str) -> tuple[str, str] | None:
