@@ -44,8 +44,7 @@ def test_what_is_not(prediction, gold):
 )
 def test_where_the_answer_is_looked_for(row):
     texts, answers = re.findall(r"`([^`]*)`", row[0]), row[1].replace("`", "").split(", ")
-    if len(texts) == len(answers):
-        for text, answer in zip(texts, answers, strict=True):
-            assert grade(answer, text).correct, text
-    elif len(texts) == 1:
-        assert grade(row[1], texts[0]).correct
+    if len(texts) != len(answers):
+        answers = [row[1]] * len(texts)  # one answer for all, or one list
+    for text, answer in zip(texts, answers, strict=True):
+        assert grade(answer, text).correct, text

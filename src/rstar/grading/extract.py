@@ -9,7 +9,7 @@ Places are tried in a fixed order; the first that holds something decides, and w
 5. the text itself, when it is an answer and not prose;
 6. what the last line of prose says (`sentences`).
 
-What is denied ("not \\boxed{7}", "the answer cannot be 7") or withdrawn ("It is 7. No, it is 8.") is no answer. Not
+What is denied ("not \boxed{7}", "the answer cannot be 7") or withdrawn ("It is 7. No, it is 8.") is no answer. Not
 done on purpose: taking the last of several numbers ("Tom ate 8 of them, so 9 are left"). Everything here
 is linear in the length of the text, of which only the last `TAIL` characters are looked at; what is longer than
 `LONGEST_ANSWER` is no answer. Meaning is not this module's business: what it returns may still be wrapped in ``$…$`` or
