@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from rstar.cli.app import app
 from rstar.errors import DataError
-from rstar.evolve.extract import Counts, ExtractConfig, difficulty, extract, pair_lines, sft_lines
+from rstar.evolve.extract import Counts, ExtractConfig, difficulty, extract, pair_line, sft_lines
 from rstar.evolve.trees import StoredTree, _nodes, read_trees
 from rstar.prompts import steps as prompt
 from rstar.train.data import read_pieces
@@ -72,26 +72,32 @@ def test_a_solution_counts_once():
 
 
 def test_pairs_of_steps_and_of_solutions():
-    step_line, final = pair_lines(tree(*EXAMPLE), LOOSE, Counts())
-    assert (step_line["kind"], step_line["prefix"]) == ("step", "")
-    assert step_line["chosen"] == ["good\n<end_of_step>"]
-    assert step_line["rejected"] == ["bad\n<end_of_step>", "good\n<end_of_step>"]
-    assert step_line["pairs"] == [(0, 0)]  # "good" leads to a wrong answer, too, but not against itself
-    assert step_line["q"] == [[0.5], [-1.0, 0.5]]
-    assert final["kind"] == "final"
-    assert [text.count("<end_of_code>") for text in final["chosen"] + final["rejected"]] == [1, 1, 1, 1]
-    assert final["pairs"] == [(0, 0), (0, 1), (1, 0), (1, 1)]
+    told = tuple(row | {"logprobs": [-0.5]} if row["text"].startswith("good") else row for row in EXAMPLE)
+    line = pair_line(tree(*told), LOOSE, Counts())
+    assert line["prompt"] == prompt.prompt("What is 3 + 4?")
+    nodes, (steps, final) = line["nodes"], line["steps"]
+    texts = [(nodes[node["parent"]]["text"] if node["parent"] >= 0 else "") + node["text"] for node in nodes]
+    # "good" leads to a wrong answer, too, but is not compared with itself
+    assert [[texts[n] for n in pair] for pair in steps["pairs"]] == [["good\n<end_of_step>", "bad\n<end_of_step>"]]
+    assert (steps["kind"], final["kind"]) == ("step", "final")
+    right = [f"good\n<end_of_step>print({what})\n<end_of_code>" for what in ("7", "3 + 4")]
+    wrong = ["bad\n<end_of_step>print(9)\n<end_of_code>", "good\n<end_of_step>print(8)\n<end_of_code>"]
+    assert [[texts[n] for n in pair] for pair in final["pairs"]] == [[r, w] for r in right for w in wrong]
+    assert sorted(texts) == sorted(["good\n<end_of_step>", "bad\n<end_of_step>", *right, *wrong])  # each once
+    assert [node["q"] for node in nodes if node["parent"] < 0] == [0.5, -1.0]
+    assert [node.get("logprobs") for node in nodes if node["parent"] < 0] == [[-0.5], None]
+    assert all(("<output>" in node["shown"]) == (node["parent"] >= 0) for node in nodes)
 
 
 def test_pairs_that_say_little_are_left_out():
     counts = Counts()
-    assert list(pair_lines(tree(*EXAMPLE), ExtractConfig(margin=1.9, distance=0), counts)) == []
+    assert pair_line(tree(*EXAMPLE), ExtractConfig(margin=1.9, distance=0), counts) is None
     assert counts.dropped == {
         "step pair: Q differs by less than 1.9": 2,
         "final pair: Q differs by less than 1.9": 4,
     }
     counts = Counts()
-    assert list(pair_lines(tree(*EXAMPLE), ExtractConfig(margin=0.0, distance=200), counts)) == []
+    assert pair_line(tree(*EXAMPLE), ExtractConfig(margin=0.0, distance=200), counts) is None
     assert counts.dropped == {
         "step pair: texts differ by less than 200": 2,
         "final pair: texts differ by less than 200": 4,
@@ -123,7 +129,8 @@ def test_a_folder_of_trees(tmp_path):
     pieces = list(read_pieces(tmp_path / "data" / "sft.jsonl"))
     assert len(pieces) == counts.found["solutions kept"] == 3
     pairs = [json.loads(line) for line in (tmp_path / "data" / "pairs.jsonl").read_text().splitlines()]
-    assert sum(len(line["pairs"]) for line in pairs if line["kind"] == "final") == counts.found["final pairs kept"]
+    final = [step for line in pairs for step in line["steps"] if step["kind"] == "final"]
+    assert sum(len(step["pairs"]) for step in final) == counts.found["final pairs kept"] > 0
     assert json.loads((tmp_path / "data" / "counts.json").read_text()) == counts.record()
     assert sorted(file.name for file in (tmp_path / "data").iterdir()) == ["counts.json", "pairs.jsonl", "sft.jsonl"]
 
@@ -183,10 +190,15 @@ def test_what_holds_for_every_tree(one, most, margin, distance):
     assert kept + sum(counts.dropped.values()) == counts.found["solutions"]
     texts = {solved.text: solved.correct for solved in one.solved() if solved.ran}
     assert all("".join(line["pieces"][1:]) in texts for line in lines)
-    for line in pair_lines(one, config, Counts()):
-        assert line["pairs"]
-        assert len(line["chosen"]) <= most
-        assert len(line["rejected"]) <= most
-        for i, j in line["pairs"]:
-            assert line["chosen"][i] != line["rejected"][j]
-            assert line["q"][0][i] - line["q"][1][j] >= margin - 1e-3
+    line = pair_line(one, config, Counts())
+    for compared in line["steps"] if line else ():
+        assert compared["pairs"]
+        assert all(len({pair[side] for pair in compared["pairs"]}) <= most for side in (0, 1))
+        for better, other in compared["pairs"]:
+            first, second = line["nodes"][better], line["nodes"][other]
+            if compared["kind"] == "step":
+                assert first["parent"] == second["parent"]
+                assert first["text"] != second["text"]
+                assert first["q"] - second["q"] >= margin - 1e-3
+    if line:
+        assert all(node["parent"] < place for place, node in enumerate(line["nodes"]))

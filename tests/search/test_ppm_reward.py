@@ -9,11 +9,13 @@ import torch
 from tokenizers import Tokenizer
 
 from rstar.config import Config, SearchConfig
-from rstar.errors import ConfigError
+from rstar.errors import ConfigError, EngineError
 from rstar.models.decoder import Decoder, DecoderConfig
 from rstar.models.decoder_files import copy_tokenizer
 from rstar.models.fake import FakeEngine
-from rstar.models.ppm import PreferenceModel, Scorer, save_ppm
+from rstar.models.ppm import PreferenceModel, save_ppm
+from rstar.models.ppm_inputs import INPUTS
+from rstar.models.ppm_scorer import Scorer
 from rstar.problems import Problem
 from rstar.prompts.steps import prompt
 from rstar.search.choose import Votes
@@ -39,26 +41,80 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return found
 
 
+def score(scorer: Scorer, *questions: tuple[str, list[str]]) -> list[list[float | None]]:
+    """Each text a solution of one step, all questions at the same time."""
+
+    async def run() -> list[list[float | None]]:
+        asked = (scorer.score(question, [[Step(text)] for text in texts]) for question, texts in questions)
+        return await asyncio.gather(*asked)
+
+    return asyncio.run(run())
+
+
 def test_scores_do_not_depend_on_company(folder):
-    scorer = Scorer(folder, batch_tokens=64)
     texts = ["x = 1\n<end_of_step>", "x = 2 + 3\n<end_of_step>\ny = 4\n<end_of_step>", "", "y\n"]
-    together = scorer.score("Question\n", texts)
-    assert together == pytest.approx([scorer.score("Question\n", [text])[0] for text in texts], abs=1e-5)
-    assert len({round(value, 4) for value in together}) == len(texts)
-    assert all(-1 <= value <= 1 for value in together)
+    questions = [(f"Question {n}\n" * n, texts[n % 2 :]) for n in range(1, 6)]
+    together = score(Scorer(folder, batch_tokens=64), *questions)
+    for (question, some), found in zip(questions, together, strict=True):
+        for text, value in zip(some, found, strict=True):
+            assert score(Scorer(folder), (question, [text])) == [[pytest.approx(value, abs=1e-5)]]
+            assert -1 <= value <= 1
+    assert len({round(value, 4) for found in together for value in found}) == sum(len(some) for _, some in questions)
 
 
 def test_what_is_too_long_gets_no_opinion(folder):
-    assert Scorer(folder).score("Question\n", ["x", "x = 1\n" * 100])[1] is None
+    assert score(Scorer(folder), ("Question\n", ["x", "x = 1\n" * 100]))[0][1] is None
+    assert score(Scorer(folder), ("Question\n" * 100, ["x"])) == [[None]]
 
 
-def test_the_reward_scores_the_text_so_far(folder):
+def test_a_cancelled_question_leaves_the_others_alone(folder):
+    async def run() -> list[float | None]:
+        scorer = Scorer(folder)
+        lost = asyncio.create_task(scorer.score("Lost\n", [[Step("x")]]))
+        await asyncio.sleep(0)
+        kept = asyncio.create_task(scorer.score("Kept\n", [[Step("x")]]))
+        await asyncio.sleep(0)
+        lost.cancel()
+        return await kept
+
+    assert asyncio.run(run()) == pytest.approx(score(Scorer(folder), ("Kept\n", ["x"]))[0], abs=1e-5)
+
+
+def test_a_failure_reaches_who_asks(folder, monkeypatch):
+    scorer = Scorer(folder)
+    monkeypatch.setattr(scorer, "_forward", lambda rows: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        score(scorer, ("Question\n", ["x"]))
+
+
+def test_the_reward_scores_the_steps_so_far(folder):
     reward = open_reward(f"ppm:{folder}")
     problem = Problem("p", "What is 3 + 4?")
     steps = (Step("x = 3\n<end_of_step>"), Step("print(x)\n<end_of_code>", "\n<output>3<end_of_output>"))
     trajectories = [Trajectory(steps[:1], "no_step"), Trajectory(steps, "answer", "3")]
     found = asyncio.run(reward.score(problem, trajectories, Votes(lambda a, b: a == b)))
-    assert found == Scorer(folder).score(prompt(problem.question), [t.text for t in trajectories])
+    wanted = asyncio.run(Scorer(folder).score(prompt(problem.question), [t.steps for t in trajectories]))
+    assert found == wanted
+    assert found[0] != found[1]
+
+
+def test_one_that_reads_logprobs_says_what_it_needs(tmp_path, folder):
+    size = Tokenizer.from_file(str(TINY / "tokenizer.json")).get_vocab_size()
+    model = PreferenceModel(Decoder(DecoderConfig(size, 32, 64, 2, 2, 1, 16, 128)), INPUTS)
+    with torch.no_grad():
+        for parameter in (model.logprobs.weight, model.score.weight):
+            parameter.normal_(generator=torch.Generator().manual_seed(1))
+    save_ppm(model, tmp_path, torch.float32)
+    copy_tokenizer(TINY, tmp_path)
+    reward = open_reward(f"ppm:{tmp_path}")
+
+    def value(*logprobs: float) -> float:
+        one = Trajectory((Step("x = 3\n<end_of_step>", "", (), logprobs),), "no_step")
+        return asyncio.run(reward.score(Problem("p", "What is 3 + 4?"), [one], Votes(lambda a, b: a == b)))[0]
+
+    assert value(-0.1) != value(-2.0)
+    with pytest.raises(EngineError, match="log-probabilities"):
+        value()
 
 
 def test_a_search_with_it(folder):

@@ -16,16 +16,15 @@ from rstar.errors import ConfigError, DataError
 from rstar.models.decoder import Decoder, DecoderConfig
 from rstar.models.decoder_files import save_decoder
 from rstar.models.ppm import PreferenceModel, load_ppm
+from rstar.models.ppm_inputs import INPUTS, Reader, collate_rows, join
 from rstar.train.loop import Progress
-from rstar.train.losses import preference_loss
-from rstar.train.ppm import Line, Preferences, collate_pairs, pair_accuracy, read_pairs, train_ppm
-from rstar.train.settings import TrainConfig
+from rstar.train.ppm import Line, PPMConfig, Preferences, collate_lines, pair_scores, read_pairs, train_ppm
 
 TINY = Path(str(files("rstar") / "tiny" / "weights"))
 
 SHAPE = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2,
          "num_key_value_heads": 1, "head_dim": 16, "max_position_embeddings": 256}  # fmt: skip
-CONFIG = TrainConfig(tokens=60_000, warmup_tokens=500, batch_tokens=2048, micro_tokens=1024, seed=3)
+CONFIG = PPMConfig(tokens=60_000, warmup_tokens=500, batch_tokens=2048, micro_tokens=1024, seed=3)
 
 
 class StopError(Exception):
@@ -45,13 +44,17 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def line(draw: random.Random) -> dict:
-    """Preferred is who adds the numbers of the prompt."""
+    """Preferred is who adds the numbers of the prompt; solution 4 goes on where 0 ends, 5 where 2 does."""
     a, b = draw.randrange(2, 50), draw.randrange(2, 50)
-    good = [f"# add\nx = {a} + {b}\n<end_of_step>", f"# sum\nx = {b} + {a}\n<end_of_step>"]
-    bad = [f"# take away\nx = {a} - {b}\n<end_of_step>", f"# add\nx = {a} * {b}\n<end_of_step>"]
-    pairs = [[0, 0], [0, 1], [1, 0]]
-    return {"id": "p", "kind": "step", "prompt": f"{a} {b}\n", "prefix": "", "chosen": good, "rejected": bad,
-            "pairs": pairs, "q": [[1, 1], [-1, -1]]}  # fmt: skip
+    texts = [f"# add\nx = {a} + {b}\n<end_of_step>", f"# sum\nx = {b} + {a}\n<end_of_step>",
+             f"# take away\nx = {a} - {b}\n<end_of_step>", f"# add\nx = {a} * {b}\n<end_of_step>"]  # fmt: skip
+    nodes = [{"parent": -1, "text": text, "shown": "", "q": q} for text, q in zip(texts, (1, 1, -1, -1), strict=True)]
+    nodes += [{"parent": parent, "text": "print(x)\n<end_of_code>", "shown": f"\n<output>{x}<end_of_output>", "q": q}
+              for parent, x, q in ((0, a + b, 1), (2, a - b, -1))]  # fmt: skip
+    for node in nodes:
+        node["logprobs"] = [-0.5] * 3
+    steps = [{"kind": "step", "pairs": [[0, 2], [0, 3], [1, 2]]}, {"kind": "final", "pairs": [[4, 5]]}]
+    return {"id": "p", "prompt": f"{a} {b}\n", "nodes": nodes, "steps": steps}
 
 
 @pytest.fixture(scope="module")
@@ -62,8 +65,18 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
-def lines_of(file: Path, base: Path) -> list[Line]:
-    return list(read_pairs(file, Tokenizer.from_file(str(base / "tokenizer.json")), 256))
+def reader(base: Path, inputs=()) -> Reader:
+    return Reader(Tokenizer.from_file(str(base / "tokenizer.json")), inputs)
+
+
+def lines_of(file: Path, base: Path, inputs=()) -> list[Line]:
+    return list(read_pairs(file, reader(base, inputs), 256))
+
+
+def accuracy(folder: Path, lines: list[Line]) -> dict[str, float]:
+    margins = list(pair_scores(load_ppm(folder), lines, at_once=7))
+    by_kind = {kind: [margin > 0 for name, margin in margins if name == kind] for kind in ("step", "final")}
+    return {kind: sum(found) / len(found) for kind, found in by_kind.items()}
 
 
 def test_it_learns_and_an_interrupted_run_ends_with_the_same_weights(tmp_path, base, data):
@@ -82,7 +95,18 @@ def test_it_learns_and_an_interrupted_run_ends_with_the_same_weights(tmp_path, b
     fresh = tmp_path / "fresh.jsonl"
     draw = random.Random(2)
     fresh.write_text("".join(json.dumps(line(draw)) + "\n" for _ in range(50)))
-    assert pair_accuracy(load_ppm(whole), lines_of(fresh, base)) > 0.95
+    found = accuracy(whole, lines_of(fresh, base))
+    assert found["step"] > 0.95
+    assert found["final"] > 0.95
+
+
+@pytest.mark.parametrize("target", ["q", "outcome"])
+def test_the_models_it_is_compared_with_learn_too(tmp_path, base, data, target):
+    config = CONFIG.model_copy(update={"base": base, "target": target, "inputs": list(INPUTS)})
+    folder = train_ppm(config, [data], tmp_path, lambda progress: None)
+    found = accuracy(folder, lines_of(data, base, INPUTS))
+    assert found["final"] > 0.95
+    assert load_ppm(folder).inputs == INPUTS
 
 
 def test_transformers_reads_the_folder(tmp_path, base, data):
@@ -93,39 +117,42 @@ def test_transformers_reads_the_folder(tmp_path, base, data):
     )
     theirs = AutoModelForSequenceClassification.from_pretrained(folder, dtype=torch.float32)
     ours = load_ppm(folder)
-    ids = torch.randint(1, 500, (3, 17), generator=torch.Generator().manual_seed(0))
+    read = reader(base)
+    solutions = [read.encode("3 4\n", [(text, ())]) for text in ("x = 3 + 4\n", "x = 3 + 44\nprint(x)\n", "y")]
     with torch.no_grad():
-        wanted = torch.tanh(theirs(ids).logits.squeeze(-1))
-        assert torch.allclose(ours(ids, torch.full((3,), 16)), wanted, atol=1e-5)
-        assert torch.allclose(ours.scores(ids)[:, -1], wanted, atol=1e-5)
+        scores = ours(collate_rows([join(solutions)]))
+        for solution, score in zip(solutions, scores, strict=True):
+            logit = theirs(torch.tensor([solution.ids])).logits.squeeze()
+            assert torch.allclose(score, torch.tanh(logit), atol=1e-5)
 
 
 def test_padding_and_company_do_not_change_a_score(base, data):
-    model = PreferenceModel(Decoder(DecoderConfig(vocab_size=2_000, **SHAPE)))
-    lines = lines_of(data, base)[:4]
-    together = collate_pairs(lines)
+    model = PreferenceModel(Decoder(DecoderConfig(vocab_size=2_000, **SHAPE)), INPUTS)
     with torch.no_grad():
-        scores = model(together.ids, together.last)
-        alone = torch.cat([model(b.ids, b.last) for b in (collate_pairs([line]) for line in lines)])
+        for parameter in (model.numbers.weight, model.logprobs.weight):
+            parameter.normal_(generator=torch.Generator().manual_seed(1))
+    lines = lines_of(data, base, INPUTS)[:4]
+    with torch.no_grad():
+        scores = model(collate_lines(lines).rows)
+        alone = torch.cat([model(collate_lines([line]).rows) for line in lines])
+    assert len(scores) == 24
     assert torch.allclose(scores, alone, atol=1e-5)
 
 
-def test_the_loss_is_the_mean_of_each_line(base, data):
+def test_the_loss_is_the_mean_of_each_steps_pairs(base, data):
     model = PreferenceModel(Decoder(DecoderConfig(vocab_size=2_000, **SHAPE)))
     with torch.no_grad():
         model.score.weight *= 20
     lines = lines_of(data, base)[:3]
-    lines[1] = (lines[1][0], lines[1][1][:1])
-
-    def loss(some: list[Line]) -> float:
-        batch = collate_pairs(some)
-        return preference_loss(model, batch.ids, batch.last, batch.pairs, batch.weights).item()
-
-    assert loss(lines) == pytest.approx(sum(loss([one]) for one in lines), rel=1e-4)
-    one = collate_pairs(lines[:1])
-    scores = model(one.ids, one.last)
-    by_hand = [-torch.nn.functional.logsigmoid(scores[i] - scores[j]) for i, j in lines[0][1]]
-    assert loss(lines[:1]) == pytest.approx(sum(by_hand).item() / 3, rel=1e-4)
+    objective = Preferences(lines, CONFIG)
+    loss = {n: objective.loss(model, collate_lines(lines[:n])).item() for n in (1, 2, 3)}
+    scores = model(collate_lines(lines[:1]).rows)
+    by_hand = [
+        -torch.nn.functional.logsigmoid(scores[i] - scores[j]).item() for i, j in ((0, 2), (0, 3), (1, 2), (4, 5))
+    ]
+    assert loss[1] == pytest.approx((sum(by_hand[:3]) / 3 + by_hand[3]) / 2, rel=1e-4)
+    alone = [objective.loss(model, collate_lines([line])).item() for line in lines]
+    assert loss[3] == pytest.approx(sum(alone), rel=1e-4)
 
 
 def test_an_epoch_holds_every_line_once(base, data):
@@ -137,9 +164,14 @@ def test_an_epoch_holds_every_line_once(base, data):
     assert seen == 200
 
 
+NODE = '{"parent": -1, "text": "a", "shown": "", "q": 1}'
+
+
 @pytest.mark.parametrize(
-    "text", ["{", "[]", '{"prompt": "x"}', '{"prompt":"x","prefix":"","chosen":["a"],"rejected":["b"],"pairs":[[0,1]]}',
-             '{"prompt":"x","prefix":"","chosen":["a"],"rejected":["b"],"pairs":[]}'],
+    "text", ["{", "[]", '{"prompt": "x"}', f'{{"prompt": "x", "nodes": [{NODE}], "steps": []}}',
+             f'{{"prompt": "x", "nodes": [{NODE}], "steps": [{{"kind": "step", "pairs": [[0, 1]]}}]}}',
+             f'{{"prompt": "x", "nodes": [{NODE}], "steps": [{{"kind": "step", "pairs": []}}]}}',
+             f'{{"prompt": "x", "nodes": [{NODE.replace("-1", "0")}], "steps": [{{"kind": "x", "pairs": [[0, 0]]}}]}}'],
 )  # fmt: skip
 def test_bad_lines_are_named(tmp_path, base, text):
     file = tmp_path / "pairs.jsonl"

@@ -37,10 +37,10 @@ def sft(
 
     Example: `rstar train sft recipes/tiny/sft.toml --data train.jsonl --out runs/tiny-sft`
     """
-    from rstar.train.settings import read_train_config  # torch is imported only when something is trained
+    from rstar.train.settings import TrainConfig, read_train_config  # torch is imported only when something is trained
     from rstar.train.sft import train_sft
 
-    config = read_train_config(recipe)
+    config = read_train_config(recipe, TrainConfig)
     with _reported() as report:
         model = train_sft(config, data, out, report)
     console().print(f"model written to [bold]{escape(str(model))}[/]", highlight=False)
@@ -61,10 +61,10 @@ def ppm(
 
     Example: `rstar train ppm ppm.toml --data runs/round1/data/pairs.jsonl --out runs/round1/ppm`
     """
-    from rstar.train.ppm import train_ppm
+    from rstar.train.ppm import PPMConfig, train_ppm
     from rstar.train.settings import read_train_config
 
-    config = read_train_config(recipe)
+    config = read_train_config(recipe, PPMConfig)
     with _reported() as report:
         model = train_ppm(config, data, out, report)
     console().print(f"model written to [bold]{escape(str(model))}[/]", highlight=False)

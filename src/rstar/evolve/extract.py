@@ -5,10 +5,11 @@ r"""Trees become training data: solutions for the policy, preference pairs for t
 
 ``pairs.jsonl``: per step the candidates of highest Q that lead to a correct answer against those of lowest Q that lead
 to a wrong one, which share their prefix; for the last step the prefix may differ, and whole solutions are compared: the
-correct ones of highest mean Q against the wrong ones of lowest. A line is ``{"id", "kind": "step" | "final", "prompt",
-"prefix", "chosen": [text, …], "rejected": [text, …], "pairs": [[i, j], …], "q": [[…], […]]}``; pair (i, j) is of chosen
-text i and rejected text j. Pairs that say little are left out: those whose Q differs by less than a margin, and those
-whose texts hardly differ.
+correct ones of highest mean Q against the wrong ones of lowest. Pairs that say little are left out: those whose Q
+differs by less than a margin, and those whose texts hardly differ. A line is the part of a problem's tree that is
+compared, every step of it once: ``{"id", "prompt", "nodes": [{"parent", "text", "shown", "q", "logprobs"}, …],
+"steps": [{"kind": "step" | "final", "pairs": [[i, j], …]}, …]}``; `parent` is -1 for a first step, and of pair (i, j)
+node i is preferred to node j.
 
 Trees are read one at a time, and nothing is kept of them but, where there are several folders, what was taken of which
 problem.
@@ -21,7 +22,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from pydantic import Field
 from rapidfuzz.distance import Levenshtein
@@ -88,8 +89,8 @@ def extract(folders: Sequence[Path], out: Path, config: ExtractConfig) -> Counts
                 seen = taken.setdefault(tree.id, set()) if len(folders) > 1 else set()
                 for line in sft_lines(tree, config, counts, seen):
                     solutions.write(json.dumps(line, ensure_ascii=False) + "\n")
-                for line in pair_lines(tree, config, counts):
-                    pairs.write(json.dumps(line, ensure_ascii=False) + "\n")
+                if (compared := pair_line(tree, config, counts)) is not None:
+                    pairs.write(json.dumps(compared, ensure_ascii=False) + "\n")
         counts.found["problems"] = len(taken) or counts.found["trees"]
     for name, part in parts.items():
         part.replace(out / name)
@@ -123,57 +124,69 @@ def sft_lines(tree: StoredTree, config: ExtractConfig, counts: Counts, taken: se
             yield {"id": tree.id, "pieces": [prompt.prompt(tree.question), *one.pieces()]}
 
 
-def pair_lines(tree: StoredTree, config: ExtractConfig, counts: Counts) -> Iterator[Line]:
-    """The preference pairs of a tree: a line for each step that has some, and one for whole solutions."""
-    base = {"id": tree.id, "prompt": prompt.prompt(tree.question)}
+def pair_line(tree: StoredTree, config: ExtractConfig, counts: Counts) -> Line | None:
+    """The preference pairs of a tree, those of each step and those of whole solutions; None where there are none."""
+    compared: list[tuple[str, list[tuple[StoredNode, StoredNode]]]] = []
     for node in tree.nodes:
         going_on = [child for child in node.children if child.answer is None and child.finish is None]
-        good = _best([child for child in going_on if child.right], config.candidates)
-        bad = _worst([child for child in going_on if child.wrong], config.candidates)
-        kept = _telling([(n.text, n.q) for n in good], [(n.text, n.q) for n in bad], config, counts, "step")
-        if kept is not None:
-            prefix = "".join(step.text for step in node.path())
-            yield {**base, "kind": "step", "prefix": prefix, **kept}
+        good = sorted((child for child in going_on if child.right), key=lambda child: -child.q)
+        bad = sorted((child for child in going_on if child.wrong), key=lambda child: child.q)
+        above, below = ([Candidate(n, n.text, n.q) for n in some[: config.candidates]] for some in (good, bad))
+        compared.append(("step", _telling(above, below, config, counts, "step")))
     solved = tree.solved()
     right = sorted((one for one in solved if one.correct and one.ran), key=lambda one: -one.mean_q)
     wrong = sorted((one for one in solved if not one.correct), key=lambda one: one.mean_q)
-    whole = [[(one.text, one.mean_q) for one in some[: config.candidates]] for some in (right, wrong)]
-    kept = _telling(whole[0], whole[1], config, counts, "final")
-    if kept is not None:
-        yield {**base, "kind": "final", "prefix": "", **kept}
+    above, below = (
+        [Candidate(one.steps[-1], one.text, one.mean_q) for one in some[: config.candidates]] for some in (right, wrong)
+    )
+    compared.append(("final", _telling(above, below, config, counts, "final")))
+    compared = [(kind, pairs) for kind, pairs in compared if pairs]
+    if not compared:
+        return None
+    numbers: dict[StoredNode, int] = {}
+    for node in (node for _, pairs in compared for pair in pairs for end in pair for node in end.path()):
+        numbers.setdefault(node, len(numbers))  # parents before children
+    return {
+        "id": tree.id,
+        "prompt": prompt.prompt(tree.question),
+        "nodes": [_plain(node, numbers) for node in numbers],
+        "steps": [
+            {"kind": kind, "pairs": [[numbers[better], numbers[other]] for better, other in pairs]}
+            for kind, pairs in compared
+        ],
+    }
 
 
-def _best(nodes: list[StoredNode], most: int) -> list[StoredNode]:
-    return sorted(nodes, key=lambda node: -node.q)[:most]
+def _plain(node: StoredNode, numbers: dict[StoredNode, int]) -> Line:
+    parent = -1 if node.parent is None else numbers.get(node.parent, -1)
+    row: Line = {"parent": parent, "text": node.text, "shown": node.shown, "q": round(node.q, 4)}
+    return row | ({"logprobs": node.logprobs} if node.logprobs else {})
 
 
-def _worst(nodes: list[StoredNode], most: int) -> list[StoredNode]:
-    return sorted(nodes, key=lambda node: node.q)[:most]
+class Candidate(NamedTuple):
+    """What can be one side of a pair."""
 
-
-Candidate = tuple[str, float]
-"""Text and Q."""
+    node: StoredNode
+    text: str
+    q: float
 
 
 def _telling(
     good: list[Candidate], bad: list[Candidate], config: ExtractConfig, counts: Counts, kind: str
-) -> Line | None:
-    """The candidates that are in at least one pair worth learning from; None where there is no such pair."""
-    pairs: list[tuple[int, int]] = []
-    for i, (text, q) in enumerate(good):
-        for j, (other, less) in enumerate(bad):
-            if q - less < config.margin:
+) -> list[tuple[StoredNode, StoredNode]]:
+    """The pairs worth learning from."""
+    pairs: list[tuple[StoredNode, StoredNode]] = []
+    for one in good:
+        for other in bad:
+            if one.q - other.q < config.margin:
                 counts.dropped[f"{kind} pair: Q differs by less than {config.margin:g}"] += 1
-            elif Levenshtein.distance(text, other, score_cutoff=config.distance) < config.distance or text == other:
+            elif _alike(one.text, other.text, config.distance):
                 counts.dropped[f"{kind} pair: texts differ by less than {config.distance}"] += 1
             else:
-                pairs.append((i, j))
+                pairs.append((one.node, other.node))
                 counts.found[f"{kind} pairs kept"] += 1
-    if not pairs:
-        return None
-    return {
-        "chosen": [text for text, _ in good],
-        "rejected": [text for text, _ in bad],
-        "pairs": pairs,
-        "q": [[round(q, 4) for _, q in side] for side in (good, bad)],
-    }
+    return pairs
+
+
+def _alike(text: str, other: str, distance: int) -> bool:
+    return text == other or Levenshtein.distance(text, other, score_cutoff=distance) < distance

@@ -180,11 +180,15 @@ def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None) -> Tensor:
     return (weights.view(rows, heads // groups, groups * length, length) @ v).view(rows, heads, length, dim)
 
 
-def attention_bias(length: int, segments: Tensor | None, device: torch.device) -> Tensor:
-    """0 where a query may look, -inf where not: (1, 1, T, T), or (B, 1, T, T) with `segments` (B, T)."""
+def attention_bias(
+    length: int, device: torch.device, segments: Tensor | None = None, ends: Tensor | None = None
+) -> Tensor:
+    """0 where a query may look, -inf where not: (1, 1, T, T), or (B, 1, T, T) with `segments` or `ends` (B, T)."""
     blocked = torch.ones(length, length, dtype=torch.bool, device=device).triu(1)[None]
     if segments is not None:
         blocked = blocked | (segments[:, :, None] != segments[:, None, :])
+    if ends is not None:
+        blocked = blocked | (torch.arange(length, device=device)[None, :, None] >= ends[:, None, :])
     return torch.zeros(blocked.shape, device=device).masked_fill_(blocked, -torch.inf)[:, None]
 
 
@@ -266,7 +270,14 @@ class Decoder(nn.Module):
         """The matrix (V, D) that turns hidden states into logits."""
         return self.model.embed_tokens.weight if self.config.tie_word_embeddings else self.lm_head.weight
 
-    def hidden(self, ids: Tensor, positions: Tensor | None = None, segments: Tensor | None = None) -> Tensor:
+    def hidden(
+        self,
+        ids: Tensor,
+        positions: Tensor | None = None,
+        segments: Tensor | None = None,
+        ends: Tensor | None = None,
+        added: Tensor | None = None,
+    ) -> Tensor:
         """Last hidden states, after the last norm: (B, T, D).
 
         Args:
@@ -274,16 +285,21 @@ class Decoder(nn.Module):
             positions: (B, T) position of each token; default 0..T-1, or counted from each segment's start.
             segments: (B, T) integers; a token sees earlier tokens of the same segment only, so that several sequences
                 can be packed in one row, each segment contiguous.
+            ends: (B, T) the place before which a token is last seen: a trie in preorder is a row whose tokens are seen
+                by what follows them up to the end of their subtree (see `rstar.models.trie`). Needs `positions`.
+            added: (B, T, D) added to the tokens' embeddings.
         """
         _, length = ids.shape
         if positions is None:
             plain = torch.arange(length, device=ids.device)[None]
             positions = plain if segments is None else segment_positions(segments)
         bias = None
-        if segments is not None or ids.device.type == "cpu":
-            bias = attention_bias(length, segments, ids.device)
+        if segments is not None or ends is not None or ids.device.type == "cpu":
+            bias = attention_bias(length, ids.device, segments, ends)
         cos, sin = rotary(self._inverse.to(ids.device), positions[:, None])
         x = self.model.embed_tokens(ids)
+        if added is not None:
+            x = x + added.to(x.dtype)
         for block in self.model.layers:
             x = block(x, cos, sin, bias)
         return cast(Tensor, self.model.norm(x))

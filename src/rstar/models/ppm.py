@@ -2,24 +2,26 @@
 
 The policy's backbone with a scalar head in place of its output matrix; the score of a step is read at its last token,
 through a tanh. In a folder it is an ordinary transformers sequence classifier with one label
-(``LlamaForSequenceClassification``), whose logit is the score before the tanh.
+(``LlamaForSequenceClassification``), whose logit is the score before the tanh. A model that reads more than text
+(`rstar.models.ppm_inputs`) has further weights, which transformers ignores, and is scored here only.
 """
 
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import torch
 from safetensors.torch import save_file
-from tokenizers import Tokenizer
 from torch import Tensor, nn
 
 from rstar.errors import ConfigError
 from rstar.models.decoder import Architecture, Decoder, DecoderConfig
 from rstar.models.decoder_files import config_json, read_config, read_weights
+from rstar.models.ppm_inputs import INPUTS, NUMBERS, TOLD, Input, Rows
 
 CLASSES: dict[str, Architecture] = {
     "LlamaForSequenceClassification": "llama",
@@ -33,13 +35,22 @@ class PreferenceModel(nn.Module):
 
     Args:
         backbone: a decoder, used as it is; its output matrix is not.
+        inputs: what is read beside the text.
         seed: of the head's fresh weights.
     """
 
-    def __init__(self, backbone: Decoder, seed: int = 0) -> None:
+    def __init__(self, backbone: Decoder, inputs: Sequence[Input] = (), seed: int = 0) -> None:
         super().__init__()
         self.backbone = backbone
-        self.score = nn.Linear(backbone.config.hidden_size, 1, bias=False)
+        self.inputs = tuple(name for name in INPUTS if name in inputs)
+        width = backbone.config.hidden_size
+        self.score = nn.Linear(width, 1, bias=False)
+        if "logprobs" in self.inputs:
+            self.logprobs = nn.Linear(TOLD, width, bias=False)
+            nn.init.zeros_(self.logprobs.weight)
+        if "numbers" in self.inputs:
+            self.numbers = nn.Embedding(NUMBERS, width)
+            nn.init.zeros_(self.numbers.weight)
         generator = torch.Generator().manual_seed(seed)
         with torch.no_grad():
             self.score.weight.normal_(0.0, backbone.config.initializer_range, generator=generator)
@@ -54,18 +65,16 @@ class PreferenceModel(nn.Module):
         """Where the weights are."""
         return self.backbone.device
 
-    def scores(self, ids: Tensor) -> Tensor:
-        """The score of every prefix: (B, T) token ids to (B, T) values in [-1, 1], float32.
-
-        Padding at the right changes nothing before it.
-        """
-        return torch.tanh(self.score(self.backbone.hidden(ids)).squeeze(-1).float())
-
-    def forward(self, ids: Tensor, last: Tensor) -> Tensor:
-        """The score at token `last` (B,) of each row of `ids` (B, T): (B,) in [-1, 1], float32."""
-        hidden = self.backbone.hidden(ids)  # (B, T, D)
-        ends = hidden[torch.arange(len(ids), device=ids.device), last]
-        return torch.tanh(self.score(ends).squeeze(-1).float())
+    def forward(self, rows: Rows) -> Tensor:
+        """The score of each solution at its last token: (N,) in [-1, 1], float32."""
+        added = None
+        if "logprobs" in self.inputs:
+            added = self.logprobs(rows.told.to(self.logprobs.weight.dtype))
+        if "numbers" in self.inputs:
+            marks = self.numbers(rows.numbers)
+            added = marks if added is None else added + marks
+        hidden = self.backbone.hidden(rows.ids, positions=rows.positions, ends=rows.ends, added=added)  # (B, T, D)
+        return torch.tanh(cast(Tensor, self.score(hidden[rows.row, rows.last])).squeeze(-1).float())
 
 
 def save_ppm(model: PreferenceModel, folder: Path, dtype: torch.dtype = torch.bfloat16) -> None:
@@ -73,6 +82,7 @@ def save_ppm(model: PreferenceModel, folder: Path, dtype: torch.dtype = torch.bf
     folder.mkdir(parents=True, exist_ok=True)
     weights = {f"model.{name}": tensor for name, tensor in model.backbone.model.state_dict().items()}
     weights["score.weight"] = model.score.weight
+    weights |= {f"{name}.weight": model.get_parameter(f"{name}.weight") for name in model.inputs}
     stored = {name: tensor.detach().to("cpu", dtype).contiguous() for name, tensor in weights.items()}
     save_file(stored, folder / "model.safetensors", metadata={"format": "pt"})
     config = config_json(model.config, dtype)
@@ -80,6 +90,7 @@ def save_ppm(model: PreferenceModel, folder: Path, dtype: torch.dtype = torch.bf
         "architectures": [next(name for name, value in CLASSES.items() if value == model.config.architecture)],
         "id2label": {"0": "score"},
         "label2id": {"score": 0},
+        "ppm_inputs": list(model.inputs),
     }
     (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
 
@@ -91,61 +102,16 @@ def load_ppm(folder: Path, dtype: torch.dtype = torch.float32, device: str | tor
         ConfigError: no PPM, missing files, or weights that do not fit the configuration.
     """
     config = read_config(folder, CLASSES)
-    weights = read_weights(folder)
-    head = weights.pop("score.weight", None)
-    if head is None or tuple(head.shape) != (1, config.hidden_size):
-        raise ConfigError(f"{folder}: no score head of one label")
-    model = PreferenceModel(Decoder(config, seed=None))
-    stack = {name.removeprefix("model."): tensor for name, tensor in weights.items() if name.startswith("model.")}
-    wanted = {name: tuple(tensor.shape) for name, tensor in model.backbone.model.state_dict().items()}
-    found = {name: tuple(tensor.shape) for name, tensor in stack.items()}
+    inputs = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("ppm_inputs", [])
+    if not set(inputs) <= set(INPUTS):
+        raise ConfigError(f"{folder}: unknown inputs {inputs} in config.json; known: {', '.join(INPUTS)}")
+    model = PreferenceModel(Decoder(replace(config, tie_word_embeddings=True), seed=None), inputs)  # no output matrix
+    stored = read_weights(folder)
+    weights = {(f"backbone.{name}" if name.startswith("model.") else name): part for name, part in stored.items()}
+    wanted = {name: tuple(part.shape) for name, part in model.state_dict().items()}
+    found = {name: tuple(part.shape) for name, part in weights.items() if name in wanted or "model." in name}
     if wanted != found:
         odd = sorted(set(wanted.items()) ^ set(found.items()))[:4]
         raise ConfigError(f"{folder}: weights do not fit config.json, for example {odd}")
-    model.backbone.model.load_state_dict(stack)
-    model.score.load_state_dict({"weight": head})
+    model.load_state_dict({name: weights[name] for name in wanted})
     return model.to(device, dtype)
-
-
-class Scorer:
-    """A PPM with its tokenizer, for texts; several threads take turns.
-
-    Args:
-        folder: what `save_ppm` wrote, with the tokenizer of the policy.
-        batch_tokens: most tokens of one forward pass, padding included (a longer text is alone).
-
-    Raises:
-        ConfigError: as `load_ppm`, or there is no tokenizer.
-    """
-
-    def __init__(self, folder: Path, batch_tokens: int = 8192) -> None:
-        if not (folder / "tokenizer.json").is_file():
-            raise ConfigError(f"{folder}: tokenizer.json is missing")
-        self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-        self._model = load_ppm(folder)
-        self._batch_tokens = batch_tokens
-        self._turn = threading.Lock()
-
-    def score(self, prompt: str, continuations: Sequence[str]) -> list[float | None]:
-        """The score of each continuation of a prompt at its last token, in [-1, 1]; None where it is too long."""
-        start = self._encode(prompt)
-        rows = [start + self._encode(text) for text in continuations]
-        found: list[float | None] = [None] * len(rows)
-        most = self._model.config.max_position_embeddings
-        order = sorted(
-            (place for place, row in enumerate(rows) if len(row) <= most), key=lambda place: len(rows[place])
-        )
-        with self._turn, torch.no_grad():
-            while order:
-                count = max(1, self._batch_tokens // len(rows[order[-1]]))
-                some, order = order[-count:], order[:-count]
-                ids = torch.zeros(len(some), max(len(rows[place]) for place in some), dtype=torch.int64)
-                for at, place in enumerate(some):
-                    ids[at, : len(rows[place])] = torch.tensor(rows[place])
-                last = torch.tensor([len(rows[place]) - 1 for place in some])
-                for place, value in zip(some, self._model(ids, last).tolist(), strict=True):
-                    found[place] = value
-        return found
-
-    def _encode(self, text: str) -> list[int]:
-        return list(self._tokenizer.encode(text, add_special_tokens=False).ids)

@@ -20,7 +20,7 @@ from rstar.search.choose import Votes
 from rstar.trajectories import Trajectory
 
 if TYPE_CHECKING:
-    from rstar.models.ppm import Scorer
+    from rstar.models.ppm_scorer import Scorer
 
 _IN_TEXT = re.compile(r"\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d+)?|\d+(?:\.\d+)?")
 _IN_CODE = re.compile(r"(?<![\w.])(?:\d[\d_]*(?:\.\d+)?|\.\d+)")
@@ -118,13 +118,16 @@ class Preference:
         async with self._loading:
             if self._scorer is None:
                 self._scorer = await asyncio.to_thread(_load_scorer, self._folder)
-        texts = [trajectory.text for trajectory in trajectories]
-        return await asyncio.to_thread(self._scorer.score, prompt(problem.question), texts)
+        if self._scorer.reads_logprobs and any(
+            step.text and not step.logprobs for t in trajectories for step in t.steps
+        ):
+            raise EngineError("this PPM reads the policy's log-probabilities, and this model does not tell them")
+        return await self._scorer.score(prompt(problem.question), [trajectory.steps for trajectory in trajectories])
 
 
 def _load_scorer(folder: Path) -> Scorer:
     try:
-        from rstar.models.ppm import Scorer  # torch is imported only where a model scores
+        from rstar.models.ppm_scorer import Scorer  # torch is imported only where a model scores
     except ImportError as error:
         raise ConfigError(f"reward ppm:{folder}: needs {error.name}; install rstar[local]") from error
     return Scorer(folder)

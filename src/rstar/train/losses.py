@@ -6,7 +6,6 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from rstar.models.decoder import Decoder
-from rstar.models.ppm import PreferenceModel
 
 
 def sft_loss(model: Decoder, ids: Tensor, written: Tensor) -> Tensor:
@@ -26,18 +25,29 @@ def sft_loss(model: Decoder, ids: Tensor, written: Tensor) -> Tensor:
     return F.cross_entropy(logits.float(), ids[:, 1:][wanted], reduction="sum")
 
 
-def preference_loss(model: PreferenceModel, ids: Tensor, last: Tensor, pairs: Tensor, weights: Tensor) -> Tensor:
-    """Sum over steps of the mean of −log σ(r⁺ − r⁻) over a step's pairs (arXiv 2501.04519, equation 4).
+def preference_loss(scores: Tensor, pairs: Tensor, weights: Tensor) -> Tensor:
+    """Weighted sum of −log σ(r⁺ − r⁻) over pairs (arXiv 2501.04519, equation 4).
 
     Args:
-        model: gives the scores r.
-        ids: (B, T) int64, a candidate in each row, padded at the right.
-        last: (B,) int64, the last token of each.
-        pairs: (P, 2) int64, rows of the preferred and of the other candidate.
-        weights: (P,) float32, one over the number of pairs of the pair's step.
+        scores: (N,) r, of all candidates.
+        pairs: (P, 2) int64, the preferred and the other candidate.
+        weights: (P,) float32.
 
     Returns:
-        A scalar; divide by the number of steps for the mean.
+        A scalar.
     """
-    scores = model(ids, last)
     return -(F.logsigmoid(scores[pairs[:, 0]] - scores[pairs[:, 1]]) * weights).sum()
+
+
+def value_loss(scores: Tensor, q: Tensor, weights: Tensor) -> Tensor:
+    """Weighted sum of (r − Q)²; all of shape (N,)."""
+    return ((scores - q).square() * weights).sum()
+
+
+def outcome_loss(scores: Tensor, pairs: Tensor, weights: Tensor) -> Tensor:
+    """Weighted sum of the cross-entropy of right and wrong solutions; arguments as in `preference_loss`.
+
+    A score r in (-1, 1) says that a solution is right with probability (1 + r) / 2.
+    """
+    right, wrong = (1 + scores[pairs[:, 0]]) / 2, (1 - scores[pairs[:, 1]]) / 2
+    return -((right.clamp_min(1e-6).log() + wrong.clamp_min(1e-6).log()) / 2 * weights).sum()

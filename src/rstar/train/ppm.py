@@ -1,8 +1,11 @@
 """Training a process preference model from pairs: ``pairs.jsonl`` in, a transformers folder out.
 
-A line of the data is what `rstar.evolve.extract` writes: candidates that share a prompt and a prefix, and which of them
-is preferred to which. All candidates of a line are in one micro-batch; the loss is the mean over lines of the mean over
-a line's pairs. The prompt is tokenised on its own, as it is at inference.
+A line of the data is what `rstar.evolve.extract` writes: the compared part of a problem's search tree. It is one row of
+the model (`rstar.models.ppm_inputs`), in which each step of the tree is computed once; the loss is the mean over the
+line's steps of the mean over a step's pairs.
+
+For comparison the same data trains two other models (arXiv 2501.04519, section 4.3): one that predicts Q by its mean
+square (``q``), and an outcome reward model that tells right solutions from wrong ones (``outcome``).
 """
 
 from __future__ import annotations
@@ -12,121 +15,172 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
+from pydantic import Field
 from tokenizers import Tokenizer
 from torch import Tensor
 
 from rstar.errors import ConfigError, DataError
 from rstar.models.decoder_files import copy_tokenizer, load_decoder
 from rstar.models.ppm import PreferenceModel, save_ppm
+from rstar.models.ppm_inputs import Encoded, Input, Piece, Reader, Row, Rows, collate_rows, join
 from rstar.runs import lock_folder
-from rstar.train.data import IntArray, rounded
+from rstar.train.data import LENGTH_STEP
 from rstar.train.loop import Progress, Steps, Trainer
-from rstar.train.losses import preference_loss
+from rstar.train.losses import outcome_loss, preference_loss, value_loss
 from rstar.train.settings import TrainConfig
 from rstar.train.sft import claim
 
-Line = tuple[list[IntArray], list[tuple[int, int]]]
-"""Token ids of the candidates, and (preferred, other) pairs of them."""
+Target = Literal["pairs", "q", "outcome"]
+
+
+class PPMConfig(TrainConfig):
+    """Training of a process preference model on the backbone of the policy `base`."""
+
+    inputs: list[Input] = Field([], description="what it reads beside the text: logprobs, numbers")
+    target: Target = Field("pairs", description="pairs; for comparison q (regression) or outcome (right or wrong)")
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A step's pairs: which nodes of a line are preferred to which. `kind` is ``step``, or ``final`` for solutions."""
+
+    kind: str
+    pairs: list[tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """The compared part of a problem's tree: its nodes as one row, their Q, and what is compared."""
+
+    row: Row
+    q: list[float]
+    comparisons: list[Comparison]
 
 
 @dataclass(frozen=True, slots=True)
 class PairBatch:
-    """Candidates of several lines: ids (B, T) and last (B,) int64, pairs (P, 2) int64 of rows, weights (P,) float32."""
+    """Lines as one batch of L lines with N nodes and P pairs.
 
-    ids: Tensor
-    last: Tensor
+    Attributes:
+        rows: their nodes.
+        q: (N,) float32.
+        shares: (N,) float32, one over the number of nodes of the node's line.
+        pairs: (P, 2) int64, nodes.
+        weights: (P,) float32, they sum to 1 in a line.
+        final: (P,) bool, pairs of whole solutions.
+        lines: L.
+    """
+
+    rows: Rows
+    q: Tensor
+    shares: Tensor
     pairs: Tensor
     weights: Tensor
+    final: Tensor
     lines: int
+
+    def to(self, device: torch.device) -> PairBatch:
+        """On another device."""
+        return PairBatch(
+            self.rows.to(device),
+            self.q.to(device),
+            self.shares.to(device),
+            self.pairs.to(device),
+            self.weights.to(device),
+            self.final.to(device),
+            self.lines,
+        )
 
 
 class Preferences:
-    """The objective of a PPM, over lines of candidates."""
+    """The objective of a PPM, over lines."""
 
-    def __init__(self, lines: Sequence[Line], config: TrainConfig) -> None:
-        self._lines = lines
-        sizes = np.asarray([len(found) * rounded(max(map(len, found))) for found, _ in lines], np.int64)
+    def __init__(self, lines: Sequence[Line], config: PPMConfig) -> None:
+        self._lines, self._target = lines, config.target
+        sizes = np.asarray([len(line.row) for line in lines], np.int64)
         self._steps = Steps(sizes, np.asarray([0, len(lines)], np.int64), config)
         self.tokens_per_step = self._steps.tokens_per_step()
 
     def micro_batches(self, step: int) -> list[PairBatch]:
         """See `Objective`."""
-        return [collate_pairs([self._lines[row] for row in rows]) for rows in self._steps.rows(step)]
+        return [collate_lines([self._lines[row] for row in rows]) for rows in self._steps.rows(step)]
 
     def count(self, batch: PairBatch) -> int:
-        """Lines, which are steps of trees."""
+        """Lines, which are problems."""
         return batch.lines
 
     def tokens(self, batch: PairBatch) -> int:
         """See `Objective`."""
-        return batch.ids.numel()
+        return batch.rows.ids.numel()
 
     def loss(self, model: PreferenceModel, batch: PairBatch) -> Tensor:
         """See `Objective`."""
-        device = model.device
-        parts = (batch.ids, batch.last, batch.pairs, batch.weights)
-        return preference_loss(model, *(part.to(device) for part in parts))
+        batch = batch.to(model.device)
+        scores = model(batch.rows)
+        if self._target == "q":
+            return value_loss(scores, batch.q, batch.shares)
+        if self._target == "outcome":
+            return outcome_loss(scores, batch.pairs[batch.final], batch.weights[batch.final])
+        return preference_loss(scores, batch.pairs, batch.weights)
 
 
-def collate_pairs(lines: Sequence[Line]) -> PairBatch:
-    """Lines as one batch: all their candidates, padded at the right to a rounded common length."""
-    rows = [ids for candidates, _ in lines for ids in candidates]
-    ids = np.zeros((len(rows), rounded(max(map(len, rows)))), np.int64)
-    for place, row in enumerate(rows):
-        ids[place, : len(row)] = row
+def collate_lines(lines: Sequence[Line]) -> PairBatch:
+    """Lines as one batch, rows padded at the right to a rounded common length."""
     pairs: list[tuple[int, int]] = []
     weights: list[float] = []
+    final: list[bool] = []
     first = 0
-    for candidates, some in lines:
-        pairs += [(first + better, first + other) for better, other in some]
-        weights += [1 / len(some)] * len(some)
-        first += len(candidates)
-    last = torch.tensor([len(row) - 1 for row in rows])
-    return PairBatch(torch.from_numpy(ids), last, torch.tensor(pairs), torch.tensor(weights), len(lines))
+    for line in lines:
+        for comparison in line.comparisons:
+            count = len(comparison.pairs)
+            pairs += [(first + better, first + other) for better, other in comparison.pairs]
+            weights += [1 / (count * len(line.comparisons))] * count
+            final += [comparison.kind == "final"] * count
+        first += len(line.q)
+    return PairBatch(
+        collate_rows([line.row for line in lines], LENGTH_STEP),
+        torch.tensor([q for line in lines for q in line.q]),
+        torch.tensor([1 / len(line.q) for line in lines for _ in line.q]),
+        torch.tensor(pairs),
+        torch.tensor(weights),
+        torch.tensor(final),
+        len(lines),
+    )
 
 
-def read_pairs(file: Path, tokenizer: Tokenizer, max_length: int) -> Iterator[Line]:
-    """The lines of a file whose candidates fit `max_length` tokens. Raises `DataError` that names file and line."""
+def read_pairs(file: Path, reader: Reader, max_length: int) -> Iterator[Line]:
+    """The lines of a file whose solutions fit `max_length` tokens. Raises `DataError` that names file and line."""
     with file.open(encoding="utf-8") as lines:
         for number, text in enumerate(lines, 1):
             try:
-                line = _line(json.loads(text), tokenizer)
+                solutions, line = _line(json.loads(text), reader)
             except (ValueError, KeyError, TypeError, IndexError) as error:
                 raise DataError(f"{file}:{number}: not a line of preference pairs: {error!r}") from error
-            if all(len(ids) <= max_length for ids in line[0]):
+            if max(map(len, solutions)) <= max_length:
                 yield line
 
 
-def _line(entry: dict[str, Any], tokenizer: Tokenizer) -> Line:
-    def encode(text: str) -> list[int]:
-        return list(tokenizer.encode(text, add_special_tokens=False).ids)
-
-    start, chosen, rejected = encode(entry["prompt"]), entry["chosen"], entry["rejected"]
-    candidates = [np.asarray(start + encode(entry["prefix"] + text), np.int32) for text in (*chosen, *rejected)]
-    pairs = [(i, len(chosen) + j) for i, j in entry["pairs"]]
-    if not pairs or any(not 0 <= i < len(chosen) <= j < len(candidates) for i, j in pairs):
-        raise ValueError("'pairs' are no indices of 'chosen' and 'rejected'")
-    return candidates, pairs
-
-
-@torch.no_grad()
-def pair_accuracy(model: PreferenceModel, lines: Sequence[Line], rows: int = 64) -> float:
-    """The share of pairs whose preferred candidate has the higher score; ties count half."""
-    right = total = 0.0
-    for first in range(0, len(lines), rows):
-        batch = collate_pairs(lines[first : first + rows])
-        scores = model(batch.ids.to(model.device), batch.last.to(model.device)).cpu()
-        difference = scores[batch.pairs[:, 0]] - scores[batch.pairs[:, 1]]
-        right += float((difference > 0).sum()) + 0.5 * float((difference == 0).sum())
-        total += len(difference)
-    return right / total if total else float("nan")
+def _line(entry: dict[str, Any], reader: Reader) -> tuple[list[Encoded], Line]:
+    ways: list[list[Piece]] = []
+    for node in entry["nodes"]:
+        if not -1 <= node["parent"] < len(ways):
+            raise ValueError("a node whose 'parent' does not come before it")
+        way = [] if node["parent"] < 0 else ways[node["parent"]]
+        own: list[Piece] = [(node["text"], node.get("logprobs", ()))]
+        ways.append([*way, *own, *([(node["shown"], ())] if node["shown"] else [])])
+    found = [Comparison(step["kind"], [(i, j) for i, j in step["pairs"]]) for step in entry["steps"]]
+    nodes = range(len(ways))
+    if not found or any(not c.pairs or any(i not in nodes or j not in nodes for i, j in c.pairs) for c in found):
+        raise ValueError("'pairs' are no numbers of 'nodes'")
+    solutions = [reader.encode(entry["prompt"], way) for way in ways]
+    return solutions, Line(join(solutions), [float(node["q"]) for node in entry["nodes"]], found)
 
 
-def train_ppm(config: TrainConfig, data: Sequence[Path], folder: Path, report: Callable[[Progress], None]) -> Path:
+def train_ppm(config: PPMConfig, data: Sequence[Path], folder: Path, report: Callable[[Progress], None]) -> Path:
     """Train a PPM on the backbone of the policy that `config.base` names, and return the folder of the finished model.
 
     Raises:
@@ -142,12 +196,14 @@ def train_ppm(config: TrainConfig, data: Sequence[Path], folder: Path, report: C
     lock = lock_folder(folder)
     try:
         claim(config, data, folder)
-        tokenizer = Tokenizer.from_file(str(base / "tokenizer.json"))
+        reader = Reader(Tokenizer.from_file(str(base / "tokenizer.json")), config.inputs)
         most = config.shape.max_context
-        lines: list[Line] = [line for file in data for line in read_pairs(file, tokenizer, most)]
+        lines = [line for file in data for line in read_pairs(file, reader, most)]
+        if config.target == "outcome":
+            lines = [line for line in lines if any(one.kind == "final" for one in line.comparisons)]
         if not lines:
             raise DataError(f"{', '.join(map(str, data))}: no pairs of at most {most} tokens")
-        model = PreferenceModel(load_decoder(base, torch.float32), seed=config.seed)
+        model = PreferenceModel(load_decoder(base, torch.float32), config.inputs, seed=config.seed)
         Trainer(model, Preferences(lines, config), config, folder).run(report)
         out = folder / "model"
         save_ppm(model.cpu(), out)
@@ -155,3 +211,14 @@ def train_ppm(config: TrainConfig, data: Sequence[Path], folder: Path, report: C
         return out
     finally:
         os.close(lock)
+
+
+@torch.no_grad()
+def pair_scores(model: PreferenceModel, lines: Sequence[Line], at_once: int = 32) -> Iterator[tuple[str, float]]:
+    """The kind of each pair, and the score of its preferred node minus that of the other."""
+    for first in range(0, len(lines), at_once):
+        batch = collate_lines(lines[first : first + at_once]).to(model.device)
+        scores = model(batch.rows)
+        margins = scores[batch.pairs[:, 0]] - scores[batch.pairs[:, 1]]
+        for final, margin in zip(batch.final.tolist(), margins.tolist(), strict=True):
+            yield "final" if final else "step", margin

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
+from typing import TypeVar
 
 from pydantic import Field, ValidationError
 
@@ -55,10 +56,13 @@ class TrainConfig(Section):
     checkpoint_seconds: float = Field(120.0, gt=0, description="time between checkpoints")
 
 
-def read_train_config(file: Path) -> TrainConfig:
+C = TypeVar("C", bound=TrainConfig)
+
+
+def read_train_config(file: Path, kind: type[C]) -> C:
     """The training configuration in a TOML file. Raises `ConfigError` that names the file and every bad key."""
     try:
-        return TrainConfig.model_validate(tomllib.loads(file.read_text(encoding="utf-8")))
+        return kind.model_validate(tomllib.loads(file.read_text(encoding="utf-8")))
     except OSError as error:
         raise ConfigError(f"cannot read {file}: {error.strerror}") from error
     except tomllib.TOMLDecodeError as error:

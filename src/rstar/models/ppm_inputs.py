@@ -1,0 +1,195 @@
+"""What a process preference model reads: the text of solutions, and where it asks for them two things beside it.
+
+``logprobs``: how probable each token was to the policy that wrote it. ``numbers``: which number of the question a
+number in the solution is; a small model finds out by itself only after very many examples whether it copied rightly.
+Each is one more thing added to the embeddings of the tokens, whose weights begin at zero.
+
+Solutions of one problem are one row, a trie (`rstar.models.trie`): what they have in common is computed once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import lru_cache
+from itertools import accumulate
+from typing import Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from tokenizers import Tokenizer
+from torch import Tensor
+
+from rstar.models.trie import Trie, build_trie
+
+Input = Literal["logprobs", "numbers"]
+INPUTS: tuple[Input, ...] = get_args(Input)
+Piece = tuple[str, Sequence[float]]
+"""A text, and the log-probabilities of its tokens (empty: not told, or not the policy's)."""
+
+NUMBERS = 32
+"""0: no number; 1 to 30: the numbers of the question, in order; 31: a number that is not in the question."""
+TOLD = 4
+"""Features of a token whose log-probability is known: itself, the probability, the sum so far, and that it is known."""
+
+_NUMBER = re.compile(r"(?<![\w.])(?:\d{1,3}(?:,\d{3})+(?!\d)|\d[\d_]*)(?:\.\d+)?|(?<![\w.])\.\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """One solution, prompt included: T tokens.
+
+    Attributes:
+        ids: T token ids.
+        numbers: T numbers below `NUMBERS`.
+        logprobs: T log-probabilities, None where not known.
+    """
+
+    ids: list[int]
+    numbers: list[int]
+    logprobs: list[float | None]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Solutions of one problem as one row of T tokens.
+
+    Attributes:
+        trie: how they lie in it.
+        ids, numbers: (T,) int64.
+        told: (T, `TOLD`) float32.
+    """
+
+    trie: Trie
+    ids: npt.NDArray[np.int64]
+    numbers: npt.NDArray[np.int64]
+    told: npt.NDArray[np.float32]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows padded at the right to a common length T, with the ends of their N solutions.
+
+    Attributes:
+        ids, numbers, positions, ends: (B, T) int64.
+        told: (B, T, `TOLD`) float32.
+        row, last: (N,) int64: the row of each solution, and its last token there.
+    """
+
+    ids: Tensor
+    numbers: Tensor
+    positions: Tensor
+    ends: Tensor
+    told: Tensor
+    row: Tensor
+    last: Tensor
+
+    def to(self, device: torch.device) -> Rows:
+        """On another device."""
+        return Rows(*(getattr(self, name).to(device) for name in self.__dataclass_fields__))
+
+
+class Reader:
+    """Turns prompts and solutions into rows.
+
+    Args:
+        tokenizer: the policy's.
+        inputs: what is read beside the text.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, inputs: Sequence[Input] = ()) -> None:
+        self._tokenizer = tokenizer
+        self._inputs = frozenset(inputs)
+        self._encode = lru_cache(maxsize=8192)(self._encode_text)
+
+    def encode(self, prompt: str, pieces: Sequence[Piece]) -> Encoded:
+        """A solution, each piece tokenised on its own as it is when the policy writes it."""
+        known = _numbers_of(prompt) if "numbers" in self._inputs else {}
+        ids: list[int] = []
+        numbers: list[int] = []
+        logprobs: list[float | None] = []
+        for text, told in ((prompt, ()), *pieces):
+            found, spans = self._encode(text)
+            ids += found
+            numbers += _marks(text, spans, known) if known else [0] * len(found)
+            logprobs += _aligned(told, len(found)) if "logprobs" in self._inputs else [None] * len(found)
+        return Encoded(ids, numbers, logprobs)
+
+    def _encode_text(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
+        encoding = self._tokenizer.encode(text, add_special_tokens=False)
+        return encoding.ids, encoding.offsets
+
+
+def join(solutions: Sequence[Encoded]) -> Row:
+    """Solutions of one problem as one row."""
+    # A number's mark depends on all its digits: tokens are the same only where their marks are, too.
+    keys = [[i * NUMBERS + n for i, n in zip(one.ids, one.numbers, strict=True)] for one in solutions]
+    trie = build_trie(keys)
+    told = [_told(one.logprobs) for one in solutions]
+    key = np.asarray([keys[number][place] for number, place in trie.sources.tolist()], np.int64)
+    features = np.stack([told[number][place] for number, place in trie.sources.tolist()])
+    return Row(trie, key // NUMBERS, key % NUMBERS, features)
+
+
+def collate_rows(rows: Sequence[Row], multiple: int = 1) -> Rows:
+    """Rows as one batch, its length rounded up to a multiple."""
+    length = -(-max(map(len, rows)) // multiple) * multiple
+    whole = np.zeros((4, len(rows), length), np.int64)
+    whole[3] = np.arange(1, length + 1)  # padding sees itself: nothing is a mean over no tokens
+    told = np.zeros((len(rows), length, TOLD), np.float32)
+    for number, row in enumerate(rows):
+        whole[:, number, : len(row)] = row.ids, row.numbers, row.trie.positions, row.trie.ends
+        told[number, : len(row)] = row.told
+    which = np.concatenate([np.full(len(row.trie.last), number) for number, row in enumerate(rows)])
+    last = np.concatenate([row.trie.last for row in rows])
+    return Rows(*torch.from_numpy(whole).unbind(0), *map(torch.from_numpy, (told, which, last)))
+
+
+def _numbers_of(prompt: str) -> dict[Decimal, int]:
+    found = dict.fromkeys(_value(match.group()) for match in _NUMBER.finditer(prompt))
+    return {value: min(place, NUMBERS - 2) for place, value in enumerate(found, 1)} or {Decimal(-1): 0}
+
+
+def _value(text: str) -> Decimal:
+    return Decimal(text.replace(",", "").replace("_", ""))
+
+
+def _marks(text: str, spans: Sequence[tuple[int, int]], known: dict[Decimal, int]) -> list[int]:
+    """The mark of each token: of the number that it is a part of, 0 for other tokens."""
+    marks = [0] * len(spans)
+    place = 0
+    for match in _NUMBER.finditer(text):
+        value = _value(match.group())
+        # who writes 0.25 uses the 25 of 25%
+        mark = known.get(value) or (known.get(100 * value) if value < 1 else None) or NUMBERS - 1
+        first, end = match.span()
+        while place < len(spans) and spans[place][1] <= first:
+            place += 1
+        while place < len(spans) and spans[place][0] < end:
+            marks[place] = mark
+            place += 1
+    return marks
+
+
+def _aligned(logprobs: Sequence[float], count: int) -> list[float | None]:
+    """Log-probabilities for `count` tokens: their own, or equal shares of the sum where the policy's were others."""
+    if not logprobs or not count:
+        return [None] * count
+    return list(logprobs) if len(logprobs) == count else [sum(logprobs) / count] * count
+
+
+def _told(logprobs: Sequence[float | None]) -> npt.NDArray[np.float32]:
+    """(T, `TOLD`) features, scaled to be of the order of 1."""
+    known = np.asarray([value is not None for value in logprobs], np.float32)
+    own = np.asarray([max(value or 0.0, -20.0) for value in logprobs], np.float32)
+    so_far = np.fromiter(accumulate(own.tolist()), np.float32, len(own))
+    return np.stack([own / 4, np.exp(own), so_far / 8, np.ones_like(own)], axis=1) * known[:, None]

@@ -1,0 +1,111 @@
+"""Scoring solutions with a process preference model: batched over the problems that are waiting."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from tokenizers import Tokenizer
+
+from rstar.errors import ConfigError
+from rstar.models.local import placed
+from rstar.models.ppm import load_ppm
+from rstar.models.ppm_inputs import Piece, Reader, Row, collate_rows, join
+from rstar.trajectories import Step
+
+
+@dataclass(slots=True, eq=False)
+class _Waiting:
+    row: Row
+    scores: asyncio.Future[list[float]]
+
+
+class Scorer:
+    """A PPM with its tokenizer. Whatever is asked while it computes is computed together, next.
+
+    Args:
+        folder: what `rstar.models.ppm.save_ppm` wrote, with the tokenizer of the policy.
+        batch_tokens: most tokens of one forward pass, padding included (a longer row is alone).
+        device: ``auto`` is an accelerator where there is one.
+
+    Raises:
+        ConfigError: no PPM there, or no tokenizer.
+    """
+
+    def __init__(self, folder: Path, batch_tokens: int = 8192, device: str = "auto") -> None:
+        if not (folder / "tokenizer.json").is_file():
+            raise ConfigError(f"{folder}: tokenizer.json is missing")
+        device, dtype = placed(device, "auto")
+        self._model = load_ppm(folder, getattr(torch, dtype), device)
+        self._reader = Reader(Tokenizer.from_file(str(folder / "tokenizer.json")), self._model.inputs)
+        self._batch_tokens = batch_tokens
+        self._waiting: list[_Waiting] = []
+        self._working: asyncio.Task[None] | None = None
+
+    @property
+    def reads_logprobs(self) -> bool:
+        """Whether it needs the log-probabilities of the policy."""
+        return "logprobs" in self._model.inputs
+
+    async def score(self, prompt: str, solutions: Sequence[Sequence[Step]]) -> list[float | None]:
+        """The score of each of the solutions of a problem at its last step, in [-1, 1]; None where it is too long."""
+        encoded = [self._reader.encode(prompt, pieces(steps)) for steps in solutions]
+        fits = [n for n, one in enumerate(encoded) if len(one) <= self._model.config.max_position_embeddings]
+        scores: list[float | None] = [None] * len(encoded)
+        if fits:
+            waiting = _Waiting(join([encoded[n] for n in fits]), asyncio.get_running_loop().create_future())
+            self._waiting.append(waiting)
+            if self._working is None or self._working.done():
+                self._working = asyncio.create_task(self._work())
+            for n, score in zip(fits, await waiting.scores, strict=True):
+                scores[n] = score
+        return scores
+
+    async def _work(self) -> None:
+        while self._waiting:
+            batch = self._take()
+            try:
+                scores = await asyncio.to_thread(self._forward, [one.row for one in batch])
+            except Exception as error:
+                for one in batch:
+                    if not one.scores.done():
+                        one.scores.set_exception(error)
+                continue
+            for one, found in zip(batch, scores, strict=True):
+                if not one.scores.done():
+                    one.scores.set_result(found)
+
+    def _take(self) -> list[_Waiting]:
+        """The next batch: as many of those waiting, in their order, as fit."""
+        count, longest = 1, len(self._waiting[0].row)
+        for one in self._waiting[1:]:
+            longest = max(longest, len(one.row))
+            if longest * (count + 1) > self._batch_tokens:
+                break
+            count += 1
+        batch, self._waiting = self._waiting[:count], self._waiting[count:]
+        return batch
+
+    @torch.inference_mode()
+    def _forward(self, rows: Sequence[Row]) -> list[list[float]]:
+        batch = collate_rows(rows, 16).to(self._model.device)
+        scores = self._model(batch).tolist()
+        found: list[list[float]] = []
+        for row in rows:
+            count = len(row.trie.last)
+            found.append(scores[:count])
+            scores = scores[count:]
+        return found
+
+
+def pieces(steps: Sequence[Step]) -> list[Piece]:
+    """The steps of a solution as a PPM reads them."""
+    found: list[Piece] = []
+    for step in steps:
+        found.append((step.text, step.logprobs))
+        if step.shown:
+            found.append((step.shown, ()))
+    return found

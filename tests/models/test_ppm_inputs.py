@@ -1,0 +1,79 @@
+"""What a process preference model reads beside the text."""
+
+from importlib.resources import files
+
+import pytest
+from tokenizers import Tokenizer
+
+from rstar.models.ppm_inputs import INPUTS, NUMBERS, Reader, collate_rows, join
+
+READER = Reader(Tokenizer.from_file(str(files("rstar") / "tiny" / "weights" / "tokenizer.json")), INPUTS)
+NEW = NUMBERS - 1
+
+
+def marks(prompt: str, text: str) -> list[tuple[str, int]]:
+    """The marked parts of the text with their marks, neighbouring tokens of a mark joined."""
+    encoding = READER._tokenizer.encode(text, add_special_tokens=False)
+    numbers = READER.encode(prompt, [(text, ())]).numbers[-len(encoding.ids) :]
+    found: list[tuple[str, int]] = []
+    end = -1
+    for (first, stop), mark in zip(encoding.offsets, numbers, strict=True):
+        if mark and found and found[-1][1] == mark and first == end:
+            found[-1] = (found[-1][0] + text[first:stop], mark)
+        elif mark:
+            found.append((text[first:stop], mark))
+        end = stop
+    return [(part.strip(), mark) for part, mark in found]
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("x = 19 * 8 + 96", [("19", 2), ("8", 1), ("96", 3)]),
+        ("x = 19 * 9", [("19", 2), ("9", NEW)]),
+        ("x = 1234 + 123", [("1234", 4), ("123", NEW)]),
+        ("x1 = 3.5", [("3.5", NEW)]),
+        ("x = .08 + 0.19 + 8.0", [(".08", 1), ("0.19", 2), ("8.0", 1)]),
+        ("y = x", []),
+    ],
+)
+def test_numbers_are_known_again(text, wanted):
+    found = marks("After 8 weeks, 19 a week, 96 at first, 1,234 in all?", text)
+    assert found == wanted
+
+
+def test_many_numbers_share_the_last_marks():
+    prompt = " ".join(str(n) for n in range(100, 150))
+    assert marks(prompt, "x = 100 + 149 + 9") == [("100", 1), ("149", NUMBERS - 2), ("9", NEW)]
+
+
+def test_a_prompt_without_numbers():
+    assert marks("How many?", "x = 7") == [("7", NEW)]
+
+
+def test_log_probabilities_are_those_of_the_tokens():
+    count = len(READER.encode("", [("x = 3\n", ())]))
+    told = [-0.1 * n for n in range(count)]
+    assert READER.encode("Q\n", [("x = 3\n", told), ("y", ())]).logprobs[-count - 1 :] == [*told, None]
+
+
+def test_other_tokens_share_the_sum():
+    found = READER.encode("", [("x = 3\n", (-1.0, -3.0) * 9)]).logprobs
+    assert found == [-36 / len(found)] * len(found)
+
+
+def test_solutions_that_read_differently_share_no_token():
+    """12 of 123 is no 12: tokens of equal text and unequal mark are two."""
+    one, other = (READER.encode("A 1234 B\n", [(text, ())]) for text in ("x = 1234", "x = 1235"))
+    row = join([one, other])
+    assert [int(row.numbers[last]) for last in row.trie.last] == [1, NEW]
+    ways = [[p for p in range(last + 1) if row.trie.ends[p] > last] for last in row.trie.last.tolist()]
+    assert [row.ids[way].tolist() for way in ways] == [one.ids, other.ids]
+    assert [row.numbers[way].tolist() for way in ways] == [one.numbers, other.numbers]
+
+
+def test_padding_sees_itself():
+    rows = collate_rows([join([READER.encode("Q", [("x", ())])]), join([READER.encode("Question 3", [("x", ())])])], 16)
+    assert rows.ids.shape == (2, 16)
+    assert (rows.ends > 0).all()
+    assert rows.row.tolist() == [0, 1]
