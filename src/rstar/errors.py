@@ -43,3 +43,7 @@ class SandboxError(RstarError):
 
 class IsolationError(SandboxError):
     """This machine cannot give the isolation level that was asked for."""
+
+
+class TrainingError(RstarError):
+    """A training's process failed; it has said why."""

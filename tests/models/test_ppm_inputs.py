@@ -62,6 +62,15 @@ def test_other_tokens_share_the_sum():
     assert found == [-36 / len(found)] * len(found)
 
 
+def test_what_is_left_of_the_question_and_what_is_new():
+    row = join([READER.encode("2 and 30 and 2", [("x = 30 + 7\n", ()), ("y = 777 - 2", ())])])
+    assert (row.features[: len(READER.encode("2 and 30 and 2", [])), 4:] == 0).all()
+    unused, others = row.features[:, 4] * 2, row.features[:, 5] * 4
+    end_of_step = len(READER.encode("2 and 30 and 2", [("x = 30 + 7\n", ())])) - 1
+    assert (unused[end_of_step], others[end_of_step]) == (1, 1)
+    assert (unused[-1], others[-1]) == (0, 2)
+
+
 def test_solutions_that_read_differently_share_no_token():
     """12 of 123 is no 12: tokens of equal text and unequal mark are two."""
     one, other = (READER.encode("A 1234 B\n", [(text, ())]) for text in ("x = 1234", "x = 1235"))

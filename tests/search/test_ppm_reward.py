@@ -102,7 +102,7 @@ def test_one_that_reads_logprobs_says_what_it_needs(tmp_path, folder):
     size = Tokenizer.from_file(str(TINY / "tokenizer.json")).get_vocab_size()
     model = PreferenceModel(Decoder(DecoderConfig(size, 32, 64, 2, 2, 1, 16, 128)), INPUTS)
     with torch.no_grad():
-        for parameter in (model.logprobs.weight, model.score.weight):
+        for parameter in (model.features.weight, model.score.weight):
             parameter.normal_(generator=torch.Generator().manual_seed(1))
     save_ppm(model, tmp_path, torch.float32)
     copy_tokenizer(TINY, tmp_path)

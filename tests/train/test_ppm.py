@@ -129,7 +129,7 @@ def test_transformers_reads_the_folder(tmp_path, base, data):
 def test_padding_and_company_do_not_change_a_score(base, data):
     model = PreferenceModel(Decoder(DecoderConfig(vocab_size=2_000, **SHAPE)), INPUTS)
     with torch.no_grad():
-        for parameter in (model.numbers.weight, model.logprobs.weight):
+        for parameter in (model.numbers.weight, model.features.weight):
             parameter.normal_(generator=torch.Generator().manual_seed(1))
     lines = lines_of(data, base, INPUTS)[:4]
     with torch.no_grad():

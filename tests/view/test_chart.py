@@ -3,7 +3,7 @@ from xml.etree import ElementTree
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rstar.view.chart import curves, page, ticks
+from rstar.view.chart import curves, page, table, ticks
 
 NUMBERS = st.floats(-1e9, 1e9).filter(lambda x: x == 0 or abs(x) > 1e-9)
 
@@ -35,7 +35,7 @@ def test_charts_are_well_formed_and_inside_their_frame(series: dict[str, list[tu
 
 
 def test_a_page_shows_what_it_is_given_and_loads_nothing() -> None:
-    text = page("<Title>", {"calls": "1 < 2"}, [curves("c", {"a": [(0, 0), (1, 2)]}, "s", "n")])
+    text = page("<Title>", [table([], [["calls", "1 < 2"]]), curves("c", {"a": [(0, 0), (1, 2)]}, "s", "n")])
     assert "&lt;Title&gt;" in text
     assert "1 &lt; 2" in text
     assert "src=" not in text

@@ -15,7 +15,7 @@ from rich.table import Table
 from rstar.cli.common import AsJson, console, print_json, progress
 from rstar.prompts import steps as prompt
 from rstar.tiny.generate import draw
-from rstar.view.chart import curves, page
+from rstar.view.chart import curves, page, table
 
 if TYPE_CHECKING:
     from rstar.judge.load import Load
@@ -196,4 +196,4 @@ def _report_page(loads: Mapping[str, Load]) -> str:
         curves(f"{name}: latency", {"": [(p, last.percentile(p)) for p in steps]}, "percent of the calls", "seconds"),
         curves(f"{name}: queue", {"": [(t, float(n)) for t, n in last.queue]}, "seconds", "calls that wait"),
     ]
-    return page("rstar judge under load", rows, charts)
+    return page("rstar judge under load", [table([], [*rows.items()]), *charts])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -9,7 +10,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from rstar.cli.common import AsJson, console, print_json
+from rstar.cli.common import AsJson, console, print_json, progress
 from rstar.evolve.extract import Counts, ExtractConfig
 
 app = typer.Typer(no_args_is_help=True, help="Self-evolution: search trees become training data.")
@@ -48,6 +49,41 @@ def extract(
         return
     console().print(_table(counts))
     console().print(f"data in [bold]{escape(str(out))}[/]", highlight=False)
+
+
+@app.command("run")
+def run(
+    recipe: Annotated[Path, typer.Argument(help="TOML file: models, problems, rounds.", exists=True, dir_okay=False)],
+    out: Annotated[Path, typer.Option(help="Folder of this run; continued when it holds this one.")],
+    smoke: Annotated[
+        bool, typer.Option("--smoke", help="The same in small, as the recipe's table `smoke` says: does it all work?")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Let a policy and a process preference model train themselves, round after round (rStar-Math).
+
+    Each round searches problems with gold answers, takes solutions and preference pairs from the trees, trains the
+    policy from the base and the PPM from the policy, and measures both on held-out problems. An interrupted run goes on
+    where it was, and ends with the same table. `OUT/report.html` has the pictures.
+
+    Example: `rstar evolve run recipes/tiny/evolve.toml --smoke --out runs/evolve-smoke`
+    """
+    from rstar.evolve.report import report, results_table
+    from rstar.evolve.rounds import evolve  # torch and all of search are imported only when something is trained
+    from rstar.evolve.settings import read_recipe
+
+    def announce(stage: str) -> None:
+        if not as_json:
+            console(stderr=True).print(f"[dim]{datetime.now():%H:%M:%S}[/] {escape(stage)}", highlight=False)
+
+    results = evolve(read_recipe(recipe, smoke), out, announce, progress)
+    page = out / "report.html"
+    page.write_text(report(results), encoding="utf-8")
+    if as_json:
+        print_json({"rounds": [result.plain() for result in results]})
+        return
+    console().print(results_table(results))
+    console().print(f"pictures in [bold]{escape(str(page))}[/]", highlight=False)
 
 
 def _table(counts: Counts) -> Table:

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
 from typing import Annotated
 
@@ -14,11 +10,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from rstar.cli.common import console, counted, progress
-from rstar.errors import ConfigError
-from rstar.tiny.family import LEVELS, Split
-from rstar.tiny.generate import Drawn, draw_one, families, pick, spread
-
-MOST_REPEATS = 20  # problems drawn for each one asked for, before giving up on finding different ones
+from rstar.tiny.family import Split
+from rstar.tiny.generate import draw_set, families, write_set
 
 app = typer.Typer(no_args_is_help=True, help="Make problem files from the synthetic families.")
 
@@ -45,24 +38,14 @@ def make(
 
     Example: `rstar problems make --n 500 --seed 7 --family game24 --out game24.jsonl`
     """
-    chosen = pick(family or [])
-    span = _levels(levels)
-    part = out.with_name(out.name + ".part")
+    drawing = draw_set(n, seed, split, levels, family or [])
     written = 0
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        file = part.open("w", encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"cannot write {out}: {error.strerror}") from error
     different: set[str] = set()
-    drawing = (draw_one(i, seed, split, span, chosen) for i in spread(n, len(chosen) * len(span)))
-    with progress(n, "problems") as advance, file:
-        for drawn in islice(drawing, n) if split == "train" else _distinct(drawing, n):
-            file.write(json.dumps(drawn.row(solutions), ensure_ascii=False) + "\n")
+    with progress(n, "problems") as advance:
+        for drawn in write_set(out, drawing, solutions):
             written += 1
             different.add(drawn.family.name)
             advance()
-    part.replace(out)
     console().print(
         f"{counted(written, 'problem')} of {counted(len(different), 'family', 'families')} written to"
         f" [bold]{escape(str(out))}[/]",
@@ -82,22 +65,3 @@ def list_families() -> None:
         forms = f"{len(family.templates)} + {len(family.held_templates)} held out"
         table.add_row(name, family.kind, family.about, forms)
     console().print(table)
-
-
-def _distinct(drawing: Iterator[Drawn], n: int) -> Iterator[Drawn]:
-    """Up to `n` problems without repeated questions: repeats would count one outcome twice."""
-    seen: set[str] = set()
-    for drawn in islice(drawing, n * MOST_REPEATS):
-        if len(seen) == n:
-            return
-        if drawn.instance.question not in seen:
-            seen.add(drawn.instance.question)
-            yield drawn
-
-
-def _levels(text: str) -> list[int]:
-    match = re.fullmatch(r"(\d)(?:-(\d))?", text)
-    first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
-    if not (match and first in LEVELS and last in LEVELS and first <= last):
-        raise ConfigError(f"--levels {text!r}: expected a level from 1 to 5, or a range such as 1-5")
-    return list(range(first, last + 1))

@@ -68,15 +68,30 @@ def read_entries(recipe: Path, options: Mapping[str, Any]) -> list[Entry]:
     tables = shared.pop("entry", None)
     if not isinstance(tables, list) or not tables or not all(isinstance(table, dict) for table in tables):
         raise ConfigError(f"{recipe}: it needs [[entry]] tables, each with a name and the settings of a method")
+    return entries_of(tables, shared, options, str(recipe))
+
+
+def entries_of(
+    tables: Sequence[Mapping[str, Any]], shared: Mapping[str, Any], options: Mapping[str, Any], where: str
+) -> list[Entry]:
+    """The entries of tables with a ``name`` and settings. Raises `ConfigError` that begins with `where`.
+
+    Args:
+        tables: one for each entry.
+        shared: settings of all that do not say otherwise.
+        options: settings of all (those that are not None).
+        where: what the tables are in.
+    """
     entries: list[Entry] = []
     for number, table in enumerate(tables, 1):
-        name = table.pop("name", None)
+        own = dict(table)
+        name = own.pop("name", None)
         if not isinstance(name, str) or not name or "/" in name or name in (".", ".."):
-            raise ConfigError(f"{recipe}: entry {number} needs a 'name' that can be a folder's")
+            raise ConfigError(f"{where}: entry {number} needs a 'name' that can be a folder's")
         if name in {entry.name for entry in entries}:
-            raise ConfigError(f"{recipe}: two entries are named {name!r}")
+            raise ConfigError(f"{where}: two entries are named {name!r}")
         given = {key: value for key, value in options.items() if value is not None}
-        entries.append(Entry(name, build(_merged(shared, table) | given, where=f"{recipe}: entry {name!r}")))
+        entries.append(Entry(name, build(_merged(shared, own) | given, where=f"{where}: entry {name!r}")))
     return entries
 
 

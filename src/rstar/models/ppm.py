@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from rstar.errors import ConfigError
 from rstar.models.decoder import Architecture, Decoder, DecoderConfig
 from rstar.models.decoder_files import config_json, read_config, read_weights
-from rstar.models.ppm_inputs import INPUTS, NUMBERS, TOLD, Input, Rows
+from rstar.models.ppm_inputs import FEATURES, INPUTS, NUMBERS, Input, Rows
 
 CLASSES: dict[str, Architecture] = {
     "LlamaForSequenceClassification": "llama",
@@ -45,9 +45,9 @@ class PreferenceModel(nn.Module):
         self.inputs = tuple(name for name in INPUTS if name in inputs)
         width = backbone.config.hidden_size
         self.score = nn.Linear(width, 1, bias=False)
-        if "logprobs" in self.inputs:
-            self.logprobs = nn.Linear(TOLD, width, bias=False)
-            nn.init.zeros_(self.logprobs.weight)
+        if self.inputs:
+            self.features = nn.Linear(FEATURES, width, bias=False)
+            nn.init.zeros_(self.features.weight)
         if "numbers" in self.inputs:
             self.numbers = nn.Embedding(NUMBERS, width)
             nn.init.zeros_(self.numbers.weight)
@@ -67,12 +67,9 @@ class PreferenceModel(nn.Module):
 
     def forward(self, rows: Rows) -> Tensor:
         """The score of each solution at its last token: (N,) in [-1, 1], float32."""
-        added = None
-        if "logprobs" in self.inputs:
-            added = self.logprobs(rows.told.to(self.logprobs.weight.dtype))
+        added = self.features(rows.features.to(self.features.weight.dtype)) if self.inputs else None
         if "numbers" in self.inputs:
-            marks = self.numbers(rows.numbers)
-            added = marks if added is None else added + marks
+            added = added + self.numbers(rows.numbers)
         hidden = self.backbone.hidden(rows.ids, positions=rows.positions, ends=rows.ends, added=added)  # (B, T, D)
         return torch.tanh(cast(Tensor, self.score(hidden[rows.row, rows.last])).squeeze(-1).float())
 
@@ -82,7 +79,7 @@ def save_ppm(model: PreferenceModel, folder: Path, dtype: torch.dtype = torch.bf
     folder.mkdir(parents=True, exist_ok=True)
     weights = {f"model.{name}": tensor for name, tensor in model.backbone.model.state_dict().items()}
     weights["score.weight"] = model.score.weight
-    weights |= {f"{name}.weight": model.get_parameter(f"{name}.weight") for name in model.inputs}
+    weights |= {name: part for name, part in model.state_dict().items() if name.startswith(("features.", "numbers."))}
     stored = {name: tensor.detach().to("cpu", dtype).contiguous() for name, tensor in weights.items()}
     save_file(stored, folder / "model.safetensors", metadata={"format": "pt"})
     config = config_json(model.config, dtype)

@@ -1,8 +1,9 @@
 """What a process preference model reads: the text of solutions, and where it asks for them two things beside it.
 
 ``logprobs``: how probable each token was to the policy that wrote it. ``numbers``: which number of the question a
-number in the solution is; a small model finds out by itself only after very many examples whether it copied rightly.
-Each is one more thing added to the embeddings of the tokens, whose weights begin at zero.
+number in the solution is, how many of the question's have not been used so far, and how many others have been; a small
+model finds out by itself only after very many examples whether something was copied wrongly or left out. What is read
+beside the text is added to the embeddings of the tokens, with weights that begin at zero.
 
 Solutions of one problem are one row, a trie (`rstar.models.trie`): what they have in common is computed once.
 """
@@ -14,7 +15,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
-from itertools import accumulate
 from typing import Literal, get_args
 
 import numpy as np
@@ -32,8 +32,9 @@ Piece = tuple[str, Sequence[float]]
 
 NUMBERS = 32
 """0: no number; 1 to 30: the numbers of the question, in order; 31: a number that is not in the question."""
-TOLD = 4
-"""Features of a token whose log-probability is known: itself, the probability, the sum so far, and that it is known."""
+FEATURES = 6
+"""Of a token whose log-probability is known: itself, the probability, the sum so far, and that it is known. Of every
+token of the solution: numbers of the question not used so far, and other numbers used so far."""
 
 _NUMBER = re.compile(r"(?<![\w.])(?:\d{1,3}(?:,\d{3})+(?!\d)|\d[\d_]*)(?:\.\d+)?|(?<![\w.])\.\d+")
 
@@ -46,11 +47,15 @@ class Encoded:
         ids: T token ids.
         numbers: T numbers below `NUMBERS`.
         logprobs: T log-probabilities, None where not known.
+        asked: how many different numbers the prompt has; 0 where nobody wants to know.
+        begins: where the solution does.
     """
 
     ids: list[int]
     numbers: list[int]
     logprobs: list[float | None]
+    asked: int
+    begins: int
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -63,13 +68,13 @@ class Row:
     Attributes:
         trie: how they lie in it.
         ids, numbers: (T,) int64.
-        told: (T, `TOLD`) float32.
+        features: (T, `FEATURES`) float32.
     """
 
     trie: Trie
     ids: npt.NDArray[np.int64]
     numbers: npt.NDArray[np.int64]
-    told: npt.NDArray[np.float32]
+    features: npt.NDArray[np.float32]
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -81,7 +86,7 @@ class Rows:
 
     Attributes:
         ids, numbers, positions, ends: (B, T) int64.
-        told: (B, T, `TOLD`) float32.
+        features: (B, T, `FEATURES`) float32.
         row, last: (N,) int64: the row of each solution, and its last token there.
     """
 
@@ -89,7 +94,7 @@ class Rows:
     numbers: Tensor
     positions: Tensor
     ends: Tensor
-    told: Tensor
+    features: Tensor
     row: Tensor
     last: Tensor
 
@@ -117,12 +122,13 @@ class Reader:
         ids: list[int] = []
         numbers: list[int] = []
         logprobs: list[float | None] = []
+        begins = len(self._encode(prompt)[0])
         for text, told in ((prompt, ()), *pieces):
             found, spans = self._encode(text)
             ids += found
             numbers += _marks(text, spans, known) if known else [0] * len(found)
             logprobs += _aligned(told, len(found)) if "logprobs" in self._inputs else [None] * len(found)
-        return Encoded(ids, numbers, logprobs)
+        return Encoded(ids, numbers, logprobs, len(set(known.values()) - {0}), begins)
 
     def _encode_text(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
         encoding = self._tokenizer.encode(text, add_special_tokens=False)
@@ -134,10 +140,10 @@ def join(solutions: Sequence[Encoded]) -> Row:
     # A number's mark depends on all its digits: tokens are the same only where their marks are, too.
     keys = [[i * NUMBERS + n for i, n in zip(one.ids, one.numbers, strict=True)] for one in solutions]
     trie = build_trie(keys)
-    told = [_told(one.logprobs) for one in solutions]
+    features = [_features(one) for one in solutions]
     key = np.asarray([keys[number][place] for number, place in trie.sources.tolist()], np.int64)
-    features = np.stack([told[number][place] for number, place in trie.sources.tolist()])
-    return Row(trie, key // NUMBERS, key % NUMBERS, features)
+    of_tokens = np.stack([features[number][place] for number, place in trie.sources.tolist()])
+    return Row(trie, key // NUMBERS, key % NUMBERS, of_tokens)
 
 
 def collate_rows(rows: Sequence[Row], multiple: int = 1) -> Rows:
@@ -145,17 +151,22 @@ def collate_rows(rows: Sequence[Row], multiple: int = 1) -> Rows:
     length = -(-max(map(len, rows)) // multiple) * multiple
     whole = np.zeros((4, len(rows), length), np.int64)
     whole[3] = np.arange(1, length + 1)  # padding sees itself: nothing is a mean over no tokens
-    told = np.zeros((len(rows), length, TOLD), np.float32)
+    features = np.zeros((len(rows), length, FEATURES), np.float32)
     for number, row in enumerate(rows):
         whole[:, number, : len(row)] = row.ids, row.numbers, row.trie.positions, row.trie.ends
-        told[number, : len(row)] = row.told
+        features[number, : len(row)] = row.features
     which = np.concatenate([np.full(len(row.trie.last), number) for number, row in enumerate(rows)])
     last = np.concatenate([row.trie.last for row in rows])
-    return Rows(*torch.from_numpy(whole).unbind(0), *map(torch.from_numpy, (told, which, last)))
+    return Rows(*torch.from_numpy(whole).unbind(0), *map(torch.from_numpy, (features, which, last)))
+
+
+def numbers_in(text: str) -> list[Decimal]:
+    """The numbers in a text, in order; digits in names are none."""
+    return [_value(match.group()) for match in _NUMBER.finditer(text)]
 
 
 def _numbers_of(prompt: str) -> dict[Decimal, int]:
-    found = dict.fromkeys(_value(match.group()) for match in _NUMBER.finditer(prompt))
+    found = dict.fromkeys(numbers_in(prompt))
     return {value: min(place, NUMBERS - 2) for place, value in enumerate(found, 1)} or {Decimal(-1): 0}
 
 
@@ -187,9 +198,22 @@ def _aligned(logprobs: Sequence[float], count: int) -> list[float | None]:
     return list(logprobs) if len(logprobs) == count else [sum(logprobs) / count] * count
 
 
-def _told(logprobs: Sequence[float | None]) -> npt.NDArray[np.float32]:
-    """(T, `TOLD`) features, scaled to be of the order of 1."""
-    known = np.asarray([value is not None for value in logprobs], np.float32)
-    own = np.asarray([max(value or 0.0, -20.0) for value in logprobs], np.float32)
-    so_far = np.fromiter(accumulate(own.tolist()), np.float32, len(own))
-    return np.stack([own / 4, np.exp(own), so_far / 8, np.ones_like(own)], axis=1) * known[:, None]
+def _features(one: Encoded) -> npt.NDArray[np.float32]:
+    """(T, `FEATURES`), scaled to be of the order of 1."""
+    known = np.asarray([value is not None for value in one.logprobs], np.float32)
+    own = np.asarray([max(value or 0.0, -20.0) for value in one.logprobs], np.float32)
+    so_far = np.cumsum(own)
+    told = np.stack([own / 4, np.exp(own), so_far / 8, np.ones_like(own)], axis=1) * known[:, None]
+    counts = np.zeros((len(one), 2), np.float32)
+    if one.asked:
+        used: set[int] = set()
+        others, before = 0, 0
+        for place in range(one.begins, len(one)):
+            mark = one.numbers[place]
+            if mark == NUMBERS - 1:
+                others += mark != before  # a number of several tokens is one
+            elif mark:
+                used.add(mark)
+            before = mark
+            counts[place] = (one.asked - len(used)) / 2, others / 4
+    return np.concatenate([told, counts], axis=1)

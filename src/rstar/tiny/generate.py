@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import json
 import pkgutil
 import random
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import chain, count
+from itertools import chain, count, islice
 from math import gcd
+from pathlib import Path
 from typing import Any
 
 import rstar.tiny
@@ -22,6 +25,8 @@ from rstar.errors import ConfigError
 from rstar.prompts import steps as prompt
 from rstar.seeds import derive
 from rstar.tiny.family import LEVELS, Family, Instance, Split
+
+MOST_REPEATS = 20  # problems drawn for each one asked for, before giving up on finding different ones
 
 
 @cache
@@ -117,6 +122,64 @@ def draw_one(
     family, level = pool[i % len(pool)], levels[i // len(pool) % len(levels)]
     rng = random.Random(derive(seed, split, family.name, level, i))
     return Drawn(f"{split}-{seed}-{i}", family, level, split, family.draw(rng, level, split))
+
+
+def draw_set(
+    n: int, seed: int, split: Split = "numbers", levels: str = "1-5", names: Sequence[str] = ()
+) -> Iterator[Drawn]:
+    """A problem set as it is written to a file: up to `n` problems, without repeated questions but for training.
+
+    Repeats would count one outcome twice; there are fewer than `n` where the families have no more different ones.
+
+    Args:
+        n: how many.
+        seed, split: see `draw`.
+        levels: such as ``3`` or ``1-5``.
+        names: see `pick`.
+
+    Raises:
+        ConfigError: an unknown family, or levels that are none; before the first problem is drawn.
+    """
+    chosen, span = pick(names), parse_levels(levels)
+    drawing = (draw_one(i, seed, split, span, chosen) for i in spread(n, len(chosen) * len(span)))
+    return islice(drawing, n) if split == "train" else _distinct(drawing, n)
+
+
+def _distinct(drawing: Iterator[Drawn], n: int) -> Iterator[Drawn]:
+    seen: set[str] = set()
+    for drawn in islice(drawing, n * MOST_REPEATS):
+        if len(seen) == n:
+            return
+        if drawn.instance.question not in seen:
+            seen.add(drawn.instance.question)
+            yield drawn
+
+
+def parse_levels(text: str) -> list[int]:
+    """The levels of ``3`` or ``1-5``. Raises `ConfigError`."""
+    match = re.fullmatch(r"(\d)(?:-(\d))?", text)
+    first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
+    if not (match and first in LEVELS and last in LEVELS and first <= last):
+        raise ConfigError(f"levels {text!r}: expected a level from 1 to 5, or a range such as 1-5")
+    return list(range(first, last + 1))
+
+
+def write_set(file: Path, drawing: Iterable[Drawn], solutions: bool = False) -> Iterator[Drawn]:
+    """Write problems to a JSONL file, whole or not at all, giving each of them back as it is written.
+
+    Raises `ConfigError` when the file cannot be made.
+    """
+    part = file.with_name(file.name + ".part")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        out = part.open("w", encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"cannot write {file}: {error.strerror}") from error
+    with out:
+        for drawn in drawing:
+            out.write(json.dumps(drawn.row(solutions), ensure_ascii=False) + "\n")
+            yield drawn
+    part.replace(file)
 
 
 def spread(n: int, cells: int) -> Iterator[int]:

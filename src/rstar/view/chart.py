@@ -13,7 +13,7 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 16, 34, 46
 _COLOURS = ("#2563eb", "#dc2626", "#059669", "#d97706", "#7c3aed", "#475569")
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 46rem; margin: 2rem auto; padding: 0 1rem; color: #1e293b }
-table { border-collapse: collapse } td, th { padding: .2rem .9rem .2rem 0; text-align: left }
+table { border-collapse: collapse } td, th { padding: .2rem .9rem .2rem 0; text-align: left; vertical-align: top }
 td:not(:first-child) { font-variant-numeric: tabular-nums; text-align: right }
 svg { max-width: 100%; height: auto }
 """
@@ -71,9 +71,15 @@ def ticks(low: float, high: float, most: int = 6) -> list[float]:
     return [round(number * step, 12) for number in range(first, last + 1)]
 
 
-def page(title: str, rows: Mapping[str, str], charts: Sequence[str]) -> str:
-    """An HTML page: a table of figures, then charts."""
-    cells = "".join(f"<tr><td>{escape(name)}</td><td>{escape(value)}</td></tr>" for name, value in rows.items())
-    body = f"<h1>{escape(title)}</h1><table>{cells}</table>{''.join(charts)}"
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """An HTML table; `head` may be empty."""
+    top = "".join(f"<th>{escape(cell)}</th>" for cell in head)
+    lines = ("".join(f"<td>{escape(cell)}</td>" for cell in row) for row in rows)
+    return "<table>" + (f"<tr>{top}</tr>" if head else "") + "".join(f"<tr>{line}</tr>" for line in lines) + "</table>"
+
+
+def page(title: str, parts: Sequence[str]) -> str:
+    """An HTML page of tables and charts."""
+    body = f"<h1>{escape(title)}</h1>{''.join(parts)}"
     head = f'<meta charset="utf-8"><title>{escape(title)}</title><style>{_STYLE}</style>'
     return f"<!doctype html><html><head>{head}</head><body>{body}</body></html>\n"

@@ -1,0 +1,108 @@
+"""Simple features of solutions, and a logistic regression on them: what a learned preference model has to beat.
+
+The features need no model: log-probabilities of the policy, lengths, and which numbers of the question the solution
+uses. The regression is on pairs, as a PPM's training is: a is better than b with probability σ(w · (f(a) − f(b))).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from rstar.models.ppm_inputs import Piece, numbers_in
+
+Floats = npt.NDArray[np.float64]
+
+NAMES = (
+    "sum of log-probabilities",
+    "mean log-probability",
+    "least log-probability",
+    "least mean log-probability of a piece",
+    "tokens",
+    "steps",
+    "characters",
+    "numbers that are not in the question",
+    "numbers of the question that are not used",
+    "number of the question used more than once",
+    "answer is no whole number",
+    "answer is negative",
+    "answer is longer than five characters",
+)
+
+_BOXED = re.compile(r"\\boxed\{(.*)\}")
+
+
+def features(question: str, pieces: Sequence[Piece]) -> Floats:
+    """(len(`NAMES`),) the features of a solution, or of the beginning of one."""
+    told = [np.asarray(logprobs) for _, logprobs in pieces if len(logprobs)]
+    every = np.concatenate(told) if told else np.zeros(1)
+    written = "\n".join(text for text, logprobs in pieces if len(logprobs) or "<output>" not in text)
+    asked, used = numbers_in(question), numbers_in(written)
+    shares = {value for value in used if value in asked or 100 * value in asked}
+    answer = next((match.group(1) for text, _ in reversed(pieces) if (match := _BOXED.search(text))), "")
+    return np.asarray(
+        [
+            every.sum(),
+            every.mean(),
+            every.min(),
+            min((float(part.mean()) for part in told), default=0.0),
+            len(every) / 100,
+            written.count("<end_of_"),
+            len(written) / 100,
+            len(set(used) - shares),
+            sum(value not in used and value / 100 not in used for value in set(asked)),
+            sum(used.count(value) > 1 for value in set(asked)),
+            "." in answer or "/" in answer,
+            answer.startswith("-"),
+            len(answer) > 5,
+        ],
+        np.float64,
+    )
+
+
+def fit(better: Floats, other: Floats, decay: float = 1e-3, rounds: int = 50) -> Floats:
+    """Weights of the regression, by Newton's method.
+
+    Args:
+        better, other: (P, F) features of the two of each pair.
+        decay: L2 penalty per pair, on standardised features.
+        rounds: most steps.
+
+    Returns:
+        (F,) weights of the features as they are.
+    """
+    difference = better - other
+    scale = np.concatenate([better, other]).std(axis=0)
+    scale[scale == 0] = 1.0
+    x = difference / scale
+    weights = np.zeros(x.shape[1])
+    for _ in range(rounds):
+        p = 1 / (1 + np.exp(np.clip(x @ weights, -30, 30)))  # of being wrong about the pair
+        gradient = x.T @ p / len(x) - decay * weights
+        hessian = (x * (p * (1 - p))[:, None]).T @ x / len(x) + decay * np.eye(len(weights))
+        step = np.linalg.solve(hessian, gradient)
+        weights += step
+        if np.abs(step).max() < 1e-8:
+            break
+    return np.asarray(weights / scale)
+
+
+def pairs_of(file: Path, kind: str) -> Iterator[tuple[Floats, Floats]]:
+    """The features of the two of each pair of a kind (``step`` or ``final``) in a ``pairs.jsonl``."""
+    with file.open(encoding="utf-8") as lines:
+        for text in lines:
+            line = json.loads(text)
+            ways: list[list[Piece]] = []
+            for node in line["nodes"]:
+                before = ways[node["parent"]] if node["parent"] >= 0 else []
+                shown: list[Piece] = [(node["shown"], ())] if node["shown"] else []
+                ways.append([*before, (node["text"], node.get("logprobs", ())), *shown])
+            for compared in line["steps"]:
+                if compared["kind"] == kind:
+                    for better, other in compared["pairs"]:
+                        yield features(line["prompt"], ways[better]), features(line["prompt"], ways[other])

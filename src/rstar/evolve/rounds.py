@@ -1,0 +1,299 @@
+"""Self-evolution, round by round (arXiv 2501.04519, section 3.4): search, extract, train policy and PPM, evaluate.
+
+The folder of a run::
+
+    base/              a base model trained from nothing, where the recipe asks for it
+    problems.jsonl     drawn problems, and held_out.jsonl
+    evaluation/        of the base
+    round1/search/     trees with verified ends; search-64/ … of the further searches of unsolved problems
+    round1/data/       what was extracted from them
+    round1/policy/     trained from the base on it; ppm/, trained from that policy
+    round1/evaluation/ a run folder per entry
+    round2/ …
+    rounds.json        the table, and report.html, the table with pictures
+
+Every stage goes on by itself where it was interrupted, and is a function of the recipe and the stages before it; so the
+run ends with the same table however often it was killed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rstar.config import Config
+from rstar.datasets import ProblemSet, read_problems
+from rstar.errors import DataError, ResumeError
+from rstar.evals.compare import Entry, Row, compare_methods, entries_of
+from rstar.evals.solve import Finished, solve_run
+from rstar.evolve.annotate import Annotation, verified
+from rstar.evolve.extract import COUNTS, PAIRS, SFT, extract
+from rstar.evolve.models import served, train
+from rstar.evolve.settings import EvolveConfig, Problems, Round, varied
+from rstar.models.spec import fingerprint
+from rstar.runs import RESULTS, lock_folder, read_lines, write_json
+from rstar.search.reward import open_reward
+from rstar.search.solver import Solver
+from rstar.seeds import derive
+from rstar.tiny.generate import draw_set, write_set
+
+CONFIG, ROUNDS = "config.json", "rounds.json"
+
+Bar = Callable[[int, str], AbstractContextManager[Callable[..., None]]]
+"""A progress bar: (total, what it is) to a context that gives a function (advance, note)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a round achieved.
+
+    Attributes:
+        name: ``base``, or ``round 1`` and so on.
+        rows: one for each entry of the evaluation that could be run.
+        counts: of the extraction (see `rstar.evolve.extract.Counts`); empty for the base.
+        solved: label of problems -> (with a verified solution, searched), over the trees that the round trains on.
+    """
+
+    name: str
+    rows: list[Row]
+    counts: dict[str, dict[str, int]]
+    solved: dict[str, tuple[int, int]]
+
+    def plain(self) -> dict[str, Any]:
+        """For JSON."""
+        rows = [row.plain() for row in self.rows]
+        return {"name": self.name, "evaluation": rows, "counts": self.counts, "solved": self.solved}
+
+
+def evolve(config: EvolveConfig, folder: Path, announce: Callable[[str], None], bar: Bar) -> list[Result]:
+    """Run all rounds, or go on with them.
+
+    Args:
+        config: the recipe.
+        folder: of the run.
+        announce: told each stage before it begins.
+        bar: makes progress bars.
+
+    Raises:
+        ConfigError, DataError: the recipe asks for what cannot be; as far as possible before any work is done.
+        ResumeError: the folder belongs to another run, or is in use.
+        EngineError, SandboxError, TrainingError: infrastructure failed; the same call goes on.
+    """
+    lock = lock_folder(folder)
+    try:
+        return _Evolution(config, folder, announce, bar).run()
+    finally:
+        os.close(lock)
+
+
+class _Evolution:
+    def __init__(self, config: EvolveConfig, folder: Path, announce: Callable[[str], None], bar: Bar) -> None:
+        self._config, self._folder, self._announce, self._bar = config, folder, announce, bar
+        self._entries(None, None)
+        _claim(config, folder)
+        self._problems = self._read(config.problems, "problems")
+        self._held_out = self._read(config.held_out, "held_out")
+        wanted = sum(one.take or 0 for one in config.rounds)
+        if wanted > len(self._problems):
+            raise DataError(f"the rounds take {wanted} problems, and there are {len(self._problems)}")
+
+    def run(self) -> list[Result]:
+        config = self._config
+        base = self._base()
+        results = [Result("base", self._evaluate("base", base, None, self._folder / "evaluation"), {}, {})]
+        policy, ppm = base, None
+        searched: list[Path] = []
+        taken = 0
+        for number, one in enumerate(config.rounds, 1):
+            name, folder = f"round {number}", self._folder / f"round{number}"
+            some = self._problems if one.take is None else _part(self._problems, taken, taken + one.take)
+            taken += one.take or 0
+            before = searched if config.accumulate else []
+            spec = config.first_policy if number == 1 else None
+            searched = [*before, *self._search(name, one, some, before, policy, spec, ppm, folder)]
+            counts = self._extract(name, searched, folder / "data")
+            self._announce(f"{name}: training the policy from the base")
+            policy_config = varied(config.policy, one.policy).model_copy(update={"base": base})
+            policy = train("sft", policy_config, folder / "data" / SFT, folder / "policy", config.launcher)
+            self._announce(f"{name}: training the process preference model")
+            ppm_config = varied(config.ppm, one.ppm).model_copy(update={"base": policy})
+            ppm = train("ppm", ppm_config, folder / "data" / PAIRS, folder / "ppm", config.launcher)
+            rows = self._evaluate(name, policy, ppm, folder / "evaluation")
+            results.append(Result(name, rows, counts, solved_by_label(searched)))
+            write_json(self._folder / ROUNDS, {"rounds": [result.plain() for result in results]})
+        return results
+
+    def _read(self, source: Problems, name: str) -> ProblemSet:
+        """The problems of a source; those that are drawn lie in the run's folder."""
+        file = source.file or self._drawn(source, self._folder / f"{name}.jsonl")
+        found = read_problems(file)
+        if without := [problem.id for problem in found.problems if problem.id not in found.keys]:
+            raise DataError(f"{file}: problem {without[0]!r} has no gold answer; self-evolution needs them")
+        return found
+
+    def _drawn(self, source: Problems, file: Path, solutions: bool = False) -> Path:
+        if not file.exists():
+            assert source.n is not None
+            drawing = draw_set(source.n, source.seed, source.split, source.levels, source.family)
+            with self._bar(source.n, f"drawing {file.name}") as advance:
+                for _ in write_set(file, drawing, solutions):
+                    advance(1)
+        return file
+
+    def _base(self) -> Path:
+        config = self._config
+        if config.base is not None:
+            return config.base
+        assert config.bootstrap is not None
+        self._announce("base: training from nothing on reference solutions")
+        folder = self._folder / "base"
+        stages = [
+            self._drawn(source, folder / f"stage{number}.jsonl", solutions=True)
+            for number, source in enumerate(config.bootstrap.problems, 1)
+        ]
+        return train("sft", config.bootstrap.train, stages, folder / "sft", config.launcher)
+
+    def _search(
+        self,
+        name: str,
+        one: Round,
+        problems: ProblemSet,
+        before: Sequence[Path],
+        policy: Path,
+        spec: str | None,
+        ppm: Path | None,
+        folder: Path,
+    ) -> list[Path]:
+        """The run folders of the round's searches: of its problems, then again of what is still unsolved."""
+        config = self._config
+        found: list[Path] = []
+        for rollouts in (one.rollouts, *one.unsolved):
+            if found:
+                solved, everything = _solved([*before, *found]), self._problems
+                problems = _only(everything, {p for p, right in solved.items() if not right})
+                if not problems:
+                    break
+            out = folder / (f"search-{rollouts}" if found else "search")
+            self._announce(f"{name}: {rollouts} rollouts of {len(problems):,} problems")
+            judge = ppm if one.value == "ppm" else None
+            search = config.search.model_copy(
+                update={
+                    "rollouts": rollouts,
+                    "record_tokens": config.search.record_tokens or "logprobs" in config.ppm.inputs,
+                }
+            )
+            serve = [] if spec is not None else config.serve
+            with served(policy, serve, config.serve_seconds) as own:
+                settings = Config(
+                    policy=spec or own,
+                    reward=f"ppm:{judge}" if judge else "agreement",
+                    seed=derive(config.seed, name, rollouts) % 2**31,
+                    search=search,
+                    sandbox=config.sandbox,
+                    engine=config.engine,
+                )
+                partial = open_reward(settings.reward) if judge else None
+                solver = Solver(settings, reward=Annotation(verified(problems.keys), partial))
+                self._solve(settings, problems, out, name, solver)
+            found.append(out)
+        return found
+
+    def _solve(
+        self, settings: Config, problems: ProblemSet, out: Path, what: str, solver: Solver | None = None
+    ) -> Finished:
+        right = done = 0
+        with self._bar(len(problems), what) as advance:
+
+            def on_result(record: Mapping[str, Any]) -> None:
+                nonlocal right, done
+                done += 1
+                right += _is_solved(record) if solver else record["correct"]
+                advance(1, f"{right}/{done} {'solved' if solver else 'right'}")
+
+            return asyncio.run(solve_run(settings, problems, out, on_result, solver))
+
+    def _extract(self, name: str, searched: Sequence[Path], out: Path) -> dict[str, dict[str, int]]:
+        if not (out / COUNTS).exists():
+            self._announce(f"{name}: extracting training data")
+            extract(searched, out, self._config.extract)
+        counts: dict[str, dict[str, int]] = json.loads((out / COUNTS).read_text(encoding="utf-8"))
+        for kind in ("solutions kept", "step pairs kept", "final pairs kept"):
+            if not counts["found"].get(kind):
+                raise DataError(f"{name}: no {kind} of {counts['found'].get('trees', 0)} trees (see {out / COUNTS})")
+        return counts
+
+    def _entries(self, policy: str | None, ppm: Path | None) -> list[Entry]:
+        """The entries of the evaluation; a reward ``ppm`` is the round's own, and needs one."""
+        tables: list[dict[str, Any]] = []
+        for table in self._config.entries:
+            if table.get("reward") == "ppm":
+                if ppm is None and policy is not None:
+                    continue
+                table = table | {"reward": f"ppm:{ppm or 'of-the-round'}"}
+            tables.append(table)
+        sandbox, engine = (part.model_dump(mode="json") for part in (self._config.sandbox, self._config.engine))
+        shared = {"sandbox": sandbox, "engine": engine}
+        return entries_of(tables, shared, {"policy": policy, "seed": self._config.seed}, "entry")
+
+    def _evaluate(self, name: str, policy: Path, ppm: Path | None, out: Path) -> list[Row]:
+        with served(policy, self._config.serve, self._config.serve_seconds) as spec:
+
+            def run(entry: Entry) -> Finished:
+                self._announce(f"{name}: evaluation, {entry.name}")
+                return self._solve(entry.config, self._held_out, out / entry.name, entry.name)
+
+            return compare_methods(self._entries(spec, ppm), run)
+
+
+def _claim(config: EvolveConfig, folder: Path) -> None:
+    """Write the run's identity into the folder, or refuse a folder of another run."""
+    identity = config.identity()
+    if config.base is not None:
+        identity["base_weights"] = fingerprint(config.base)
+    file = folder / CONFIG
+    if file.exists():
+        old = json.loads(file.read_text(encoding="utf-8"))
+        if differ := sorted(k for k in identity.keys() | old.keys() if identity.get(k) != old.get(k)):
+            raise ResumeError(f"{folder} belongs to another run; these differ: {', '.join(differ)}")
+    write_json(file, identity)
+
+
+def _part(problems: ProblemSet, first: int, end: int) -> ProblemSet:
+    return _only(problems, {problem.id for problem in problems.problems[first:end]})
+
+
+def _only(problems: ProblemSet, names: set[str]) -> ProblemSet:
+    kept = [problem for problem in problems.problems if problem.id in names]
+    return ProblemSet(kept, {problem.id: problems.keys[problem.id] for problem in kept})
+
+
+def _is_solved(record: Mapping[str, Any]) -> bool:
+    return any(trajectory["correct"] for trajectory in record["trajectories"])
+
+
+def _solved(folders: Iterable[Path]) -> dict[str, bool]:
+    """Whether each problem that was searched in any of the folders has a verified solution in one of them."""
+    found: dict[str, bool] = {}
+    for folder in folders:
+        for record in read_lines(folder / RESULTS):
+            found[record["id"]] = found.get(record["id"], False) or _is_solved(record)
+    return found
+
+
+def solved_by_label(folders: Sequence[Path]) -> dict[str, tuple[int, int]]:
+    """(solved, searched) problems of run folders: of ``all``, and of each level where problems have one."""
+    labels = {
+        record["id"]: record["meta"].get("level") for folder in folders for record in read_lines(folder / RESULTS)
+    }
+    counts: dict[str, tuple[int, int]] = {}
+    for name, right in _solved(folders).items():
+        for label in ("all", *(() if labels[name] is None else (f"level {labels[name]}",))):
+            solved, searched = counts.get(label, (0, 0))
+            counts[label] = solved + right, searched + 1
+    return dict(sorted(counts.items()))

@@ -1,0 +1,161 @@
+"""What can be set about self-evolution. One TOML file per run, `recipes/*/evolve.toml`; unknown keys are refused."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from pydantic import ConfigDict, Field, ValidationError, model_validator
+
+from rstar.config import EngineConfig, SandboxConfig, SearchConfig, Section
+from rstar.errors import ConfigError
+from rstar.evolve.extract import ExtractConfig
+from rstar.tiny.family import Split
+from rstar.train.ppm import PPMConfig
+from rstar.train.settings import TrainConfig
+
+
+class Problems(Section):
+    """Where problems come from: a file, or drawn from the families of the bundled model."""
+
+    file: Path | None = Field(None, description="problem file with gold answers; or, instead:")
+    n: int | None = Field(None, ge=1, description="how many to draw")
+    seed: int = Field(0, ge=0, description="seed of the set")
+    levels: str = Field("1-5", description="difficulty, such as 3 or 1-5")
+    family: list[str] = Field([], description="families, or kinds of families; empty: all")
+    split: Split = Field("train", description="train; held out: numbers or templates")
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        if (self.file is None) == (self.n is None):
+            raise ValueError("give either `file`, or `n` to draw that many problems")
+        return self
+
+
+class Bootstrap(Section):
+    """A base model that is trained from nothing on reference solutions."""
+
+    problems: list[Problems] = Field(min_length=1, description="drawn sets, the stages of a curriculum")
+    train: TrainConfig = Field(description="how it is trained")
+
+    @model_validator(mode="after")
+    def _drawn(self) -> Self:
+        if any(problems.n is None for problems in self.problems):
+            raise ValueError("bootstrap.problems: only drawn problems have reference solutions: set `n`")
+        return self
+
+
+class Round(Section):
+    """One round: search, then training on what was found."""
+
+    rollouts: int = Field(16, ge=1, description="MCTS rollouts of each problem")
+    take: int | None = Field(None, ge=1, description="that many problems nobody has searched yet; unset: all problems")
+    value: Literal["terminal", "ppm"] = Field(
+        "terminal", description="Q of partial solutions: from verified ends alone, or begun by the last round's PPM"
+    )
+    unsolved: list[int] = Field(
+        [], description="rollouts of further searches, each with another seed, of what has no verified solution yet"
+    )
+    policy: dict[str, Any] = Field({}, description="settings of the policy's training that differ in this round")
+    ppm: dict[str, Any] = Field({}, description="settings of the PPM's training that differ in this round")
+
+
+class EvolveConfig(Section):
+    """Self-evolution of a policy and a process preference model (arXiv 2501.04519, section 3.4)."""
+
+    model_config = ConfigDict(populate_by_name=True)
+
+    base: Path | None = Field(None, description="transformers folder that every round fine-tunes; or `bootstrap`")
+    bootstrap: Bootstrap | None = Field(None, description="train the base from nothing instead")
+    first_policy: str | None = Field(None, description="model that searches in round 1; unset: the base")
+    seed: int = Field(0, ge=0, description="every random choice of the searches derives from it")
+    problems: Problems = Field(description="to learn from: questions and gold answers")
+    held_out: Problems = Field(description="to evaluate on")
+    accumulate: bool = Field(False, description="a round trains on the trees of all rounds so far, not on its own only")
+    search: SearchConfig = SearchConfig()
+    sandbox: SandboxConfig = SandboxConfig()
+    engine: EngineConfig = EngineConfig()
+    extract: ExtractConfig = ExtractConfig()
+    policy: TrainConfig = Field(description="how policies are trained, each from the base")
+    ppm: PPMConfig = Field(description="how PPMs are trained, each from its round's policy")
+    rounds: list[Round] = Field(alias="round", min_length=1)
+    entries: list[dict[str, Any]] = Field(
+        alias="entry", min_length=1, description="what is measured after each round, as for `rstar compare`"
+    )
+    launcher: list[str] = Field(
+        [], description="starts a training on several processes, such as torchrun --nproc-per-node 8; unset: one"
+    )
+    serve: list[str] = Field(
+        [], description="command that serves a model, with {model} and {port} in it; unset: it runs in this process"
+    )
+    serve_seconds: float = Field(600.0, gt=0, description="how long a server may take to be ready")
+
+    @model_validator(mode="after")
+    def _combinations(self) -> Self:
+        if (self.base is None) == (self.bootstrap is None):
+            raise ValueError("give either `base`, a model's folder, or `bootstrap`")
+        if self.rounds[0].value == "ppm":
+            raise ValueError("round 1: there is no PPM yet; its value must be terminal")
+        if self.search.method != "mcts":
+            raise ValueError(f"search.method = {self.search.method!r}: training data comes from mcts")
+        for number, one in enumerate(self.rounds, 1):
+            _varied(self.policy, one.policy, f"round {number}: policy")
+            _varied(self.ppm, one.ppm, f"round {number}: ppm")
+        return self
+
+    def identity(self) -> dict[str, Any]:
+        """The settings that decide the results, nested; not where or how fast they are computed."""
+        free = {"launcher", "serve", "serve_seconds", "sandbox", "engine"}
+        return self.model_dump(mode="json", exclude=free)
+
+
+def _varied(config: TrainConfig, own: dict[str, Any], where: str) -> TrainConfig:
+    try:
+        return type(config).model_validate(config.model_dump() | own)
+    except ValidationError as error:
+        raise ValueError(
+            "; ".join(f"{where}.{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+        ) from None
+
+
+def varied(config: TrainConfig, own: dict[str, Any]) -> TrainConfig:
+    """A training configuration with some settings of a round."""
+    return _varied(config, own, "round")
+
+
+def read_recipe(file: Path, smoke: bool = False) -> EvolveConfig:
+    """The configuration in a TOML file.
+
+    Args:
+        file: the recipe. Paths in it are relative to the working directory.
+        smoke: lay the recipe's table ``smoke`` over it: the same in small, to see that everything works.
+
+    Raises:
+        ConfigError: it cannot be read, or has bad keys; names all of them.
+    """
+    try:
+        tree = tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"cannot read {file}: {error.strerror}") from error
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigError(f"{file}: not valid TOML: {error}") from error
+    small = tree.pop("smoke", None)
+    if smoke:
+        if not isinstance(small, dict):
+            raise ConfigError(f"{file}: it has no table [smoke]")
+        tree = _over(tree, small)
+    try:
+        return EvolveConfig.model_validate(tree)
+    except ValidationError as error:
+        problems = (f"{'.'.join(map(str, e['loc']))}: {e['msg'].removeprefix('Value error, ')}" for e in error.errors())
+        raise ConfigError("\n".join(f"{file}: {problem.removeprefix(': ')}" for problem in problems)) from error
+
+
+def _over(tree: Any, small: Any) -> Any:
+    """`small` over `tree`: tables key by key, lists of tables place by place; other values replace."""
+    if isinstance(tree, dict) and isinstance(small, dict):
+        return tree | {key: _over(tree[key], value) if key in tree else value for key, value in small.items()}
+    if isinstance(tree, list) and isinstance(small, list) and all(isinstance(one, dict) for one in [*tree, *small]):
+        return [_over(one, other) for one, other in zip(tree, small, strict=False)]
+    return small

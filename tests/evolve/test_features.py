@@ -1,0 +1,70 @@
+"""Simple features, and a regression on pairs."""
+
+import json
+
+import numpy as np
+import pytest
+
+from rstar.evolve.features import NAMES, features, fit, pairs_of
+
+QUESTION = "Maya saves 19 a week for 8 weeks and begins with 96."
+GOOD = ("x = 19 * 8\n<end_of_step>", (-0.1, -0.3))
+END = ("print(x + 96)\n<end_of_code>", (-0.2,))
+SHOWN = ("\n<output>248<end_of_output>\n<answer>\\boxed{248}<end_of_answer>", ())
+
+
+def named(question, pieces):
+    return dict(zip(NAMES, features(question, pieces), strict=True))
+
+
+def test_what_they_say():
+    found = named(QUESTION, [GOOD, END, SHOWN])
+    assert found["sum of log-probabilities"] == pytest.approx(-0.6)
+    assert found["mean log-probability"] == pytest.approx(-0.2)
+    assert found["least log-probability"] == -0.3
+    assert found["least mean log-probability of a piece"] == pytest.approx(-0.2)
+    assert (found["tokens"], found["steps"]) == (0.03, 2)
+    assert found["numbers that are not in the question"] == 0
+    assert found["numbers of the question that are not used"] == 0
+    assert found["answer is no whole number"] == found["answer is negative"] == 0
+
+
+def test_copies_that_went_wrong():
+    found = named(QUESTION, [("x = 18 * 8 * 8", (-1.0,)), ("\\boxed{-1152.5}", ())])
+    assert found["numbers that are not in the question"] == 2  # 18, and 1152.5 which is no output
+    assert found["numbers of the question that are not used"] == 2
+    assert found["number of the question used more than once"] == 1
+    assert found["answer is no whole number"] == found["answer is negative"] == 1
+    assert found["answer is longer than five characters"] == 1
+
+
+def test_percent_is_use():
+    assert named("25% of 80", [("x = 80 * 0.25", (-1.0,))])["numbers of the question that are not used"] == 0
+
+
+def test_nothing_written_yet():
+    assert np.isfinite(features(QUESTION, [])).all()
+
+
+def test_the_regression_finds_what_made_the_pairs():
+    rng = np.random.default_rng(1)
+    truth = np.asarray([2.0, -1.0, 0.0])
+    a, b = rng.normal(size=(2, 20_000, 3)) * [1.0, 5.0, 0.1]
+    better = rng.random(20_000) < 1 / (1 + np.exp(-(a - b) @ truth))
+    first, second = np.where(better[:, None], a, b), np.where(better[:, None], b, a)
+    assert fit(first, second, decay=0.0) == pytest.approx(truth, abs=0.35)
+    constant = np.concatenate([a, np.ones((20_000, 1))], axis=1)
+    assert np.isfinite(fit(constant, constant[::-1])).all()
+
+
+def test_pairs_of_a_file(tmp_path):
+    nodes = [{"parent": -1, "text": GOOD[0], "shown": "", "q": 1, "logprobs": GOOD[1]},
+             {"parent": 0, "text": END[0], "shown": SHOWN[0], "q": 1, "logprobs": END[1]},
+             {"parent": 0, "text": "print(x)\n", "shown": "", "q": -1}]  # fmt: skip
+    steps = [{"kind": "final", "pairs": [[1, 2]]}, {"kind": "step", "pairs": [[0, 2], [0, 1]]}]
+    file = tmp_path / "pairs.jsonl"
+    file.write_text(json.dumps({"prompt": QUESTION, "nodes": nodes, "steps": steps}) + "\n")
+    ((better, other),) = pairs_of(file, "final")
+    assert (better == features(QUESTION, [GOOD, END, SHOWN])).all()
+    assert (other == features(QUESTION, [GOOD, ("print(x)\n", ())])).all()
+    assert len(list(pairs_of(file, "step"))) == 2

@@ -1,0 +1,87 @@
+"""Recipes of self-evolution."""
+
+from pathlib import Path
+
+import pytest
+
+from rstar.errors import ConfigError
+from rstar.evolve.settings import read_recipe, varied
+
+RECIPE = """
+base = "models/base"
+[problems]
+file = "train.jsonl"
+[held_out]
+file = "test.jsonl"
+[policy]
+tokens = 1000
+[ppm]
+tokens = 500
+inputs = ["numbers"]
+[[round]]
+rollouts = 8
+[[round]]
+value = "ppm"
+unsolved = [64, 128]
+policy = { tokens = 2000 }
+[[entry]]
+name = "greedy"
+search = { method = "greedy" }
+[smoke]
+problems = { file = "few.jsonl" }
+policy = { tokens = 10 }
+round = [{ rollouts = 2 }]
+"""
+
+
+def recipe(folder: Path, text: str = RECIPE, smoke: bool = False):
+    file = folder / "evolve.toml"
+    file.write_text(text)
+    return read_recipe(file, smoke)
+
+
+def test_a_recipe(tmp_path):
+    config = recipe(tmp_path)
+    assert [one.rollouts for one in config.rounds] == [8, 16]
+    assert config.rounds[1].unsolved == [64, 128]
+    assert varied(config.policy, config.rounds[1].policy).tokens == 2000
+    assert varied(config.ppm, config.rounds[1].ppm).inputs == ["numbers"]
+
+
+def test_smoke_is_laid_over_it(tmp_path):
+    config = recipe(tmp_path, smoke=True)
+    assert (config.problems.file, config.held_out.file) == (Path("few.jsonl"), Path("test.jsonl"))
+    assert (config.policy.tokens, config.ppm.tokens) == (10, 500)
+    assert [one.rollouts for one in config.rounds] == [2]  # as many rounds as it says
+    with pytest.raises(ConfigError, match=r"no table \[smoke\]"):
+        recipe(tmp_path, RECIPE.partition("[smoke]")[0], smoke=True)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("tokens = 1000", "tokns = 1000", "policy.tokns"),
+        ("tokens = 2000", "tokns = 2000", "round 2: policy.tokns"),
+        ('base = "models/base"', "", "`base`"),
+        ('file = "train.jsonl"', "", "`file`, or `n`"),
+        ('file = "train.jsonl"', 'file = "train.jsonl"\nn = 5', "`file`, or `n`"),
+        ("rollouts = 8", 'rollouts = 8\nvalue = "ppm"', "round 1: there is no PPM yet"),
+        ("[policy]", '[search]\nmethod = "beam"\n[policy]', "training data comes from mcts"),
+        ('inputs = ["numbers"]', 'inputs = ["sound"]', "ppm.inputs"),
+        ("[problems]", "[problems", "not valid TOML"),
+        ("rollouts = 8", "rollouts = 0", "round.0.rollouts"),
+    ],
+)
+def test_what_cannot_be_is_named(tmp_path, old, new, message):
+    with pytest.raises(ConfigError, match=r"evolve\.toml") as error:
+        recipe(tmp_path, RECIPE.replace(old, new, 1))
+    assert message in str(error.value)
+
+
+def test_where_it_runs_is_no_part_of_its_identity(tmp_path):
+    first = recipe(tmp_path).identity()
+    other = recipe(
+        tmp_path, 'launcher = ["torchrun"]\nserve = ["vllm"]\n' + RECIPE + "[engine]\nbatch = 3\n"
+    ).identity()
+    assert first == other
+    assert first != recipe(tmp_path, RECIPE.replace("rollouts = 8", "rollouts = 9")).identity()
