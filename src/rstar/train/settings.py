@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
-from typing import TypeVar
+
+from typing import Any, Literal, TypeVar
 
 from pydantic import Field, ValidationError
 
-from rstar.config import Section
+from rstar.config import Section, flatten
 from rstar.errors import ConfigError
+
+FREE = frozenset({"device", "threads", "checkpoint_seconds", "tensorboard", "wandb"})
+"""Settings with which a training may be continued however they were before."""
 
 
 class TokenizerConfig(Section):
@@ -50,10 +54,21 @@ class TrainConfig(Section):
     warmup_tokens: int = Field(300_000, ge=0, description="tokens at the beginning with a rising rate")
     decay: float = Field(0.5, ge=0, le=1, description="share of the steps at the end with a falling rate")
     clip: float = Field(1.0, gt=0, description="largest gradient norm")
-    bf16: bool = Field(True, description="compute in bfloat16 (weights and optimizer stay in float32)")
+    bf16: bool | Literal["auto"] = Field(
+        "auto",
+        description="compute in bfloat16 (weights and optimizer stay in float32); auto: where the hardware does. "
+        "A run that is continued goes on as it began",
+    )
     seed: int = Field(0, ge=0)
-    threads: int | None = Field(None, ge=1, description="processor threads; unset: all")
+    device: str = Field("auto", description="cpu, cuda, cuda:1 …; auto: an accelerator where there is one")
+    threads: int | None = Field(None, ge=1, description="processor threads of each process; unset: torch's choice")
     checkpoint_seconds: float = Field(120.0, gt=0, description="time between checkpoints")
+    tensorboard: bool = Field(True, description="write event files for TensorBoard, into `tensorboard` of the folder")
+    wandb: str | None = Field(None, description="a project of Weights & Biases that gets the metrics, too")
+
+    def identity(self) -> dict[str, Any]:
+        """The settings that decide the weights, flat: not where, how fast or how visibly they are computed."""
+        return {key: value for key, value in flatten(self.model_dump(mode="json")).items() if key not in FREE}
 
 
 C = TypeVar("C", bound=TrainConfig)
