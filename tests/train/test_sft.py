@@ -3,6 +3,7 @@
 import json
 import math
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from rstar.models.decoder import Decoder, DecoderConfig
 from rstar.models.decoder_files import load_decoder
 from rstar.runs import lock_folder
 from rstar.tiny.generate import draw, pick
-from rstar.train.loop import Progress, schedule
+from rstar.train.loop import Progress
 from rstar.train.losses import sft_loss
 from rstar.train.settings import ShapeConfig, TokenizerConfig, TrainConfig, read_train_config
 from rstar.train.sft import train_sft
@@ -42,6 +43,16 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
+def stop_at(step: int) -> Callable[[Progress], None]:
+    """Stops when the checkpoint of the step before is on the disk, and that of `step` is not."""
+
+    def report(progress: Progress) -> None:
+        if progress.step == step:
+            raise StopError
+
+    return report
+
+
 def weights(folder: Path) -> dict[str, torch.Tensor]:
     return load_decoder(folder, torch.float32).state_dict()
 
@@ -52,13 +63,8 @@ def test_it_learns_and_an_interrupted_run_ends_with_the_same_weights(tmp_path: P
     assert losses[-1] < losses[0] - 1
 
     for stop_after in (2, 5):
-
-        def stop(progress: Progress, limit: int = stop_after) -> None:
-            if progress.step == limit + 1:  # the checkpoint of step `limit` is on the disk, that of this step is not
-                raise StopError
-
         with pytest.raises(StopError):
-            train_sft(CONFIG, [data], tmp_path / "parts", stop)
+            train_sft(CONFIG, [data], tmp_path / "parts", stop_at(stop_after + 1))
     steps: list[int] = []
     parts = train_sft(CONFIG, [data], tmp_path / "parts", lambda p: steps.append(p.step))
     assert steps[0] == 6
@@ -73,12 +79,13 @@ def logged(folder: Path) -> list[tuple[int, float]]:
 
 
 def test_steps_behind_the_checkpoint_are_logged_once(tmp_path: Path, data: Path) -> None:
-    train_sft(CONFIG, [data], tmp_path, lambda p: None)
-    complete = logged(tmp_path)
-    with (tmp_path / "metrics.jsonl").open("a") as file:
+    train_sft(CONFIG, [data], tmp_path / "whole", lambda p: None)
+    with pytest.raises(StopError):
+        train_sft(CONFIG, [data], tmp_path / "parts", stop_at(11))
+    with (tmp_path / "parts" / "metrics.jsonl").open("a") as file:
         file.write('{"step": 999, "loss": 1.0}\n{"step": 10')
-    train_sft(CONFIG, [data], tmp_path, lambda p: None)
-    assert logged(tmp_path) == complete
+    train_sft(CONFIG, [data], tmp_path / "parts", lambda p: None)
+    assert logged(tmp_path / "parts") == logged(tmp_path / "whole")
 
 
 def test_one_process_at_a_time(tmp_path: Path, data: Path) -> None:
@@ -132,17 +139,6 @@ def test_fine_tuning_starts_from_a_model(tmp_path: Path, data: Path) -> None:
     before, after = weights(base), weights(tuned)
     assert losses[0] < learning[0] - 0.5
     assert max((before[name] - after[name]).abs().max() for name in before) < 0.01
-
-
-@pytest.mark.parametrize("step", range(0, 100, 7))
-def test_schedule(step: int) -> None:
-    factor = schedule(step, 100, warmup=10, decay=0.5)
-    if 10 <= step < 50:
-        assert factor == 1
-    else:
-        assert 0 < factor < 1
-    assert schedule(step, 100, 0, 0) == 1
-    assert schedule(min(step, 40), 200, 10, 0.5) == schedule(min(step, 40), 100, 10, 0.5)
 
 
 def test_recipes_of_the_project_are_valid() -> None:

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 from rich.markup import escape
 
 from rstar.cli.common import console, progress
+from rstar.errors import RstarError
 
 if TYPE_CHECKING:
     from rstar.train.loop import Progress
+    from rstar.train.settings import TrainConfig
+
+Out = Annotated[Path, typer.Option(help="Folder of this training; continued when it holds this one.")]
+Wandb = Annotated[
+    str | None, typer.Option(help="Project of Weights & Biases that gets the metrics, too.", show_default=False)
+]
+
+C = TypeVar("C", bound="TrainConfig")
 
 app = typer.Typer(no_args_is_help=True, help="Train models.")
 
@@ -28,22 +37,27 @@ def sft(
             "several are the stages of a curriculum, in this order."
         ),
     ],
-    out: Annotated[Path, typer.Option(help="Folder of this training; continued when it holds this one.")],
+    out: Out,
+    wandb: Wandb = None,
 ) -> None:
     """Train a policy on solutions: from nothing (tokenizer and all), or from the model that the recipe names.
 
     The finished model is an ordinary transformers folder, `OUT/model`. An interrupted training goes on from its last
-    checkpoint and ends with the same weights.
+    checkpoint and ends with the same weights. Metrics are in `OUT/metrics.jsonl`, and in `OUT/tensorboard` for
+    `tensorboard --logdir`.
+
+    Several processes, one for each GPU, say, divide model and data among them; a training may be continued with another
+    number of them. A step has `batch_tokens / micro_tokens` parts to share out: let it be a multiple of the processes.
 
     Example: `rstar train sft recipes/tiny/sft.toml --data train.jsonl --out runs/tiny-sft`
+
+    On 8 GPUs: `torchrun --nproc-per-node 8 -m rstar train sft RECIPE --data train.jsonl --out OUT`
+    (or `accelerate launch --num_processes 8 -m rstar train sft …`; on several machines, OUT is a shared folder)
     """
     from rstar.train.settings import TrainConfig, read_train_config  # torch is imported only when something is trained
     from rstar.train.sft import train_sft
 
-    config = read_train_config(recipe, TrainConfig)
-    with _reported() as report:
-        model = train_sft(config, data, out, report)
-    console().print(f"model written to [bold]{escape(str(model))}[/]", highlight=False)
+    _train(train_sft, read_train_config(recipe, TrainConfig), data, out, wandb)
 
 
 @app.command("ppm")
@@ -53,26 +67,52 @@ def ppm(
         typer.Argument(help="TOML file with the training settings; `base` is the policy.", exists=True, dir_okay=False),
     ],
     data: Annotated[list[Path], typer.Option(help="pairs.jsonl, as `rstar evolve extract` writes it.")],
-    out: Annotated[Path, typer.Option(help="Folder of this training; continued when it holds this one.")],
+    out: Out,
+    wandb: Wandb = None,
 ) -> None:
     """Train a process preference model: the policy's backbone with a scalar head, on pairs of steps.
 
-    The finished model is a transformers folder, `OUT/model`: a sequence classifier of one label.
+    The finished model is a transformers folder, `OUT/model`: a sequence classifier of one label. Interruptions, metrics
+    and several processes are as in `rstar train sft`.
 
     Example: `rstar train ppm ppm.toml --data runs/round1/data/pairs.jsonl --out runs/round1/ppm`
     """
     from rstar.train.ppm import PPMConfig, train_ppm
     from rstar.train.settings import read_train_config
 
-    config = read_train_config(recipe, PPMConfig)
+    _train(train_ppm, read_train_config(recipe, PPMConfig), data, out, wandb)
+
+
+def _train(
+    how: Callable[[C, Sequence[Path], Path, Callable[[Progress], None]], Path],
+    config: C,
+    data: Sequence[Path],
+    out: Path,
+    wandb: str | None,
+) -> None:
+    """Train with a progress bar; of several processes, only the main one has something to say."""
+    from rstar.train.ranks import is_main
+
+    config = config if wandb is None else config.model_copy(update={"wandb": wandb})
     with _reported() as report:
-        model = train_ppm(config, data, out, report)
-    console().print(f"model written to [bold]{escape(str(model))}[/]", highlight=False)
+        try:
+            model = how(config, data, out, report)
+        except RstarError as error:
+            if is_main():
+                raise
+            raise typer.Exit(1) from error
+    if is_main():
+        console().print(f"model written to [bold]{escape(str(model))}[/]", highlight=False)
 
 
 @contextmanager
 def _reported() -> Iterator[Callable[[Progress], None]]:
-    """A progress bar for the steps of a training."""
+    """A progress bar for the steps of a training, in the main process."""
+    from rstar.train.ranks import is_main
+
+    if not is_main():
+        yield lambda state: None
+        return
     done = 0
     with progress(1, "training") as advance:
 

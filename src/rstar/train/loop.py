@@ -1,15 +1,19 @@
-"""The training loop: micro-batches, schedule, clipping, checkpoints, exact resume.
+"""The training loop: micro-batches, schedule, clipping, checkpoints, exact resume, on one process or several.
 
 A checkpoint holds weights, optimizers and the number of steps done; everything else (which batch comes next, the
-learning rate) is a function of that number, so an interrupted run ends with the weights of an uninterrupted one on the
-same machine. Interrupting at any moment costs at most the time since the last checkpoint.
+learning rate, torch's random numbers) is a function of that number, so an interrupted run ends with the weights of an
+uninterrupted one on the same machine. Interrupting at any moment costs at most the time since the last checkpoint.
+
+Several processes divide the micro-batches of a step among them, and the model (`rstar.train.ranks`). Loss, gradient and
+random numbers of a step are those of one process, up to the order in which floats are added; so a checkpoint, which is
+whole, can be continued by any number of processes.
 """
 
 from __future__ import annotations
 
-import json
+import copy
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -20,20 +24,45 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from rstar.seeds import derive
+from rstar.train.checkpoint import gather, load, save
 from rstar.train.data import IntArray, plan, rounded
+from rstar.train.muon import Muon
+from rstar.train.ranks import Ranks
 from rstar.train.settings import TrainConfig
+from rstar.train.trackers import opened_trackers
 
-CHECKPOINT, METRICS = "checkpoint.pt", "metrics.jsonl"
+CHECKPOINT, LOG_EVERY = "checkpoint.pt", 10
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """One step: its number (from 1), how many there are, mean loss (nats, see `Objective`), tokens per second."""
+    """One step.
+
+    Attributes:
+        step: its number, from 1.
+        steps: how many there are.
+        loss: mean loss (nats, see `Objective`).
+        lr_factor: the learning rates, as a share of their settings.
+        grad_norm: norm of the gradient before it was clipped.
+        tokens_per_second: of all processes together, padding included.
+    """
 
     step: int
     steps: int
     loss: float
+    lr_factor: float
+    grad_norm: float
     tokens_per_second: float
+
+    def metrics(self) -> Mapping[str, float]:
+        """What is logged of it."""
+        return {
+            "loss": round(self.loss, 5),
+            "lr_factor": round(self.lr_factor, 5),
+            "grad_norm": round(self.grad_norm, 5),
+            "tokens_per_second": round(self.tokens_per_second),
+        }
 
 
 M = TypeVar("M", bound=nn.Module, contravariant=True)
@@ -41,7 +70,10 @@ B = TypeVar("B")
 
 
 class Objective(Protocol[M, B]):
-    """What a model is trained on: micro-batches, and a loss that is a mean over what they hold."""
+    """What a model is trained on: micro-batches, and a loss that is a mean over what they hold.
+
+    `micro_batches` and `loss` may draw from torch's generator, which is seeded before each call.
+    """
 
     tokens_per_step: float
     """Mean number of tokens of a step, padding included."""
@@ -119,8 +151,9 @@ def build_optimizers(model: nn.Module, config: TrainConfig) -> list[torch.optim.
     matrices = [p for name, p in model.named_parameters() if ".layers." in name and p.ndim == 2]
     known = {id(p) for p in matrices}
     others = [p for p in model.parameters() if id(p) not in known]
+    dtype = torch.bfloat16 if config.bf16 else torch.float32
     return [
-        torch.optim.Muon(matrices, lr=config.matrix_lr, weight_decay=config.weight_decay, momentum=0.95),
+        Muon(matrices, lr=config.matrix_lr, weight_decay=config.weight_decay, dtype=dtype),
         torch.optim.AdamW(others, lr=config.other_lr, weight_decay=0.0, betas=(0.9, 0.95)),
     ]
 
@@ -129,47 +162,60 @@ class Trainer(Generic[M]):
     """Trains a model inside a folder, which it can be continued from.
 
     Args:
-        model: changed in place.
-        objective: what it is trained on.
-        config: how.
-        folder: gets ``metrics.jsonl`` and the checkpoint.
+        model: changed in place: moved to the device of `ranks` and divided among the processes.
+        objective: what it is trained on; the same in every process.
+        config: how; ``bf16`` is true or false.
+        folder: gets ``metrics.jsonl``, what other trackers write, and the checkpoint.
+        ranks: this process among those that train the model together.
     """
 
-    def __init__(self, model: M, objective: Objective[M, Any], config: TrainConfig, folder: Path) -> None:
-        self.model, self.objective, self.config, self.folder = model, objective, config, folder
+    def __init__(self, model: M, objective: Objective[M, Any], config: TrainConfig, folder: Path, ranks: Ranks) -> None:
+        # A copy without weights, which gets those that were learnt when all is done.
+        self._form = copy.deepcopy(model, {id(p): nn.Parameter(p.detach().to("meta")) for p in model.parameters()})
+        ranks.place(model)
+        self.model, self.objective, self.config, self.ranks = model, objective, config, ranks
         self.optimizers = build_optimizers(model, config)
         self._base_lrs = [[group["lr"] for group in o.param_groups] for o in self.optimizers]
         self.steps = max(1, round(config.tokens / objective.tokens_per_step))
         self._warmup = config.warmup_tokens / objective.tokens_per_step
-        self.step = 0
-        self._load()
+        self._folder, self._file = folder, folder / CHECKPOINT
+        self.step = load(self._file, model, self.optimizers) if self._file.exists() else 0
 
     def run(self, report: Callable[[Progress], None]) -> None:
-        """Train to the end; calls `report` after every step."""
+        """Train to the end; calls `report` after every step, in the main process."""
+        if self.step == self.steps:
+            return
+        main = self.ranks.main
         saved = time.monotonic()
-        self._cut_metrics()
-        with (self.folder / METRICS).open("a", encoding="utf-8") as metrics:
+        with opened_trackers(self.config, self._folder, self.step, main) as trackers:
             while self.step < self.steps:
-                started = time.perf_counter()
-                loss, tokens = self._one_step()
-                rate = tokens / (time.perf_counter() - started)
-                progress = Progress(self.step, self.steps, loss, rate)
-                if self.step % 10 == 0 or self.step == self.steps:
-                    row = {"step": self.step, "loss": round(loss, 5), "tokens_per_second": round(rate)}
-                    metrics.write(json.dumps(row) + "\n")
-                    metrics.flush()
-                report(progress)
-                if time.monotonic() - saved > self.config.checkpoint_seconds:
-                    self.save()
+                overdue = time.monotonic() - saved > self.config.checkpoint_seconds
+                progress, save_now = self._one_step(main and overdue)
+                if self.step % LOG_EVERY == 0 or self.step == self.steps:
+                    for tracker in trackers:
+                        tracker.log(self.step, progress.metrics())
+                if main:
+                    report(progress)
+                if save_now or self.step == self.steps:
+                    save(self._file, self.step, self.model, self.optimizers, main)
                     saved = time.monotonic()
-        self.save()
 
-    def _one_step(self) -> tuple[float, int]:
-        """One optimizer step; returns the mean loss and the tokens processed."""
+    def whole(self) -> M | None:
+        """The model, put together on the CPU, in the main process; None in the others. All call this."""
+        weights = gather(self.model)
+        if not self.ranks.main:
+            return None
+        self._form.load_state_dict(weights, assign=True)
+        return self._form
+
+    def _one_step(self, overdue: bool) -> tuple[Progress, bool]:
+        """One optimizer step. Returns what came of it, and whether the main process finds a checkpoint `overdue`."""
+        started = time.perf_counter()
+        torch.manual_seed(derive(self.config.seed, "step", self.step))
         micro = self.objective.micro_batches(self.step)
-        count = sum(self.objective.count(batch) for batch in micro)
-        total = sum(self._backward(batch, count) for batch in micro)
-        torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip)
+        count = max(1, sum(self.objective.count(batch) for batch in micro))
+        mine = sum(self._backward(micro, number, count) for number in self.ranks.share(len(micro)))
+        norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip)
         factor = schedule(self.step, self.steps, self._warmup, self.config.decay)
         for optimizer, lrs in zip(self.optimizers, self._base_lrs, strict=True):
             for group, lr in zip(optimizer.param_groups, lrs, strict=True):
@@ -177,45 +223,21 @@ class Trainer(Generic[M]):
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
         self.step += 1
-        return total, sum(self.objective.tokens(batch) for batch in micro)
+        loss, due = self.ranks.total(mine, overdue)
+        rate = sum(self.objective.tokens(batch) for batch in micro) / (time.perf_counter() - started)
+        return Progress(self.step, self.steps, loss, factor, self.ranks.value(norm), rate), due > 0
 
-    def _backward(self, batch: Any, count: int) -> float:
-        with torch.autocast(self._device.type, dtype=torch.bfloat16, enabled=self.config.bf16):
-            loss = self.objective.loss(self.model, batch) / max(count, 1)
-        loss.backward()  # type: ignore[no-untyped-call]
-        return float(loss.detach())
+    def _backward(self, micro: Sequence[Any], number: int | None, count: int) -> float:
+        """Add what a micro-batch contributes to the gradient; returns what it contributes to the mean over `count`.
 
-    @property
-    def _device(self) -> torch.device:
-        return next(self.model.parameters()).device
-
-    def save(self) -> None:
-        """Write the checkpoint, atomically."""
-        state: dict[str, Any] = {
-            "step": self.step,
-            "model": self.model.state_dict(),
-            "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
-        }
-        part = self.folder / (CHECKPOINT + ".part")
-        torch.save(state, part)
-        part.replace(self.folder / CHECKPOINT)
-
-    def _cut_metrics(self) -> None:
-        """Drop what an interrupted run wrote about steps behind its checkpoint: they are made again."""
-        file = self.folder / METRICS
-        if file.exists():
-            lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
-            kept = [line for line in lines if line.endswith("\n") and json.loads(line)["step"] <= self.step]
-            part = file.with_suffix(".part")
-            part.write_text("".join(kept), encoding="utf-8")
-            part.replace(file)
-
-    def _load(self) -> None:
-        file = self.folder / CHECKPOINT
-        if not file.exists():
-            return
-        state = torch.load(file, map_location=self._device, weights_only=True)
-        self.step = state["step"]
-        self.model.load_state_dict(state["model"])
-        for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
-            optimizer.load_state_dict(saved)
+        With None this process has none left while others have. It computes the shortest one for nothing, because
+        every process is needed to put the blocks together.
+        """
+        weight = 0.0 if number is None else 1.0
+        if number is None:
+            number = min(range(len(micro)), key=lambda i: self.objective.tokens(micro[i]))
+        torch.manual_seed(derive(self.config.seed, "step", self.step, number))
+        with torch.autocast(self.ranks.device.type, dtype=torch.bfloat16, enabled=bool(self.config.bf16)):
+            loss = self.objective.loss(self.model, micro[number]) / count
+        (loss * weight * self.ranks.count).backward()  # type: ignore[no-untyped-call]  # gradients are averaged
+        return weight * float(loss.detach())

@@ -11,7 +11,6 @@ square (``q``), and an outcome reward model that tells right solutions from wron
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,12 +26,11 @@ from rstar.errors import ConfigError, DataError
 from rstar.models.decoder_files import copy_tokenizer, load_decoder
 from rstar.models.ppm import PreferenceModel, save_ppm
 from rstar.models.ppm_inputs import Encoded, Input, Piece, Reader, Row, Rows, collate_rows, join
-from rstar.runs import lock_folder
 from rstar.train.data import LENGTH_STEP
+from rstar.train.folder import claimed
 from rstar.train.loop import Progress, Steps, Trainer
 from rstar.train.losses import outcome_loss, preference_loss, value_loss
 from rstar.train.settings import TrainConfig
-from rstar.train.sft import claim
 
 Target = Literal["pairs", "q", "outcome"]
 
@@ -191,11 +189,7 @@ def train_ppm(config: PPMConfig, data: Sequence[Path], folder: Path, report: Cal
     base = config.base
     if base is None:
         raise ConfigError("a PPM begins from a policy: set `base` to its folder")
-    if config.threads:
-        torch.set_num_threads(config.threads)
-    lock = lock_folder(folder)
-    try:
-        claim(config, data, folder)
+    with claimed(config, data, folder) as (config, ranks):
         reader = Reader(Tokenizer.from_file(str(base / "tokenizer.json")), config.inputs)
         most = config.shape.max_context
         lines = [line for file in data for line in read_pairs(file, reader, most)]
@@ -204,13 +198,13 @@ def train_ppm(config: PPMConfig, data: Sequence[Path], folder: Path, report: Cal
         if not lines:
             raise DataError(f"{', '.join(map(str, data))}: no pairs of at most {most} tokens")
         model = PreferenceModel(load_decoder(base, torch.float32), config.inputs, seed=config.seed)
-        Trainer(model, Preferences(lines, config), config, folder).run(report)
+        trainer = Trainer(model, Preferences(lines, config), config, folder, ranks)
+        trainer.run(report)
         out = folder / "model"
-        save_ppm(model.cpu(), out)
-        copy_tokenizer(base, out)
+        if (trained := trainer.whole()) is not None:
+            save_ppm(trained, out)
+            copy_tokenizer(base, out)
         return out
-    finally:
-        os.close(lock)
 
 
 @torch.no_grad()

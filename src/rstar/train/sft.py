@@ -1,15 +1,12 @@
 """Supervised fine-tuning as a resumable folder: data file in, transformers folder out.
 
 The folder holds ``config.json`` (resolved, with a digest), the tokenizer, ``tokens.npz`` (the tokenised data),
-``checkpoint.pt``, ``metrics.jsonl`` and at the end ``model/``. A folder that another configuration or other data wrote
-is refused.
+``checkpoint.pt``, ``metrics.jsonl``, ``tensorboard/`` and at the end ``model/``. A folder that another configuration or
+other data wrote is refused.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
 import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -18,13 +15,11 @@ import torch
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from rstar.config import flatten
-from rstar.errors import ConfigError, DataError, ResumeError
+from rstar.errors import ConfigError
 from rstar.models.decoder import Decoder, DecoderConfig
 from rstar.models.decoder_files import copy_tokenizer, load_decoder, save_decoder
-from rstar.models.spec import fingerprint
-from rstar.runs import lock_folder, write_json
 from rstar.train.data import Batch, TokenSet, collate, read_pieces, tokenize
+from rstar.train.folder import claimed
 from rstar.train.loop import Progress, Steps, Trainer
 from rstar.train.losses import sft_loss
 from rstar.train.settings import TrainConfig
@@ -59,43 +54,24 @@ class Supervised:
 def train_sft(config: TrainConfig, data: Sequence[Path], folder: Path, report: Callable[[Progress], None]) -> Path:
     """Train on data files (see `rstar.train.data`), stage by stage, and return the folder of the finished model.
 
+    Where a launcher started several processes, all call this; see `rstar.train.ranks`.
+
     Raises:
+        ConfigError: a device or a package that is not there.
         DataError: bad lines, or no data.
         ResumeError: `folder` was written with another configuration or other data, or is in use by another process.
     """
-    if config.threads:
-        torch.set_num_threads(config.threads)
-    lock = lock_folder(folder)
-    try:
-        claim(config, data, folder)
-        tokenizer, model = _start(config, data, folder)
-        trainer = Trainer(model, Supervised(_tokens(config, data, folder, tokenizer), config), config, folder)
+    with claimed(config, data, folder) as (config, ranks):
+        with ranks.main_first():
+            tokenizer, model = _start(config, data, folder)
+            tokens = _tokens(config, data, folder, tokenizer)
+        trainer = Trainer(model, Supervised(tokens, config), config, folder, ranks)
         trainer.run(report)
         out = folder / "model"
-        save_decoder(model.cpu(), out, dtype=torch.bfloat16)
-        copy_tokenizer(folder if config.base is None else config.base, out)
+        if (trained := trainer.whole()) is not None:
+            save_decoder(trained, out, dtype=torch.bfloat16)
+            copy_tokenizer(folder if config.base is None else config.base, out)
         return out
-    finally:
-        os.close(lock)
-
-
-def claim(config: TrainConfig, data: Sequence[Path], folder: Path) -> None:
-    """Write the run's identity into the folder, or refuse a folder of another run."""
-    for file in data:
-        if not file.is_file():
-            raise DataError(f"no data file {file}")
-    free = {"threads", "checkpoint_seconds"}
-    identity = {k: v for k, v in flatten(config.model_dump(mode="json")).items() if k not in free}
-    if config.base is not None:
-        identity["base.weights"] = fingerprint(config.base)
-    identity["data.sha256"] = [hashlib.sha256(file.read_bytes()).hexdigest() for file in data]
-    file = folder / "config.json"
-    if file.exists():
-        old = json.loads(file.read_text(encoding="utf-8"))
-        differ = sorted(k for k in identity.keys() | old.keys() if identity.get(k) != old.get(k))
-        if differ:
-            raise ResumeError(f"{folder} belongs to another run; these differ: {', '.join(differ)}")
-    write_json(file, identity)
 
 
 def _start(config: TrainConfig, data: Sequence[Path], folder: Path) -> tuple[Tokenizer, Decoder]:

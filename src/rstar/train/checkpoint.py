@@ -1,0 +1,45 @@
+"""Checkpoints: weights and optimizers, whole on the disk however many processes they were and will be divided among."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+from torch.distributed.checkpoint.state_dict import (
+    StateDictOptions,
+    get_model_state_dict,
+    get_state_dict,
+    set_state_dict,
+)
+
+WHOLE = StateDictOptions(full_state_dict=True, cpu_offload=True)
+
+
+def gather(model: nn.Module) -> dict[str, Tensor]:
+    """All weights by name, on the CPU, in the main process; nothing in the others. All processes call this."""
+    return cast(dict[str, Tensor], get_model_state_dict(model, options=WHOLE))
+
+
+def save(file: Path, step: int, model: nn.Module, optimizers: Sequence[torch.optim.Optimizer], main: bool) -> None:
+    """Write the state after `step`, atomically, in the main process. All processes call this."""
+    weights, state = get_state_dict(model, optimizers, options=WHOLE)
+    if main:
+        part = file.with_suffix(".part")
+        torch.save({"step": step, "model": weights, "optimizers": state}, part)
+        part.replace(file)
+
+
+def load(file: Path, model: nn.Module, optimizers: Sequence[torch.optim.Optimizer]) -> int:
+    """Put what `save` wrote into a model and its optimizers, divided as they are. Returns the step. All call this."""
+    saved: dict[str, Any] = torch.load(file, map_location="cpu", mmap=True, weights_only=True)
+    set_state_dict(
+        model,
+        optimizers,
+        model_state_dict=saved["model"],
+        optim_state_dict=saved["optimizers"],
+        options=StateDictOptions(full_state_dict=True),
+    )
+    return int(saved["step"])

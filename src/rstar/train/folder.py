@@ -1,0 +1,75 @@
+"""The folder of a training: whose it is, and who is writing in it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+import torch
+
+from rstar.errors import DataError, ResumeError
+from rstar.models.spec import fingerprint
+from rstar.runs import lock_folder, write_json
+from rstar.train.ranks import Ranks, computes_bf16, joined
+from rstar.train.settings import TrainConfig
+from rstar.train.trackers import check_trackers
+
+IDENTITY = "config.json"
+C = TypeVar("C", bound=TrainConfig)
+
+
+@contextmanager
+def claimed(config: C, data: Sequence[Path], folder: Path) -> Iterator[tuple[C, Ranks]]:
+    """The folder for one training, made if need be, and the processes that train in it together.
+
+    Yields:
+        The settings with ``bf16`` decided, and this process among all.
+
+    Raises:
+        ConfigError: a device or a package that is not there.
+        DataError: a missing data file.
+        ResumeError: `folder` was written with another configuration or other data, or is in use by another process.
+    """
+    check_trackers(config)
+    if config.threads:
+        torch.set_num_threads(config.threads)
+    with joined(config.device) as ranks:
+        lock = None
+        try:
+            with ranks.main_first():
+                lock = lock_folder(folder) if ranks.main else None
+                config = _claim(config, data, folder, ranks.device)
+            yield config, ranks
+        finally:
+            if lock is not None:
+                os.close(lock)
+
+
+def _claim(config: C, data: Sequence[Path], folder: Path, device: torch.device) -> C:
+    """Write the training's identity into the folder, or refuse a folder of another one.
+
+    Numbers rounded in another way are another training. So ``bf16 = "auto"`` means what it meant when the folder was
+    begun, on whatever machine it is continued.
+    """
+    for file in data:
+        if not file.is_file():
+            raise DataError(f"no data file {file}")
+    file = folder / IDENTITY
+    old = json.loads(file.read_text(encoding="utf-8")) if file.exists() else None
+    if config.bf16 == "auto":
+        config = config.model_copy(update={"bf16": computes_bf16(device) if old is None else bool(old.get("bf16"))})
+    identity = config.identity()
+    if config.base is not None:
+        identity["base.weights"] = fingerprint(config.base)
+    identity["data.sha256"] = [hashlib.sha256(file.read_bytes()).hexdigest() for file in data]
+    if old is None:
+        write_json(file, identity)
+        return config
+    if differ := sorted(k for k in identity.keys() | old.keys() if identity.get(k) != old.get(k)):
+        raise ResumeError(f"{folder} belongs to another run; these differ: {', '.join(differ)}")
+    return config

@@ -1,0 +1,58 @@
+"""Whose folder it is, and what ``bf16 = "auto"`` means in it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rstar.errors import ResumeError
+from rstar.train import folder as folders
+from rstar.train.folder import claimed
+from rstar.train.settings import TrainConfig
+
+CONFIG = TrainConfig(device="cpu")
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    file = tmp_path / "data.jsonl"
+    file.write_text("{}\n")
+    return file
+
+
+@pytest.mark.parametrize("able", [True, False])
+def test_a_run_keeps_the_arithmetic_that_it_began_with(
+    tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch, able: bool
+) -> None:
+    out = tmp_path / "out"
+    monkeypatch.setattr(folders, "computes_bf16", lambda device: able)
+    with claimed(CONFIG, [data], out) as (config, _):
+        assert config.bf16 is able
+    assert json.loads((out / "config.json").read_text())["bf16"] is able
+    monkeypatch.setattr(folders, "computes_bf16", lambda device: not able)  # another machine
+    with claimed(CONFIG, [data], out) as (config, _):
+        assert config.bf16 is able
+    with claimed(CONFIG.model_copy(update={"bf16": able}), [data], out) as (config, _):
+        assert config.bf16 is able
+    refused = claimed(CONFIG.model_copy(update={"bf16": not able}), [data], out)
+    with pytest.raises(ResumeError, match="bf16"), refused:
+        pass
+
+
+def test_where_and_how_visibly_is_no_part_of_the_identity(tmp_path: Path, data: Path) -> None:
+    with claimed(CONFIG, [data], tmp_path / "out"):
+        pass
+    other = TrainConfig(device="auto", threads=1, checkpoint_seconds=5, tensorboard=False)
+    with claimed(other, [data], tmp_path / "out"):
+        pass
+
+
+def test_two_trainings_cannot_share_it(tmp_path: Path, data: Path) -> None:
+    with (
+        claimed(CONFIG, [data], tmp_path / "out"),
+        pytest.raises(ResumeError, match="in use"),
+        claimed(CONFIG, [data], tmp_path / "out"),
+    ):
+        pass
+    with claimed(CONFIG, [data], tmp_path / "out"):
+        pass

@@ -1,0 +1,60 @@
+"""The loop: its schedule, its steps, its random numbers."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from rstar.train.loop import schedule
+from tests.train.trainings import StopError, prepare, train
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("home")
+    prepare(folder)
+    return folder
+
+
+@pytest.mark.parametrize("step", range(0, 100, 7))
+def test_schedule(step: int) -> None:
+    factor = schedule(step, 100, warmup=10, decay=0.5)
+    if 10 <= step < 50:
+        assert factor == 1
+    else:
+        assert 0 < factor < 1
+    assert schedule(step, 100, 0, 0) == 1
+    assert schedule(min(step, 40), 200, 10, 0.5) == schedule(min(step, 40), 100, 10, 0.5)
+
+
+def test_random_numbers_of_an_objective_survive_an_interruption(home: Path, tmp_path: Path) -> None:
+    """An objective that draws from torch's generator, and another user of that generator in between."""
+    whole = train("noisy", home, tmp_path / "whole")
+    torch.rand(7)
+    with pytest.raises(StopError):
+        train("noisy", home, tmp_path / "parts", stop=3)
+    torch.rand(11)
+    rest = train("noisy", home, tmp_path / "parts")
+    assert rest == whole[2:]
+    first, second = (torch.load(tmp_path / name / "checkpoint.pt")["model"] for name in ("whole", "parts"))
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    assert whole != train("sft", home, tmp_path / "plain")
+
+
+def test_random_numbers_differ_from_step_to_step_and_by_seed(home: Path, tmp_path: Path) -> None:
+    drawn: dict[int, list[float]] = {}
+    for seed in (3, 4):
+        drawn[seed] = []
+        train("noisy", home, tmp_path / str(seed), seed=seed, spy=drawn[seed].append)
+    assert len(set(drawn[3] + drawn[4])) == len(drawn[3] + drawn[4]) > 20
+
+
+def test_metrics_say_how_the_step_was_made(home: Path, tmp_path: Path) -> None:
+    losses = train("sft", home, tmp_path)
+    row = json.loads((tmp_path / "metrics.jsonl").read_text().splitlines()[-1])
+    assert row.keys() == {"step", "loss", "lr_factor", "grad_norm", "tokens_per_second"}
+    assert row["step"] == len(losses)
+    assert row["loss"] == pytest.approx(losses[-1], abs=1e-5)
+    assert row["lr_factor"] == pytest.approx(schedule(len(losses) - 1, len(losses), 0, 0.5), abs=1e-5)
+    assert row["grad_norm"] > 0
