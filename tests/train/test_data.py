@@ -4,14 +4,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from rstar.errors import DataError
+from rstar.models.decoder import Decoder, DecoderConfig
 from rstar.prompts import steps as prompt
 from rstar.tiny.generate import draw
-from rstar.train.data import LENGTH_STEP, TokenSet, collate, plan, rounded, tokenize
+from rstar.train.data import LENGTH_STEP, TokenSet, alone, collate, pack, plan, rounded, tokenize
 from rstar.train.settings import TokenizerConfig, TrainConfig
 from rstar.train.sft import Supervised
 from rstar.train.tokenizer import EOS, find_phrases, train_tokenizer
@@ -135,7 +137,46 @@ def test_collate(tmp_path: Path, tokenizer: Tokenizer) -> None:
     file = tmp_path / "d.jsonl"
     file.write_text("".join(json.dumps({"pieces": ["q", "1" * n]}) + "\n" for n in (2, 30)))
     data, _ = tokenize([file], tokenizer, 0, 50)
-    batch = collate(data, np.asarray([0, 1], np.int32))
+    batch = collate(data, alone(data)[0])
     assert batch.ids.shape == batch.written.shape == (2, 2 * LENGTH_STEP)
     assert batch.written.sum() == data.written.sum()
     assert not batch.written[0, data.lengths[0] :].any()
+    assert batch.segments is None
+
+
+def random_set(lengths: list[int], stages: list[int]) -> TokenSet:
+    draw = np.random.default_rng(1)
+    total = sum(lengths)
+    ids, written = draw.integers(0, 50, total).astype(np.int32), draw.random(total) < 0.6
+    return TokenSet(ids, written, np.concatenate([[0], np.cumsum(lengths)]), np.asarray(stages))
+
+
+@given(st.lists(st.integers(1, 300), min_size=2, max_size=200), st.data())
+def test_packed_rows_hold_every_sequence_once(lengths: list[int], data: st.DataObject) -> None:
+    array = np.asarray(lengths, np.int64)
+    middle = data.draw(st.integers(1, len(lengths) - 1))
+    rows, stages = pack(array, np.asarray([0, middle, len(lengths)]))
+    assert stages[-1] == len(rows)
+    for stage, (first, end) in enumerate([(0, middle), (middle, len(lengths))]):
+        of_stage = rows[stages[stage] : stages[stage + 1]]
+        assert sorted(int(i) for row in of_stage for i in row) == list(range(first, end))
+        assert max(array[row].sum() for row in of_stage) == array[first:end].max()
+
+
+def test_packing_changes_neither_loss_nor_gradient() -> None:
+    data = random_set([30, 9, 8, 5, 12, 17, 1, 3], [0, 8])
+    found = {}
+    for packing in (False, True):
+        config = TrainConfig(batch_tokens=4096, micro_tokens=4096, packing=packing)
+        model = Decoder(DecoderConfig(50, 16, 32, 2, 2, 1, 8, 64), seed=1)
+        objective = Supervised(data, config)
+        (batch,) = objective.micro_batches(0)
+        assert (batch.segments is not None) == packing
+        loss = objective.loss(model, batch)
+        loss.backward()
+        gradient = torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
+        found[packing] = objective.count(batch), loss.item(), gradient, len(batch.ids)
+    assert found[True][0] == found[False][0]
+    assert found[True][1] == pytest.approx(found[False][1], rel=1e-5)
+    assert torch.allclose(found[True][2], found[False][2], atol=1e-4)
+    assert found[True][3] < found[False][3] == len(data)

@@ -3,12 +3,15 @@
 import json
 import math
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
+from typer.testing import CliRunner
 
+from rstar.cli.app import app
 from rstar.errors import ConfigError, DataError, ResumeError
 from rstar.models.decoder import Decoder, DecoderConfig
 from rstar.models.decoder_files import load_decoder
@@ -144,6 +147,19 @@ def test_fine_tuning_starts_from_a_model(tmp_path: Path, data: Path) -> None:
 def test_recipes_of_the_project_are_valid() -> None:
     for recipe in (Path(__file__).parents[2] / "recipes").rglob("sft*.toml"):
         assert read_train_config(recipe).tokens > 0
+
+
+def test_a_missing_tracker_is_named_before_anything_is_made(
+    tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    (tmp_path / "r.toml").write_text("tokens = 2000\n")
+    out = tmp_path / "out"
+    command = ["train", "sft", str(tmp_path / "r.toml"), "--data", str(data), "--out", str(out), "--wandb", "sums"]
+    done = CliRunner().invoke(app, command)
+    assert isinstance(done.exception, ConfigError)
+    assert "install wandb" in str(done.exception)
+    assert not out.exists()
 
 
 def test_bad_recipes_are_named(tmp_path: Path) -> None:

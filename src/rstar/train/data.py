@@ -1,4 +1,4 @@
-"""Training data: solutions as token ids with a mask of what the policy wrote, in batches of similar length.
+"""Training data: solutions as token ids with a mask of what the policy wrote, in batches of rows of similar length.
 
 A line of a data file is ``{"id": …, "pieces": [prompt, written, shown, written, …]}``: odd pieces were written by the
 policy and are trained on, even ones were shown to it. Each piece is tokenised on its own, as it is at inference. The
@@ -11,9 +11,11 @@ Steps are a pure function of (seed, epoch), so that a run that is interrupted go
 
 from __future__ import annotations
 
+import bisect
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -67,10 +69,17 @@ class TokenSet:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Sequences padded at the right: ids (B, T) int64, written (B, T) bool."""
+    """Rows padded at the right.
+
+    Attributes:
+        ids: (B, T) int64.
+        written: (B, T) bool, what is trained on.
+        segments: (B, T) int64, of which of its row's sequences a token is, -1 for padding; None where each row has one.
+    """
 
     ids: Tensor
     written: Tensor
+    segments: Tensor | None = None
 
 
 def read_pieces(file: Path) -> Iterator[list[str]]:
@@ -113,7 +122,7 @@ def tokenize(files: Sequence[Path], tokenizer: Tokenizer, eos: int, max_length: 
 def plan(
     lengths: npt.NDArray[np.int64], micro_tokens: int, per_step: int, seed: int, epoch: int
 ) -> list[list[IntArray]]:
-    """The steps of one epoch: each a list of micro-batches, each an array of sequence numbers.
+    """The steps of one epoch: each a list of micro-batches, each an array of sequence numbers (or of packed rows').
 
     A micro-batch holds sequences of similar length; a step holds `per_step` micro-batches drawn at random (the last
     step perhaps fewer), so that its gradient sees all lengths. Every sequence occurs exactly once. A micro-batch's rows
@@ -140,13 +149,53 @@ def rounded(length: int) -> int:
     return -(-length // LENGTH_STEP) * LENGTH_STEP
 
 
-def collate(data: TokenSet, rows: IntArray) -> Batch:
-    """The sequences `rows`, padded at the right to a rounded common length."""
-    width = rounded(int(data.lengths[rows].max()))
+def alone(data: TokenSet) -> tuple[list[IntArray], npt.NDArray[np.int64]]:
+    """Rows of one sequence each, and their stages: what `pack` returns, unpacked."""
+    return list(np.arange(len(data), dtype=np.int32)[:, None]), data.stages
+
+
+def pack(lengths: npt.NDArray[np.int64], stages: npt.NDArray[np.int64]) -> tuple[list[IntArray], npt.NDArray[np.int64]]:
+    """Rows of several sequences, none longer than the longest sequence of its stage (best fit, longest first).
+
+    Args:
+        lengths: (M,) tokens of each sequence.
+        stages: (S + 1,) stage s has the sequences from ``stages[s]`` to ``stages[s + 1]`` - 1.
+
+    Returns:
+        The sequences of each row, and which rows a stage has, as `stages` says it of sequences.
+    """
+    rows: list[list[int]] = []
+    firsts = [0]
+    for first, end in pairwise(stages.tolist()):
+        room: list[tuple[int, int]] = []  # (tokens left, row), sorted
+        for sequence in first + np.argsort(-lengths[first:end], kind="stable"):
+            length = int(lengths[sequence])
+            place = bisect.bisect_left(room, (length, 0))
+            if place < len(room):
+                left, row = room.pop(place)
+            else:
+                left, row = int(lengths[first:end].max()), len(rows)
+                rows.append([])
+            rows[row].append(int(sequence))
+            bisect.insort(room, (left - length, row))
+        firsts.append(len(rows))
+    return [np.asarray(row, np.int32) for row in rows], np.asarray(firsts, np.int64)
+
+
+def collate(data: TokenSet, rows: Sequence[IntArray]) -> Batch:
+    """Rows of sequences, padded at the right to a rounded common length."""
+    width = rounded(max(int(data.lengths[row].sum()) for row in rows))
     ids = np.zeros((len(rows), width), np.int64)
     written = np.zeros((len(rows), width), bool)
-    for row, sequence in enumerate(rows):
-        span = slice(data.starts[sequence], data.starts[sequence + 1])
-        ids[row, : span.stop - span.start] = data.ids[span]
-        written[row, : span.stop - span.start] = data.written[span]
-    return Batch(torch.from_numpy(ids), torch.from_numpy(written))
+    segments = np.full((len(rows), width), -1, np.int64)
+    for place, row in enumerate(rows):
+        at = 0
+        for number, sequence in enumerate(row):
+            span = slice(data.starts[sequence], data.starts[sequence + 1])
+            end = at + int(span.stop - span.start)
+            ids[place, at:end] = data.ids[span]
+            written[place, at + 1 : end] = data.written[span][1:]  # nothing says what the first token is
+            segments[place, at:end] = number
+            at = end
+    packed = any(len(row) > 1 for row in rows)
+    return Batch(torch.from_numpy(ids), torch.from_numpy(written), torch.from_numpy(segments) if packed else None)

@@ -48,6 +48,11 @@ class TrainConfig(Section):
     micro_tokens: int = Field(
         2048, ge=64, description="tokens of one forward pass, of sequences of similar length; less needs less memory"
     )
+    packing: bool = Field(
+        False,
+        description="sft: sequences share rows without seeing each other. Less padding where a micro-batch holds many "
+        "lengths; slower on a CPU, whose attention computes whole rows",
+    )
     matrix_lr: float = Field(0.02, gt=0, description="learning rate of Muon, for the matrices of the blocks")
     other_lr: float = Field(3e-3, gt=0, description="learning rate of AdamW, for embeddings and norms")
     weight_decay: float = Field(0.0, ge=0)

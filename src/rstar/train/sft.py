@@ -11,6 +11,7 @@ import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import numpy as np
 import torch
 from tokenizers import Tokenizer
 from torch import Tensor
@@ -18,7 +19,7 @@ from torch import Tensor
 from rstar.errors import ConfigError
 from rstar.models.decoder import Decoder, DecoderConfig
 from rstar.models.decoder_files import copy_tokenizer, load_decoder, save_decoder
-from rstar.train.data import Batch, TokenSet, collate, read_pieces, tokenize
+from rstar.train.data import Batch, TokenSet, alone, collate, pack, read_pieces, tokenize
 from rstar.train.folder import claimed
 from rstar.train.loop import Progress, Steps, Trainer
 from rstar.train.losses import sft_loss
@@ -31,12 +32,14 @@ class Supervised:
 
     def __init__(self, data: TokenSet, config: TrainConfig) -> None:
         self._data = data
-        self._steps = Steps(data.lengths, data.stages, config)
+        self._rows, stages = pack(data.lengths, data.stages) if config.packing else alone(data)
+        lengths = np.asarray([data.lengths[row].sum() for row in self._rows], np.int64)
+        self._steps = Steps(lengths, stages, config)
         self.tokens_per_step = self._steps.tokens_per_step()
 
     def micro_batches(self, step: int) -> list[Batch]:
         """See `Objective`."""
-        return [collate(self._data, rows) for rows in self._steps.rows(step)]
+        return [collate(self._data, [self._rows[i] for i in rows]) for rows in self._steps.rows(step)]
 
     def count(self, batch: Batch) -> int:
         """Written tokens."""
@@ -48,7 +51,8 @@ class Supervised:
 
     def loss(self, model: Decoder, batch: Batch) -> Tensor:
         """See `Objective`."""
-        return sft_loss(model, batch.ids.to(model.device), batch.written.to(model.device))
+        segments = None if batch.segments is None else batch.segments.to(model.device)
+        return sft_loss(model, batch.ids.to(model.device), batch.written.to(model.device), segments)
 
 
 def train_sft(config: TrainConfig, data: Sequence[Path], folder: Path, report: Callable[[Progress], None]) -> Path:
