@@ -13,7 +13,7 @@ import torch
 from rstar.errors import ConfigError
 from rstar.models.decoder_files import load_decoder
 from rstar.models.ppm import load_ppm
-from rstar.train.ranks import LAUNCHER, Ranks, joined
+from rstar.train.ranks import LAUNCHER, Ranks, computes_bf16, joined
 from tests.train.trainings import prepare, train
 
 CPU = torch.device("cpu")
@@ -107,6 +107,21 @@ def test_a_launcher_that_says_too_little_is_named(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(ConfigError, match="RANK, LOCAL_RANK, MASTER_ADDR, MASTER_PORT"), joined("cpu"):
         pass
+
+
+@pytest.mark.parametrize(
+    ("abilities", "able"),
+    [
+        ({"avx512_bf16": True, "amx_bf16": False}, True),
+        ({"bf16": True, "sve_bf16": False}, True),
+        ({"avx512_f": True, "avx512_bf16": False}, False),
+    ],
+)
+def test_bf16_is_for_processors_that_have_it(
+    monkeypatch: pytest.MonkeyPatch, abilities: dict[str, bool], able: bool
+) -> None:
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: abilities)
+    assert computes_bf16(CPU) is able
 
 
 def test_a_device_that_is_not_there_is_named() -> None:

@@ -145,7 +145,7 @@ def joined(device: str = "auto") -> Iterator[Ranks]:
     if not dist.is_initialized():
         # gloo beside nccl: what is agreed upon is small and never on the accelerator. The group is for the life of the
         # process: one that is left and joined again waits for ever in the launcher's store of names.
-        dist.init_process_group("cpu:gloo,cuda:nccl" if place.type == "cuda" else "cpu:gloo", timeout=PATIENCE)
+        dist.init_process_group("cpu:gloo,cuda:nccl" if place.type == "cuda" else "gloo", timeout=PATIENCE)
         atexit.register(dist.destroy_process_group)
     ranks = Ranks(dist.get_rank(), dist.get_world_size(), place)
     yield ranks
@@ -166,4 +166,7 @@ def computes_bf16(device: torch.device) -> bool:
     """
     if device.type == "cuda":
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
-    return any(value for name, value in torch.cpu.get_capabilities().items() if name.endswith("bf16"))
+    abilities: dict[str, object] = getattr(
+        torch.cpu, "get_capabilities", dict
+    )()  # an older torch does not say: float32
+    return any(value for name, value in abilities.items() if name.endswith("bf16"))
