@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
-
 from typing import Any, Literal, TypeVar
 
 from pydantic import Field, ValidationError
