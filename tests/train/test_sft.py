@@ -146,7 +146,7 @@ def test_fine_tuning_starts_from_a_model(tmp_path: Path, data: Path) -> None:
 
 def test_recipes_of_the_project_are_valid() -> None:
     for recipe in (Path(__file__).parents[2] / "recipes").rglob("sft*.toml"):
-        assert read_train_config(recipe).tokens > 0
+        assert read_train_config(recipe, TrainConfig).tokens > 0
 
 
 def test_a_missing_tracker_is_named_before_anything_is_made(
@@ -166,6 +166,6 @@ def test_bad_recipes_are_named(tmp_path: Path) -> None:
     file = tmp_path / "r.toml"
     file.write_text("tokens = 0\n[shape]\nlayer = 3\n")
     with pytest.raises(ConfigError) as caught:
-        read_train_config(file)
+        read_train_config(file, TrainConfig)
     assert "tokens" in str(caught.value)
     assert "shape.layer" in str(caught.value)

@@ -19,7 +19,7 @@ from rstar.train.data import Batch, TokenSet, tokenize
 from rstar.train.folder import claimed
 from rstar.train.loop import Progress, Trainer
 from rstar.train.losses import sft_loss
-from rstar.train.ppm import train_ppm
+from rstar.train.ppm import PPMConfig, train_ppm
 from rstar.train.settings import TokenizerConfig, TrainConfig
 from rstar.train.sft import Supervised, train_sft
 from rstar.train.tokenizer import save_tokenizer, train_tokenizer
@@ -61,8 +61,9 @@ def prepare(folder: Path) -> None:
     """Data and a base model."""
     rows = [drawn.row(solution=True) for drawn in draw(60, 2, "train", chosen=pick(["word"]), levels=[1])]
     (folder / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    lines = ({"prompt": row["pieces"][0], "prefix": "", "chosen": [row["pieces"][1], "x = 1"], "rejected": ["x = 2"],
-              "pairs": [[0, 0], [1, 0]]} for row in rows)  # fmt: skip
+    lines = ({"prompt": row["pieces"][0],
+              "nodes": [{"parent": -1, "text": text, "shown": "", "q": 0} for text in (row["pieces"][1], "x = 1", "x")],
+              "steps": [{"kind": "step", "pairs": [[0, 2], [1, 2]]}]} for row in rows)  # fmt: skip
     (folder / "pairs.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     tokenizer = train_tokenizer(["".join(row["pieces"]) for row in rows], TokenizerConfig(vocab_size=501))
     save_tokenizer(tokenizer, folder / "base", 256)
@@ -93,7 +94,7 @@ def train(
     if kind == "noisy":
         train_noisy(config, home / "train.jsonl", folder, report, spy)
     elif kind == "ppm":
-        train_ppm(config, [home / "pairs.jsonl"], folder, report)
+        train_ppm(PPMConfig(**config.model_dump(), inputs=["numbers"]), [home / "pairs.jsonl"], folder, report)
     else:
         train_sft(config, [home / "train.jsonl"], folder, report)
     return losses

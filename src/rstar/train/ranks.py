@@ -27,7 +27,7 @@ from rstar.models.local import placed
 LAUNCHER = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 """What a launcher tells the processes that it starts."""
 PATIENCE = timedelta(hours=2)  # the others wait while the main process reads the data
-ENTRANCES = ("hidden", "scores")
+ENTRANCES = ("hidden",)
 """Methods, beside ``forward``, by which an objective may enter a model."""
 
 
