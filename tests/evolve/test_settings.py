@@ -8,7 +8,7 @@ from rstar.errors import ConfigError
 from rstar.evolve.settings import read_recipe, varied
 
 RECIPE = """
-base = "models/base"
+base = "hf:models/base"
 [problems]
 file = "train.jsonl"
 [held_out]
@@ -48,6 +48,13 @@ def test_a_recipe(tmp_path):
     assert varied(config.ppm, config.rounds[1].ppm).inputs == ["numbers"]
 
 
+def test_smoke_takes_a_table_away(tmp_path):
+    text = RECIPE.replace('base = "hf:models/base"', "[bootstrap]\nproblems = [{ n = 3 }]\ntrain = { tokens = 5 }")
+    assert recipe(tmp_path, text).base is None
+    config = recipe(tmp_path, text + 'bootstrap = false\nbase = "tiny"\n', smoke=True)
+    assert (config.base, config.bootstrap) == ("tiny", None)
+
+
 def test_smoke_is_laid_over_it(tmp_path):
     config = recipe(tmp_path, smoke=True)
     assert (config.problems.file, config.held_out.file) == (Path("few.jsonl"), Path("test.jsonl"))
@@ -62,7 +69,8 @@ def test_smoke_is_laid_over_it(tmp_path):
     [
         ("tokens = 1000", "tokns = 1000", "policy.tokns"),
         ("tokens = 2000", "tokns = 2000", "round 2: policy.tokns"),
-        ('base = "models/base"', "", "`base`"),
+        ('base = "hf:models/base"', "", "`base`"),
+        ("hf:models/base", "openai:http://x#y", "can be trained"),
         ('file = "train.jsonl"', "", "`file`, or `n`"),
         ('file = "train.jsonl"', 'file = "train.jsonl"\nn = 5', "`file`, or `n`"),
         ("rollouts = 8", 'rollouts = 8\nvalue = "ppm"', "round 1: there is no PPM yet"),

@@ -36,7 +36,7 @@ from rstar.evolve.annotate import Annotation, verified
 from rstar.evolve.extract import COUNTS, PAIRS, SFT, extract
 from rstar.evolve.models import served, train
 from rstar.evolve.settings import EvolveConfig, Problems, Round, varied
-from rstar.models.spec import fingerprint
+from rstar.models.spec import fingerprint, local_folder
 from rstar.runs import RESULTS, lock_folder, read_lines, write_json
 from rstar.search.reward import open_reward
 from rstar.search.solver import Solver
@@ -149,7 +149,9 @@ class _Evolution:
     def _base(self) -> Path:
         config = self._config
         if config.base is not None:
-            return config.base
+            folder = local_folder(config.base)
+            assert folder is not None  # the recipe has been checked
+            return folder
         assert config.bootstrap is not None
         self._announce("base: training from nothing on reference solutions")
         folder = self._folder / "base"
@@ -254,8 +256,8 @@ class _Evolution:
 def _claim(config: EvolveConfig, folder: Path) -> None:
     """Write the run's identity into the folder, or refuse a folder of another run."""
     identity = config.identity()
-    if config.base is not None:
-        identity["base_weights"] = fingerprint(config.base)
+    if config.base is not None and (base := local_folder(config.base)) is not None:
+        identity["base_weights"] = fingerprint(base)
     file = folder / CONFIG
     if file.exists():
         old = json.loads(file.read_text(encoding="utf-8"))

@@ -11,6 +11,7 @@ from pydantic import ConfigDict, Field, ValidationError, model_validator
 from rstar.config import EngineConfig, SandboxConfig, SearchConfig, Section
 from rstar.errors import ConfigError
 from rstar.evolve.extract import ExtractConfig
+from rstar.models.spec import local_folder
 from rstar.tiny.family import Split
 from rstar.train.ppm import PPMConfig
 from rstar.train.settings import TrainConfig
@@ -66,7 +67,7 @@ class EvolveConfig(Section):
 
     model_config = ConfigDict(populate_by_name=True)
 
-    base: Path | None = Field(None, description="transformers folder that every round fine-tunes; or `bootstrap`")
+    base: str | None = Field(None, description="model that every round fine-tunes: tiny | hf:PATH; or `bootstrap`")
     bootstrap: Bootstrap | None = Field(None, description="train the base from nothing instead")
     first_policy: str | None = Field(None, description="model that searches in round 1; unset: the base")
     seed: int = Field(0, ge=0, description="every random choice of the searches derives from it")
@@ -94,7 +95,9 @@ class EvolveConfig(Section):
     @model_validator(mode="after")
     def _combinations(self) -> Self:
         if (self.base is None) == (self.bootstrap is None):
-            raise ValueError("give either `base`, a model's folder, or `bootstrap`")
+            raise ValueError("give either `base`, a model, or `bootstrap`")
+        if self.base is not None and local_folder(self.base) is None:
+            raise ValueError(f"base = {self.base!r}: expected tiny or hf:PATH, a model that can be trained")
         if self.rounds[0].value == "ppm":
             raise ValueError("round 1: there is no PPM yet; its value must be terminal")
         if self.search.method != "mcts":
@@ -129,7 +132,8 @@ def read_recipe(file: Path, smoke: bool = False) -> EvolveConfig:
 
     Args:
         file: the recipe. Paths in it are relative to the working directory.
-        smoke: lay the recipe's table ``smoke`` over it: the same in small, to see that everything works.
+        smoke: lay the recipe's table ``smoke`` over it: the same in small, to see that everything works. In it
+            ``false`` takes a table away.
 
     Raises:
         ConfigError: it cannot be read, or has bad keys; names all of them.
@@ -155,7 +159,8 @@ def read_recipe(file: Path, smoke: bool = False) -> EvolveConfig:
 def _over(tree: Any, small: Any) -> Any:
     """`small` over `tree`: tables key by key, lists of tables place by place; other values replace."""
     if isinstance(tree, dict) and isinstance(small, dict):
-        return tree | {key: _over(tree[key], value) if key in tree else value for key, value in small.items()}
+        laid = tree | {key: _over(tree[key], value) if key in tree else value for key, value in small.items()}
+        return {key: value for key, value in laid.items() if value is not False or tree.get(key) is False}
     if isinstance(tree, list) and isinstance(small, list) and all(isinstance(one, dict) for one in [*tree, *small]):
         return [_over(one, other) for one, other in zip(tree, small, strict=False)]
     return small
