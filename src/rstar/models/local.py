@@ -20,8 +20,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -34,6 +33,7 @@ from rstar.models.decoder import Decoder
 from rstar.models.decoder_files import DTYPES, load_decoder
 from rstar.models.engine import Completion, Context, Request
 from rstar.models.local_batch import Batch, Job
+from rstar.models.local_futures import call, finish, refuse
 from rstar.models.local_model import ROW_STEP, CachedDecoder
 from rstar.models.local_prefix import PromptRing
 from rstar.models.local_tokens import TokenText
@@ -58,6 +58,44 @@ def placed(device: str, dtype: str) -> tuple[str, str]:
     if dtype == "auto":
         dtype = "float32" if device == "cpu" else "bfloat16"
     return device, dtype
+
+
+Marks = tuple[tuple[str, int, int], ...]
+
+
+def marks(folder: Path) -> Marks:
+    """Name, bytes and time of change (ns) of each file of a model: others when one of them was replaced."""
+    stats = [(file.name, file.stat()) for file in sorted(folder.glob("*")) if file.suffix in (".json", ".safetensors")]
+    return tuple((name, stat.st_size, stat.st_mtime_ns) for name, stat in stats)
+
+
+@dataclass(frozen=True, slots=True)
+class Loading:
+    """How a model folder is loaded, ``auto`` resolved: all that another process needs to compute the same.
+
+    Attributes:
+        folder: the model's, absolute.
+        marks: what `marks` said of it when it was read.
+        batch_size: samples generated at once, rounded up to a multiple of `ROW_STEP`.
+        dtype: one of `DTYPES`.
+        device: a torch device.
+        threads: processor threads; None is torch's choice.
+    """
+
+    folder: Path
+    marks: Marks
+    batch_size: int
+    dtype: str
+    device: str
+    threads: int | None
+
+    def batch(self, decoder: Decoder, tokens: TokenText) -> Batch:
+        """An empty batch for the weights of `decoder`."""
+        size = self.batch_size + -self.batch_size % ROW_STEP
+        # Enough rows that the prompt of a search comes back before as many others as there are samples pass by.
+        ring = PromptRing(size, 2 * size)
+        model = CachedDecoder(decoder, size + ring.rows, DTYPES[self.dtype], torch.device(self.device))
+        return Batch(model, ring, tokens, size)
 
 
 class LocalEngine:
@@ -98,17 +136,18 @@ class LocalEngine:
             torch.empty(0, device=device)
         except (RuntimeError, AssertionError) as error:  # which of them depends on how torch was built
             raise ConfigError(f"engine.device {device!r}: {str(error).splitlines()[0]}") from error
+        marked = marks(folder)
         decoder = load_decoder(folder)
-        if threads is None and sum(weight.numel() for weight in decoder.parameters()) < SMALL:
+        small = sum(weight.numel() for weight in decoder.parameters()) < SMALL
+        if threads is None and small:
             threads = 1
         longest = decoder.config.max_position_embeddings
         self.tokens = TokenText(folder)
         self.max_context = min(max_context or longest, longest)
-        size = batch + -batch % ROW_STEP
-        # Enough rows that the prompt of a search comes back before as many others as there are samples pass by.
-        ring = PromptRing(size, 2 * size)
-        model = CachedDecoder(decoder, size + ring.rows, DTYPES[dtype], torch.device(device))
-        self._batch = Batch(model, ring, self.tokens, size)
+        self.light = small and threads == 1 and torch.device(device).type == "cpu"
+        """It keeps one processor busy and no more."""
+        self.loading = Loading(folder.absolute(), marked, batch, dtype, device, threads)
+        self._batch = self.loading.batch(decoder, self.tokens)
         self._threads = threads
 
         self._users = 0
@@ -136,15 +175,7 @@ class LocalEngine:
             ContextFullError: the context is as long as the model's, or longer.
             EngineError: a context without ids, an engine that is not open, or a failure of the model.
         """
-        length = len(request.context.ids)
-        if not length:
-            raise EngineError(f"{self.name}: a context without token ids; make it with engine.context(text)")
-        if length >= self.max_context:
-            raise ContextFullError(f"{self.name}: {length} tokens of context fill max_context {self.max_context}")
-        if request.n < 1 or request.max_tokens < 1:
-            raise EngineError(f"{self.name}: n and max_tokens must be positive")
-        limit = min(request.max_tokens, self.max_context - length)
-        job = Job(request, limit)
+        job = self.job(request)
         future: asyncio.Future[Sequence[Completion]] = asyncio.get_running_loop().create_future()
         with self._changed:
             self._check_open()
@@ -158,6 +189,18 @@ class LocalEngine:
             with self._changed:
                 self._futures.pop(job, None)
             raise
+
+    def job(self, request: Request) -> Job:
+        """`request` ready for a batch. Raises as `complete` does for a request that cannot be."""
+        length = len(request.context.ids)
+        if not length:
+            raise EngineError(f"{self.name}: a context without token ids; make it with engine.context(text)")
+        if length >= self.max_context:
+            raise ContextFullError(f"{self.name}: {length} tokens of context fill max_context {self.max_context}")
+        if request.n < 1 or request.max_tokens < 1:
+            raise EngineError(f"{self.name}: n and max_tokens must be positive")
+        limit = min(request.max_tokens, self.max_context - length)
+        return Job(request, limit)
 
     async def load(self, decoder: Decoder) -> None:
         """Take over the weights of `decoder` (same shape). Samples in progress first end with the old weights.
@@ -228,7 +271,7 @@ class LocalEngine:
             if self._update is not None and not batch.busy:
                 batch.load(self._update.decoder)
                 future, self._update = self._update.future, None
-                _call(future.get_loop(), _finish, future)
+                call(future.get_loop(), finish, future, None)
             admitted = batch.admit(self._waiting) if self._update is None else []
         batch.start(admitted)
         return True
@@ -242,7 +285,7 @@ class LocalEngine:
                 if future := self._futures.pop(job, None):
                     settled.setdefault(future.get_loop(), []).append((future, job))
         for loop, pairs in settled.items():
-            _call(loop, _settle, pairs)
+            call(loop, _settle, pairs)
 
     def _end_all(self, error: EngineError) -> None:
         with self._changed:
@@ -253,26 +296,9 @@ class LocalEngine:
             self._waiting.clear()
             self._update = None
         for future in futures:
-            _call(future.get_loop(), _refuse, future, error)
+            call(future.get_loop(), refuse, future, error)
 
 
 def _settle(pairs: list[tuple[asyncio.Future[Sequence[Completion]], Job]]) -> None:
     for future, job in pairs:
-        if not future.done():
-            future.set_result(job.results())
-
-
-def _finish(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)
-
-
-def _refuse(future: asyncio.Future[Any], error: EngineError) -> None:
-    if not future.done():
-        future.set_exception(error)
-
-
-def _call(loop: asyncio.AbstractEventLoop, function: Callable[..., None], *args: object) -> None:
-    """Call `function` in `loop`; nobody waits any more when that is closed."""
-    with suppress(RuntimeError):
-        loop.call_soon_threadsafe(function, *args)
+        finish(future, job.results())
