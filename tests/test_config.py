@@ -66,7 +66,7 @@ def test_files_are_named(tmp_path: Path) -> None:
 
 def test_digest_ignores_what_cannot_change_results() -> None:
     base = Config().digest()
-    assert resolve(overrides=["search.concurrency=3", "engine.threads=1", "sandbox.workers=7"]).digest() == base
+    assert resolve(overrides=["search.concurrency=3", "engine.processes=2", "sandbox.workers=7"]).digest() == base
     assert resolve(overrides=["search.rollouts=13"]).digest() != base
     assert resolve(overrides=["sandbox.seconds=1.0"]).digest() != base
 

@@ -89,6 +89,9 @@ class EngineConfig(Section):
     threads: int | None = Field(
         None, ge=1, description="local: processor threads; unset: all, or one for a small model"
     )
+    processes: int | None = Field(
+        None, ge=0, description="local: worker processes; 0: none; unset: as many as help a small model on a CPU"
+    )
     max_context: int = Field(2048, ge=64, description="most tokens of prompt and completion together")
     concurrency: int = Field(64, ge=1, description="server: requests under way at once")
     timeout: float = Field(120.0, gt=0, description="server: seconds for one request")

@@ -19,7 +19,7 @@ from tests.models.tiny_models import write_model
 
 def test_local_folder(tmp_path: Path) -> None:
     write_model(tmp_path)
-    engine = open_engine(f"hf:{tmp_path}", EngineConfig(batch=9, max_context=100))
+    engine = open_engine(f"hf:{tmp_path}", EngineConfig(batch=9, max_context=100, processes=0))
     assert isinstance(engine, LocalEngine)
     assert (engine.name, engine.max_context) == (f"hf:{tmp_path}", 100)
 

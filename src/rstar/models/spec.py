@@ -117,17 +117,24 @@ def tiny_folder() -> Path:
 def _local(folder: Path, spec: str, settings: EngineConfig) -> Engine:
     try:
         from rstar.models.local import LocalEngine
+        from rstar.models.local_pool import PATIENCE, LocalPool, worthwhile
     except ImportError as error:
         raise ConfigError(f"{spec}: needs {error.name}; install rstar[local]") from error
-    return LocalEngine(
+    # Workers share the processors, and all compute alike, with the engine in this process, too.
+    threads = 1 if settings.threads is None and settings.processes else settings.threads
+    engine = LocalEngine(
         folder,
         name=spec,
         batch=settings.batch,
         dtype=settings.dtype,
         device=settings.device,
-        threads=settings.threads,
+        threads=threads,
         max_context=settings.max_context,
     )
+    if settings.processes is not None:
+        return LocalPool(engine, settings.processes, patience=0.0) if settings.processes else engine
+    workers = worthwhile(engine)
+    return LocalPool(engine, workers, PATIENCE) if workers else engine
 
 
 def _read_server(spec: str) -> tuple[str, str, Path | None]:
