@@ -142,7 +142,8 @@ def test_a_text_stays_at_home(folder: Path) -> None:
 
 @given(loads=st.lists(st.integers(0, 60), min_size=1, max_size=5), ready=st.integers(0, 31), home=st.integers(0, 5))
 def test_where_a_text_goes(loads: list[int], ready: int, home: int) -> None:
-    engine = LocalPool(SimpleNamespace(name="m", max_context=9, context=Context), len(loads))  # type: ignore[arg-type]
+    one: Any = SimpleNamespace(name="m", max_context=9, tokens=None, context=Context)
+    engine = LocalPool(one, len(loads))
     workers: list[Any] = [SimpleNamespace(load=load, ready=bool(ready >> i & 1)) for i, load in enumerate(loads)]
     engine.workers = workers
     context: Any = engine.context("text")

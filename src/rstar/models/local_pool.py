@@ -211,6 +211,7 @@ class LocalPool:
             patience: seconds after the first request before which no worker is started.
         """
         self.name, self.max_context = engine.name, engine.max_context
+        self.tokens = engine.tokens
         self.workers: list[Worker] = []
         self._engine, self._count, self._patience = engine, workers, patience
         self._users = 0
