@@ -12,6 +12,9 @@ from rstar.errors import ConfigError, EngineError, TrainingError
 from rstar.evolve.models import as_toml, served, train
 from rstar.train.settings import TrainConfig
 
+with socket.socket() as _free:
+    _free.bind(("127.0.0.1", 0))
+    PORT = _free.getsockname()[1]
 KEYS = st.from_regex(r"[a-z_]{1,8}", fullmatch=True)
 NUMBERS = st.integers(-(2**62), 2**62) | st.floats(allow_nan=False, allow_infinity=False)
 VALUES = st.recursive(
@@ -43,32 +46,36 @@ def test_toml_says_what_was_meant(tree):
 
 
 def test_a_local_model_needs_no_server(tmp_path):
-    with served(tmp_path, [], 1.0) as spec:
+    with served(tmp_path, [], 1, 1.0) as spec:
         assert spec == f"hf:{tmp_path}"
 
 
 def test_a_server_runs_until_the_end_of_the_block(tmp_path):
-    with served(tmp_path, [sys.executable, "-c", SERVER, "{port}", "model:{model}"], 30.0) as spec:
+    with served(tmp_path, [sys.executable, "-c", SERVER, "{port}", "model:{model}"], PORT, 30.0) as spec:
         url, _, name = spec.removeprefix("openai:").partition("#")
-        assert url.startswith("http://127.0.0.1:")
+        assert url == f"http://127.0.0.1:{PORT}"
         assert name == f"model:{tmp_path}"
-        port = int(url.rpartition(":")[2])
+        with pytest.raises(ConfigError, match="is in use"), served(tmp_path, ["other"], PORT, 1.0):
+            pass
     with socket.socket() as client:
-        assert client.connect_ex(("127.0.0.1", port)) != 0  # nobody listens any more
+        assert client.connect_ex(("127.0.0.1", PORT)) != 0  # nobody listens any more
 
 
 def test_a_server_that_ends_or_never_answers(tmp_path):
     with (
         pytest.raises(EngineError, match="exit status 3 before it was ready"),
-        served(tmp_path, [sys.executable, "-c", "raise SystemExit(3)"], 30.0),
+        served(tmp_path, [sys.executable, "-c", "raise SystemExit(3)"], PORT, 30.0),
     ):
         pass
     with (
         pytest.raises(EngineError, match=r"not ready after 0\.3 s"),
-        served(tmp_path, [sys.executable, "-c", "import time; time.sleep(60)"], 0.3),
+        served(tmp_path, [sys.executable, "-c", "import time; time.sleep(60)"], PORT, 0.3),
     ):
         pass
-    with pytest.raises(ConfigError, match="cannot start 'no-such-server'"), served(tmp_path, ["no-such-server"], 1.0):
+    with (
+        pytest.raises(ConfigError, match="cannot start 'no-such-server'"),
+        served(tmp_path, ["no-such-server"], PORT, 1.0),
+    ):
         pass
 
 

@@ -2,20 +2,107 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
 from rich.table import Table
 
-from rstar.cli.common import AsJson, console, print_json, progress
+from rstar.cli.common import AsJson, ConfigFile, Overrides, console, counted, print_json, progress
+from rstar.config import resolve
+from rstar.datasets import read_problems
+from rstar.errors import ConfigError
+from rstar.evals.metrics import percent
 from rstar.evolve.extract import Counts, ExtractConfig
+
+if TYPE_CHECKING:
+    from rstar.evolve.judging import Choice, PairAccuracy
 
 app = typer.Typer(no_args_is_help=True, help="Self-evolution: search trees become training data.")
 
 _DEFAULTS = ExtractConfig()
+
+
+@app.command("search")
+def search(
+    problems: Annotated[Path, typer.Option(help="Problem file with gold answers.", exists=True, dir_okay=False)],
+    out: Annotated[Path, typer.Option(help="Run folder; continued when it holds this run.")],
+    policy: Annotated[str | None, typer.Option(help="Model that searches.", show_default="tiny")] = None,
+    ppm: Annotated[
+        Path | None, typer.Option(help="PPM with whose scores the Q of partial solutions begins.", file_okay=False)
+    ] = None,
+    config: ConfigFile = None,
+    set_: Overrides = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of the run.", show_default="0")] = None,
+) -> None:
+    """Search problems for training data: trees whose ends are checked with the gold answers.
+
+    What `rstar solve` does by MCTS, but the value of an end is +1 or -1; nothing here measures a model.
+
+    Example: `rstar evolve search --problems train.jsonl --set search.rollouts=8 --out runs/trees`
+    """
+    from rstar.evolve.annotate import generate, is_solved
+
+    reward = None if ppm is None else f"ppm:{ppm}"
+    settings = resolve(config, set_ or (), {"policy": policy, "reward": reward, "seed": seed})
+    found = read_problems(problems)
+    solved = done = 0
+    with progress(len(found), "search") as advance:
+
+        def on_result(record: dict[str, Any]) -> None:
+            nonlocal solved, done
+            done += 1
+            solved += is_solved(record)
+            advance(1, f"{solved}/{done} solved")
+
+        asyncio.run(generate(settings, found, out, on_result))
+    console().print(
+        f"{solved} of {counted(done, 'problem')} with a verified solution, trees in [bold]{escape(str(out))}[/]",
+        highlight=False,
+    )
+
+
+@app.command("score")
+def score(
+    ppms: Annotated[list[Path], typer.Argument(help="Folders of preference models.", file_okay=False, exists=True)],
+    pairs: Annotated[
+        Path | None, typer.Option(help="pairs.jsonl of problems that nobody was trained on.", dir_okay=False)
+    ] = None,
+    run_: Annotated[
+        Path | None,
+        typer.Option("--run", help="Run of method sample with search.record_tokens: choose among its solutions."),
+    ] = None,
+    fit: Annotated[
+        Path | None, typer.Option(help="pairs.jsonl for a regression on simple features, to compare with.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Measure preference models: right about pairs, calibrated, and of use for choosing among solutions.
+
+    Examples:
+    `rstar evolve score runs/evolve/round4/ppm/model --pairs runs/held-out/pairs.jsonl`
+
+    `rstar evolve score runs/evolve/round4/ppm/model --run runs/samples --fit runs/evolve/round4/data/pairs.jsonl`
+    """
+    from rstar.evolve.judging import choices, pair_accuracy
+
+    if pairs is None and run_ is None:
+        raise ConfigError("give --pairs FILE, --run FOLDER, or both")
+    accuracies = {str(ppm): pair_accuracy(ppm, pairs) for ppm in ppms} if pairs else {}
+    chosen = choices(run_, ppms, fit) if run_ else []
+    if as_json:
+        plain = {name: [asdict(one) for one in found] for name, found in accuracies.items()}
+        print_json({"pairs": plain, "choosers": [asdict(one) for one in chosen]})
+        return
+    for name, found in accuracies.items():
+        console().print(_pairs_table(name, found))
+    if chosen:
+        console().print(_choices_table(chosen))
 
 
 @app.command("extract")
@@ -84,6 +171,27 @@ def run(
         return
     console().print(results_table(results))
     console().print(f"pictures in [bold]{escape(str(page))}[/]", highlight=False)
+
+
+def _pairs_table(name: str, found: Sequence[PairAccuracy]) -> Table:
+    table = Table(title=escape(name), title_justify="left", header_style="bold", pad_edge=False)
+    for column in ("pairs", "n", "accuracy [95%]", "says / is right, by rising confidence"):
+        table.add_column(column, justify="left" if column == "pairs" else "right")
+    for one in found:
+        bins = "  ".join(f"{100 * b.said:.0f}/{100 * b.right:.0f}" for b in one.bins)
+        table.add_row(one.kind, f"{one.n:,}", percent(one.right, one.n), bins)
+    return table
+
+
+def _choices_table(chosen: Sequence[Choice]) -> Table:
+    table = Table(header_style="bold", pad_edge=False)
+    for column in ("chooser", "n", "accuracy", "p (against the majority)"):
+        table.add_column(column, justify="left" if column == "chooser" else "right")
+    for one in chosen:
+        table.add_row(
+            escape(one.name), str(one.n), f"{100 * one.accuracy:.1f}%", "" if one.p is None else f"{one.p:.1g}"
+        )
+    return table
 
 
 def _table(counts: Counts) -> Table:

@@ -1,4 +1,4 @@
-"""The value of nodes while training data is generated (arXiv 2501.04519, section 3.3).
+"""Generating training data: search whose ends are verified (arXiv 2501.04519, section 3.3).
 
 Here, and nowhere else, search learns how a trajectory really ended: through a function from an answer to a value. The
 search itself does not change, and still knows no gold answer.
@@ -7,13 +7,18 @@ search itself does not change, and still knows no gold answer.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 from rstar.answers import AnswerKey
-from rstar.errors import DataError
+from rstar.config import Config
+from rstar.datasets import ProblemSet
+from rstar.errors import ConfigError, DataError
+from rstar.evals.solve import Finished, Record, solve_run
 from rstar.grading import verify
 from rstar.problems import Problem
 from rstar.search.choose import Votes
-from rstar.search.reward import Reward
+from rstar.search.reward import Reward, open_reward, ppm_folder
+from rstar.search.solver import Solver
 from rstar.trajectories import Trajectory
 
 RIGHT, WRONG = 1.0, -1.0
@@ -58,3 +63,34 @@ class Annotation:
             for place, value in zip(open_ones, said, strict=True):
                 values[place] = value
         return values
+
+
+async def generate(
+    config: Config, problems: ProblemSet, folder: Path, on_result: Callable[[Record], None] = lambda record: None
+) -> Finished:
+    """Search problems for training data: trees with verified ends, in a run folder, which is continued.
+
+    Args:
+        config: of the search, by MCTS. A reward ``ppm:FOLDER`` begins the Q of partial solutions (rounds 3 and 4); any
+            other is not used (rounds 1 and 2).
+        problems: all with gold answers.
+        folder: the run folder.
+        on_result: see `rstar.evals.solve.solve_run`.
+
+    Raises:
+        ConfigError: another method than MCTS.
+        DataError: a problem without a gold answer.
+        And all that `solve_run` raises.
+    """
+    if config.search.method != "mcts":
+        raise ConfigError(f"search.method = {config.search.method!r}: training data comes from mcts")
+    if without := [problem.id for problem in problems.problems if problem.id not in problems.keys]:
+        raise DataError(f"problem {without[0]!r} has no gold answer: it cannot be used for training data")
+    partial = None if ppm_folder(config.reward) is None else open_reward(config.reward)
+    solver = Solver(config, reward=Annotation(verified(problems.keys), partial))
+    return await solve_run(config, problems, folder, on_result, solver)
+
+
+def is_solved(record: Record) -> bool:
+    """Whether a result has a verified solution."""
+    return any(trajectory["correct"] for trajectory in record["trajectories"])

@@ -62,24 +62,25 @@ def as_toml(tree: Mapping[str, Any], name: str = "") -> str:
 
 
 @contextmanager
-def served(model: Path, command: Sequence[str], seconds: float) -> Iterator[str]:
+def served(model: Path, command: Sequence[str], port: int, seconds: float) -> Iterator[str]:
     """The ``--policy`` SPEC of a model: its folder, or a server that runs until the end of the block.
 
     Args:
         model: its folder.
         command: starts a server, with ``{model}`` and ``{port}`` in it; empty: no server.
+        port: where it is to listen, on this machine.
         seconds: how long it may take until it answers.
 
     Raises:
-        ConfigError: there is no such command.
+        ConfigError: there is no such command, or somebody else listens at the port.
         EngineError: the server ended, or was not ready in time.
     """
     if not command:
         yield f"hf:{model}"
         return
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    with socket.socket() as other:
+        if other.connect_ex(("127.0.0.1", port)) == 0:
+            raise ConfigError(f"serve: port {port} is in use; set serve_port to another one")
     filled = [part.replace("{model}", str(model)).replace("{port}", str(port)) for part in command]
     try:
         process = subprocess.Popen(filled, stdin=subprocess.DEVNULL)

@@ -21,8 +21,8 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,15 +31,13 @@ from rstar.config import Config
 from rstar.datasets import ProblemSet, read_problems
 from rstar.errors import DataError, ResumeError
 from rstar.evals.compare import Entry, Row, compare_methods, entries_of
-from rstar.evals.solve import Finished, solve_run
-from rstar.evolve.annotate import Annotation, verified
+from rstar.evals.solve import Finished, Record, solve_run
+from rstar.evolve.annotate import generate, is_solved
 from rstar.evolve.extract import COUNTS, PAIRS, SFT, extract
 from rstar.evolve.models import served, train
 from rstar.evolve.settings import EvolveConfig, Problems, Round, varied
 from rstar.models.spec import fingerprint, local_folder
 from rstar.runs import RESULTS, lock_folder, read_lines, write_json
-from rstar.search.reward import open_reward
-from rstar.search.solver import Solver
 from rstar.seeds import derive
 from rstar.tiny.generate import draw_set, write_set
 
@@ -178,47 +176,46 @@ class _Evolution:
         for rollouts in (one.rollouts, *one.unsolved):
             if found:
                 solved, everything = _solved([*before, *found]), self._problems
-                problems = _only(everything, {p for p, right in solved.items() if not right})
+                names = [p.id for p in everything.problems if not solved.get(p.id, True)]
+                problems = _only(everything, set(names if one.most is None else _spread(names, one.most)))
                 if not problems:
                     break
             out = folder / (f"search-{rollouts}" if found else "search")
             self._announce(f"{name}: {rollouts} rollouts of {len(problems):,} problems")
-            judge = ppm if one.value == "ppm" else None
-            search = config.search.model_copy(
-                update={
-                    "rollouts": rollouts,
-                    "record_tokens": config.search.record_tokens or "logprobs" in config.ppm.inputs,
-                }
-            )
-            serve = [] if spec is not None else config.serve
-            with served(policy, serve, config.serve_seconds) as own:
+            tokens = config.search.record_tokens or "logprobs" in config.ppm.inputs
+            search = config.search.model_copy(update={"rollouts": rollouts, "record_tokens": tokens})
+            with self._served(policy) if spec is None else nullcontext(spec) as model:
                 settings = Config(
-                    policy=spec or own,
-                    reward=f"ppm:{judge}" if judge else "agreement",
+                    policy=model,
+                    reward=f"ppm:{ppm}" if one.value == "ppm" else "agreement",
                     seed=derive(config.seed, name, rollouts) % 2**31,
                     search=search,
                     sandbox=config.sandbox,
                     engine=config.engine,
                 )
-                partial = open_reward(settings.reward) if judge else None
-                solver = Solver(settings, reward=Annotation(verified(problems.keys), partial))
-                self._solve(settings, problems, out, name, solver)
+                with self._counted(len(problems), name, is_solved, "solved") as on_result:
+                    asyncio.run(generate(settings, problems, out, on_result))
             found.append(out)
         return found
 
-    def _solve(
-        self, settings: Config, problems: ProblemSet, out: Path, what: str, solver: Solver | None = None
-    ) -> Finished:
-        right = done = 0
-        with self._bar(len(problems), what) as advance:
+    def _served(self, model: Path) -> AbstractContextManager[str]:
+        return served(model, self._config.serve, self._config.serve_port, self._config.serve_seconds)
 
-            def on_result(record: Mapping[str, Any]) -> None:
+    @contextmanager
+    def _counted(
+        self, total: int, what: str, good: Callable[[Record], bool], called: str
+    ) -> Iterator[Callable[[Record], None]]:
+        """A progress bar over results that says how many are good."""
+        right = done = 0
+        with self._bar(total, what) as advance:
+
+            def on_result(record: Record) -> None:
                 nonlocal right, done
                 done += 1
-                right += _is_solved(record) if solver else record["correct"]
-                advance(1, f"{right}/{done} {'solved' if solver else 'right'}")
+                right += good(record)
+                advance(1, f"{right}/{done} {called}")
 
-            return asyncio.run(solve_run(settings, problems, out, on_result, solver))
+            yield on_result
 
     def _extract(self, name: str, searched: Sequence[Path], out: Path) -> dict[str, dict[str, int]]:
         if not (out / COUNTS).exists():
@@ -244,11 +241,12 @@ class _Evolution:
         return entries_of(tables, shared, {"policy": policy, "seed": self._config.seed}, "entry")
 
     def _evaluate(self, name: str, policy: Path, ppm: Path | None, out: Path) -> list[Row]:
-        with served(policy, self._config.serve, self._config.serve_seconds) as spec:
+        with self._served(policy) as spec:
 
             def run(entry: Entry) -> Finished:
                 self._announce(f"{name}: evaluation, {entry.name}")
-                return self._solve(entry.config, self._held_out, out / entry.name, entry.name)
+                with self._counted(len(self._held_out), entry.name, lambda row: row["correct"], "right") as on_result:
+                    return asyncio.run(solve_run(entry.config, self._held_out, out / entry.name, on_result))
 
             return compare_methods(self._entries(spec, ppm), run)
 
@@ -270,13 +268,14 @@ def _part(problems: ProblemSet, first: int, end: int) -> ProblemSet:
     return _only(problems, {problem.id for problem in problems.problems[first:end]})
 
 
+def _spread(names: list[str], most: int) -> list[str]:
+    """At most so many names, evenly from the first to the last."""
+    return [names[place * len(names) // most] for place in range(most)] if len(names) > most else names
+
+
 def _only(problems: ProblemSet, names: set[str]) -> ProblemSet:
     kept = [problem for problem in problems.problems if problem.id in names]
     return ProblemSet(kept, {problem.id: problems.keys[problem.id] for problem in kept})
-
-
-def _is_solved(record: Mapping[str, Any]) -> bool:
-    return any(trajectory["correct"] for trajectory in record["trajectories"])
 
 
 def _solved(folders: Iterable[Path]) -> dict[str, bool]:
@@ -284,7 +283,7 @@ def _solved(folders: Iterable[Path]) -> dict[str, bool]:
     found: dict[str, bool] = {}
     for folder in folders:
         for record in read_lines(folder / RESULTS):
-            found[record["id"]] = found.get(record["id"], False) or _is_solved(record)
+            found[record["id"]] = found.get(record["id"], False) or is_solved(record)
     return found
 
 

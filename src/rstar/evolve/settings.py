@@ -58,6 +58,7 @@ class Round(Section):
     unsolved: list[int] = Field(
         [], description="rollouts of further searches, each with another seed, of what has no verified solution yet"
     )
+    most: int | None = Field(None, ge=1, description="of those, search again at most so many, evenly spread")
     policy: dict[str, Any] = Field({}, description="settings of the policy's training that differ in this round")
     ppm: dict[str, Any] = Field({}, description="settings of the PPM's training that differ in this round")
 
@@ -90,6 +91,7 @@ class EvolveConfig(Section):
     serve: list[str] = Field(
         [], description="command that serves a model, with {model} and {port} in it; unset: it runs in this process"
     )
+    serve_port: int = Field(8765, ge=1, le=65535, description="where it listens")
     serve_seconds: float = Field(600.0, gt=0, description="how long a server may take to be ready")
 
     @model_validator(mode="after")
@@ -109,7 +111,7 @@ class EvolveConfig(Section):
 
     def identity(self) -> dict[str, Any]:
         """The settings that decide the results, nested; not where or how fast they are computed."""
-        free = {"launcher", "serve", "serve_seconds", "sandbox", "engine"}
+        free = {"launcher", "serve", "serve_port", "serve_seconds", "sandbox", "engine"}
         return self.model_dump(mode="json", exclude=free)
 
 
