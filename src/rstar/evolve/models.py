@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import socket
 import subprocess
 import sys
@@ -15,6 +16,8 @@ from typing import Any
 import httpx
 
 from rstar.errors import ConfigError, EngineError, TrainingError
+from rstar.sandbox import kernel
+from rstar.train.folder import MODEL
 from rstar.train.settings import TrainConfig
 
 
@@ -34,7 +37,7 @@ def train(kind: str, config: TrainConfig, data: Path | Sequence[Path], out: Path
     Raises:
         TrainingError: it failed.
     """
-    model = out / "model"
+    model = out / MODEL
     if model.is_dir():
         return model
     out.mkdir(parents=True, exist_ok=True)
@@ -44,12 +47,18 @@ def train(kind: str, config: TrainConfig, data: Path | Sequence[Path], out: Path
     options = [part for file in files for part in ("--data", str(file))]
     command = [*(launcher or [sys.executable]), "-m", "rstar", "train", kind, str(recipe), *options, "--out", str(out)]
     try:
-        code = subprocess.run(command, check=False).returncode
+        with subprocess.Popen(command, preexec_fn=_die_with_parent) as process:
+            code = process.wait()
     except OSError as error:
         raise ConfigError(f"launcher: cannot start {command[0]!r}: {error.strerror}") from error
     if code:
         raise TrainingError(f"training {out} ended with exit status {code}; the same command goes on with it")
     return model
+
+
+def _die_with_parent() -> None:
+    """A run that is killed leaves nobody behind who trains in its folder, or holds its port."""
+    kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def as_toml(tree: Mapping[str, Any], name: str = "") -> str:
@@ -83,7 +92,7 @@ def served(model: Path, command: Sequence[str], port: int, seconds: float) -> It
             raise ConfigError(f"serve: port {port} is in use; set serve_port to another one")
     filled = [part.replace("{model}", str(model)).replace("{port}", str(port)) for part in command]
     try:
-        process = subprocess.Popen(filled, stdin=subprocess.DEVNULL)
+        process = subprocess.Popen(filled, stdin=subprocess.DEVNULL, preexec_fn=_die_with_parent)
     except OSError as error:
         raise ConfigError(f"serve: cannot start {filled[0]!r}: {error.strerror}") from error
     try:

@@ -94,12 +94,13 @@ class _Evolution:
     def __init__(self, config: EvolveConfig, folder: Path, announce: Callable[[str], None], bar: Bar) -> None:
         self._config, self._folder, self._announce, self._bar = config, folder, announce, bar
         self._entries(None, None)
-        _claim(config, folder)
+        identity = _identity(config, folder)
         self._problems = self._read(config.problems, "problems")
         self._held_out = self._read(config.held_out, "held_out")
         wanted = sum(one.take or 0 for one in config.rounds)
         if wanted > len(self._problems):
             raise DataError(f"the rounds take {wanted} problems, and there are {len(self._problems)}")
+        write_json(folder / CONFIG, identity)
 
     def run(self) -> list[Result]:
         config = self._config
@@ -222,9 +223,11 @@ class _Evolution:
             self._announce(f"{name}: extracting training data")
             extract(searched, out, self._config.extract)
         counts: dict[str, dict[str, int]] = json.loads((out / COUNTS).read_text(encoding="utf-8"))
-        for kind in ("solutions kept", "step pairs kept", "final pairs kept"):
-            if not counts["found"].get(kind):
-                raise DataError(f"{name}: no {kind} of {counts['found'].get('trees', 0)} trees (see {out / COUNTS})")
+        found = counts["found"]
+        pairs = found.get("step pairs kept", 0) + found.get("final pairs kept", 0)
+        for kind, kept in (("solution", found.get("solutions kept", 0)), ("preference pair", pairs)):
+            if not kept:
+                raise DataError(f"{name}: no {kind} was kept of {found.get('trees', 0)} trees, see {out / COUNTS}")
         return counts
 
     def _entries(self, policy: str | None, ppm: Path | None) -> list[Entry]:
@@ -251,8 +254,8 @@ class _Evolution:
             return compare_methods(self._entries(spec, ppm), run)
 
 
-def _claim(config: EvolveConfig, folder: Path) -> None:
-    """Write the run's identity into the folder, or refuse a folder of another run."""
+def _identity(config: EvolveConfig, folder: Path) -> dict[str, Any]:
+    """What decides the run's results. Raises `ResumeError` for the folder of another run."""
     identity = config.identity()
     if config.base is not None and (base := local_folder(config.base)) is not None:
         identity["base_weights"] = fingerprint(base)
@@ -261,7 +264,7 @@ def _claim(config: EvolveConfig, folder: Path) -> None:
         old = json.loads(file.read_text(encoding="utf-8"))
         if differ := sorted(k for k in identity.keys() | old.keys() if identity.get(k) != old.get(k)):
             raise ResumeError(f"{folder} belongs to another run; these differ: {', '.join(differ)}")
-    write_json(file, identity)
+    return identity
 
 
 def _part(problems: ProblemSet, first: int, end: int) -> ProblemSet:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,7 +20,7 @@ from rstar.train.ranks import Ranks, computes_bf16, joined
 from rstar.train.settings import TrainConfig
 from rstar.train.trackers import check_trackers
 
-IDENTITY = "config.json"
+IDENTITY, MODEL = "config.json", "model"
 C = TypeVar("C", bound=TrainConfig)
 
 
@@ -48,6 +49,18 @@ def claimed(config: C, data: Sequence[Path], folder: Path) -> Iterator[tuple[C, 
         finally:
             if lock is not None:
                 os.close(lock)
+
+
+@contextmanager
+def finished(folder: Path) -> Iterator[Path]:
+    """A place for the finished model, which becomes `MODEL` in the training's folder when the block ends: what has that
+    name is always whole.
+    """
+    part, out = folder / f"{MODEL}.part", folder / MODEL
+    shutil.rmtree(part, ignore_errors=True)
+    yield part
+    shutil.rmtree(out, ignore_errors=True)
+    part.rename(out)
 
 
 def _claim(config: C, data: Sequence[Path], folder: Path, device: torch.device) -> C:

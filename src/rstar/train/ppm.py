@@ -27,7 +27,7 @@ from rstar.models.decoder_files import copy_tokenizer, load_decoder
 from rstar.models.ppm import PreferenceModel, save_ppm
 from rstar.models.ppm_inputs import Encoded, Input, Piece, Reader, Row, Rows, collate_rows, join
 from rstar.train.data import LENGTH_STEP
-from rstar.train.folder import claimed
+from rstar.train.folder import MODEL, claimed, finished
 from rstar.train.loop import Progress, Steps, Trainer
 from rstar.train.losses import outcome_loss, preference_loss, value_loss
 from rstar.train.settings import TrainConfig
@@ -200,11 +200,11 @@ def train_ppm(config: PPMConfig, data: Sequence[Path], folder: Path, report: Cal
         model = PreferenceModel(load_decoder(base, torch.float32), config.inputs, seed=config.seed)
         trainer = Trainer(model, Preferences(lines, config), config, folder, ranks)
         trainer.run(report)
-        out = folder / "model"
         if (trained := trainer.whole()) is not None:
-            save_ppm(trained, out)
-            copy_tokenizer(base, out)
-        return out
+            with finished(folder) as out:
+                save_ppm(trained, out)
+                copy_tokenizer(base, out)
+        return folder / MODEL
 
 
 @torch.no_grad()

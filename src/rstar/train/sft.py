@@ -20,7 +20,7 @@ from rstar.errors import ConfigError
 from rstar.models.decoder import Decoder, DecoderConfig
 from rstar.models.decoder_files import copy_tokenizer, load_decoder, save_decoder
 from rstar.train.data import Batch, TokenSet, alone, collate, pack, read_pieces, tokenize
-from rstar.train.folder import claimed
+from rstar.train.folder import MODEL, claimed, finished
 from rstar.train.loop import Progress, Steps, Trainer
 from rstar.train.losses import sft_loss
 from rstar.train.settings import TrainConfig
@@ -71,11 +71,11 @@ def train_sft(config: TrainConfig, data: Sequence[Path], folder: Path, report: C
             tokens = _tokens(config, data, folder, tokenizer)
         trainer = Trainer(model, Supervised(tokens, config), config, folder, ranks)
         trainer.run(report)
-        out = folder / "model"
         if (trained := trainer.whole()) is not None:
-            save_decoder(trained, out, dtype=torch.bfloat16)
-            copy_tokenizer(folder if config.base is None else config.base, out)
-        return out
+            with finished(folder) as out:
+                save_decoder(trained, out, dtype=torch.bfloat16)
+                copy_tokenizer(folder if config.base is None else config.base, out)
+        return folder / MODEL
 
 
 def _start(config: TrainConfig, data: Sequence[Path], folder: Path) -> tuple[Tokenizer, Decoder]:

@@ -1,0 +1,145 @@
+"""Measuring preference models."""
+
+import json
+import math
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from rstar.cli.app import app
+from rstar.errors import DataError
+from rstar.evolve import judging
+from rstar.evolve.judging import choices, pair_accuracy, read_candidates
+from rstar.models.decoder_files import copy_tokenizer, load_decoder
+from rstar.models.ppm import PreferenceModel, save_ppm
+
+TINY = Path(str(files("rstar") / "tiny" / "weights"))
+SHOWN = "\n<output>{0}<end_of_output>\n<answer>\\boxed{{{0}}}<end_of_answer>"
+ROOT = {"parent": -1, "answer": None, "votes": 1}
+
+
+@pytest.fixture(scope="module")
+def ppm(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A PPM that nobody has trained."""
+    folder = tmp_path_factory.mktemp("ppm")
+    save_ppm(PreferenceModel(load_decoder(TINY), ("logprobs", "numbers")), folder)
+    copy_tokenizer(TINY, folder)
+    return folder
+
+
+def run(folder: Path, *problems: list[tuple[str, str, bool, float]]) -> Path:
+    """A run of problems with solutions (text, answer, whether it is right, log-probability)."""
+    folder.mkdir()
+    with (folder / "results.jsonl").open("w") as results, (folder / "trees.jsonl").open("w") as trees:
+        for number, solutions in enumerate(problems):
+            rows = [{"answer": answer, "correct": right} for _, answer, right, _ in solutions]
+            record = {"id": str(number), "question": "What is 3 + 4?", "trajectories": rows, "correct": False}
+            nodes = [{"parent": 0, "text": text, "shown": SHOWN.format(answer), "answer": answer, "votes": 1,
+                      "logprobs": [logprob]} for text, answer, _, logprob in solutions]  # fmt: skip
+            results.write(json.dumps(record) + "\n")
+            trees.write(json.dumps({"id": str(number), "nodes": [ROOT, *nodes]}) + "\n")
+    return folder
+
+
+WRONG_MAJORITY = [("a", "8", False, -3.0), ("b", "8.0", False, -3.0), ("c", "7", True, -0.1), ("c", "7", True, -0.1)]
+
+
+def pairs_file(file: Path, n: int = 6) -> Path:
+    nodes = [{"parent": -1, "text": text, "shown": "", "q": 0, "logprobs": [-1.0 * k]}
+             for k, text in enumerate(("x = 3 + 4\n", "x = 3 + 5\n", "x = 4\n"))]  # fmt: skip
+    steps = [{"kind": "final", "pairs": [[0, 1], [0, 2]]}, {"kind": "step", "pairs": [[1, 2]]}]
+    file.write_text(
+        "".join(json.dumps({"prompt": f"{k} 3 4\n", "nodes": nodes, "steps": steps}) + "\n" for k in range(n))
+    )
+    return file
+
+
+def test_candidates_of_a_run(tmp_path):
+    ((question, solutions),) = read_candidates(run(tmp_path / "run", WRONG_MAJORITY))
+    assert question == "What is 3 + 4?"
+    assert [one.correct for one in solutions] == [False, False, True, True]
+    assert solutions[0].pieces == [("a", [-3.0]), (SHOWN.format("8"), ())]
+    assert solutions[2].logprob == -0.1
+
+
+def test_choosers(tmp_path, ppm, monkeypatch):
+    folder = run(tmp_path / "run", WRONG_MAJORITY, [("x", "1", False, -1.0)], [])
+    monkeypatch.setattr(judging, "_scores", lambda problems, ppm: [[9.0, 0.0, 0.0, 1.0][: len(s)] for _, s in problems])
+    found = {one.name: one for one in choices(folder, [ppm])}
+    assert {one.n for one in found.values()} == {3}
+    assert found["one right (the most that choosing can give)"].accuracy == pytest.approx(1 / 3)
+    assert found["majority"].accuracy == 0  # 8 and 8.0 are one answer, and come first
+    assert found["random distinct solution"].accuracy == pytest.approx(1 / 9)  # equal texts count once
+    assert found["log-probability: best"].accuracy == pytest.approx(1 / 3)
+    assert found["log-probability: weighted majority"].accuracy == pytest.approx(1 / 3)
+    assert found[f"PPM {ppm}: best"].accuracy == 0
+    assert found["majority"].p is None
+    assert found["log-probability: best"].p == 1.0
+
+
+def test_votes_are_weighed():
+    _, solutions = "", [judging.Candidate([], answer, 1, answer == "7") for answer in ("8", "8", "7")]
+    groups = judging._groups(solutions)
+    assert groups == [0, 0, 1]
+    assert judging._vote(solutions, groups, [0.0, 0.0, math.log(1.9)]) == 0
+    assert judging._vote(solutions, groups, [0.0, 0.0, math.log(2.1)]) == 1
+
+
+def test_a_regression_is_fitted_and_used(tmp_path, ppm):
+    found = choices(run(tmp_path / "run", WRONG_MAJORITY), [ppm], pairs_file(tmp_path / "pairs.jsonl"))
+    names = [one.name for one in found]
+    assert "regression on simple features: best" in names
+    assert f"PPM {ppm}: weighted majority" in names
+    by = {one.name: one.accuracy for one in found}
+    assert by["regression on simple features: best"] == 1.0  # the file prefers what is probable
+    (tmp_path / "empty.jsonl").write_text("")
+    with pytest.raises(DataError, match="no pairs of whole solutions"):
+        choices(tmp_path / "run", [], tmp_path / "empty.jsonl")
+
+
+def test_accuracy_and_calibration():
+    margins = np.asarray([0.1, -0.2, 0.3, 1.0, -1.1, 1.2, 1.3, 2.0] * 4)
+    found = judging._accuracy("step", margins)
+    assert (found.n, found.right) == (32, 24)
+    assert sum(one.n for one in found.bins) == 32
+    assert [one.said for one in found.bins] == sorted(one.said for one in found.bins)
+    assert found.bins[-1].right == 1.0
+    assert found.bins[0].said == pytest.approx(1 / (1 + math.exp(-0.1)))
+
+
+def test_accuracy_of_a_file(tmp_path, ppm):
+    final, step = pair_accuracy(ppm, pairs_file(tmp_path / "pairs.jsonl"))
+    assert (final.kind, final.n, step.kind, step.n) == ("final", 12, "step", 6)
+    (tmp_path / "empty.jsonl").write_text("")
+    with pytest.raises(DataError, match="no pairs in it"):
+        pair_accuracy(ppm, tmp_path / "empty.jsonl")
+
+
+def test_runs_that_say_too_little_are_named(tmp_path, ppm):
+    folder = run(tmp_path / "run", WRONG_MAJORITY)
+    lines = [json.loads(line) for line in (folder / "trees.jsonl").read_text().splitlines()]
+    for node in lines[0]["nodes"]:
+        node.pop("logprobs", None)
+    (folder / "trees.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    with pytest.raises(DataError, match="record_tokens"):
+        choices(folder, [ppm])
+    with pytest.raises(DataError, match=r"no results\.jsonl"):
+        choices(tmp_path, [ppm])
+
+
+def test_the_command(tmp_path, ppm):
+    def call(*args: Any) -> Any:
+        return CliRunner().invoke(app, ["evolve", "score", *map(str, args)])
+
+    pairs, folder = pairs_file(tmp_path / "pairs.jsonl"), run(tmp_path / "run", WRONG_MAJORITY)
+    shown = call(ppm, "--pairs", pairs, "--run", folder)
+    assert shown.exit_code == 0, shown.output
+    assert "final" in shown.stdout
+    assert "random distinct" in shown.stdout
+    plain = json.loads(call(ppm, "--pairs", pairs, "--json").stdout)
+    assert plain["pairs"][str(ppm)][0]["n"] == 12
+    assert call(ppm).exit_code != 0

@@ -1,0 +1,130 @@
+"""Self-evolution as a whole: the smoke variant of the bundled recipe, and a small one that is killed five times."""
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+
+from rstar.errors import DataError, ResumeError
+from rstar.evolve.rounds import _spread, evolve
+from rstar.evolve.settings import Problems, read_recipe
+
+RECIPE = Path(__file__).parents[2] / "recipes" / "tiny" / "evolve.toml"
+SMALL = """
+base = "tiny"
+seed = 3
+accumulate = true
+problems = { n = 24, seed = 5, levels = "3", family = ["word", "algebra"] }
+held_out = { n = 4, seed = 6, split = "numbers", levels = "2" }
+search = { expansions = 4 }
+extract = { distance = 1 }
+policy = { tokens = 6_000, batch_tokens = 1024, micro_tokens = 1024, warmup_tokens = 0, checkpoint_seconds = 0.001 }
+ppm = { tokens = 6_000, batch_tokens = 1024, micro_tokens = 1024, warmup_tokens = 0, inputs = ["numbers"] }
+round = [{ rollouts = 6, take = 12 }, { rollouts = 3, take = 12, value = "ppm", unsolved = [6], most = 2 }]
+entry = [
+  { name = "greedy", search = { method = "greedy" } },
+  { name = "mcts", reward = "ppm", search = { rollouts = 2 } },
+]
+"""
+
+
+def start(recipe: Path, out: Path, *options: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "rstar", "evolve", "run", str(recipe), "--out", str(out), *options]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, env=os.environ | {"OMP_NUM_THREADS": "1"})
+
+
+@pytest.mark.timeout(900)
+def test_the_smoke_variant_of_the_recipe(tmp_path):
+    assert start(RECIPE, tmp_path, "--smoke").wait() == 0
+    rounds = json.loads((tmp_path / "rounds.json").read_text())["rounds"]
+    assert [one["name"] for one in rounds] == ["base", "round 1", "round 2", "round 3", "round 4"]
+    names = ["greedy", "majority of 16", "MCTS + PPM"]
+    assert [[row["name"] for row in one["evaluation"]] for one in rounds] == [names[:2], *[names] * 4]
+    assert all(row["n"] == 20 for one in rounds for row in one["evaluation"])
+    solved = [one["solved"]["all"] for one in rounds[1:]]
+    assert [n for _, n in solved] == [25, 50, 75, 80]
+    assert solved[0][0] < solved[1][0] < solved[2][0] <= solved[3][0]
+    assert {"level 1", "level 2", "level 3"} <= rounds[1]["solved"].keys()
+    kept = [one["counts"]["found"]["solutions kept"] for one in rounds[1:]]
+    assert kept == sorted(kept)
+    page = (tmp_path / "report.html").read_text()
+    assert page.count("<svg") == 3
+    assert "round 4" in page
+    for folder in ("policy", "ppm"):
+        assert (tmp_path / "round4" / folder / "model" / "tokenizer.json").exists()
+    recipe = (tmp_path / "round4" / "policy.toml").read_text()
+    assert "round" not in recipe.partition("base = ")[2].splitlines()[0]  # from the base, not from round 3
+
+
+@pytest.mark.timeout(900)
+def test_a_run_that_is_killed_five_times_ends_with_the_same_table(tmp_path):
+    recipe = tmp_path / "evolve.toml"
+    recipe.write_text(SMALL)
+    began = time.monotonic()
+    assert start(recipe, tmp_path / "whole").wait() == 0
+    seconds = time.monotonic() - began
+    draw = random.Random(seconds)
+    kills = 0
+    while kills < 5:
+        run = start(recipe, tmp_path / "killed")
+        try:
+            # Beginning takes time, too: parts of the whole that let five kills fall into all of its stages.
+            run.wait(3 + draw.uniform(0, seconds / 4))
+        except subprocess.TimeoutExpired:
+            run.send_signal(signal.SIGKILL)
+            run.wait()
+            kills += 1
+        else:
+            assert run.returncode == 0
+            if kills >= 2:
+                break  # it got to its end between two kills
+            shutil.rmtree(tmp_path / "killed")
+    assert start(recipe, tmp_path / "killed").wait() == 0
+    for name in ("rounds.json", "report.html", "round2/data/pairs.jsonl"):
+        assert (tmp_path / "killed" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes(), name
+    for kind in ("policy", "ppm"):
+        model = f"round2/{kind}/model/model.safetensors"
+        assert (tmp_path / "killed" / model).read_bytes() == (tmp_path / "whole" / model).read_bytes(), model
+
+
+def small(folder: Path, old: str = "", new: str = ""):
+    file = folder / "evolve.toml"
+    file.write_text(SMALL.replace(old, new, 1))
+    return read_recipe(file)
+
+
+def never(*_):
+    raise AssertionError("nothing may be done")
+
+
+def test_what_cannot_be_is_said_before_any_work(tmp_path):
+    out = tmp_path / "run"
+    with pytest.raises(DataError, match="rounds take 42 problems, and there are 24"):
+        evolve(small(tmp_path, "take = 12", "take = 30"), out, never, bar)
+    assert not (out / "config.json").exists()
+    (out / "config.json").write_text(json.dumps(small(tmp_path, "distance = 1", "distance = 2").identity()))
+    with pytest.raises(ResumeError, match="these differ: base_weights, extract"):
+        evolve(small(tmp_path), out, never, bar)
+    file = tmp_path / "train.jsonl"
+    file.write_text('{"question": "What is 3 + 4?"}\n')
+    config = small(tmp_path).model_copy(update={"problems": Problems(file=file)})
+    with pytest.raises(DataError, match="no gold answer"):
+        evolve(config, tmp_path / "other", never, bar)
+
+
+def bar(total, what):
+    return nullcontext(lambda *_: None)
+
+
+def test_names_are_spread():
+    names = [str(n) for n in range(10)]
+    assert _spread(names, 3) == ["0", "3", "6"]
+    assert _spread(names, 10) == _spread(names, 99) == names
