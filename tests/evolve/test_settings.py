@@ -93,3 +93,10 @@ def test_where_it_runs_is_no_part_of_its_identity(tmp_path):
     ).identity()
     assert first == other
     assert first != recipe(tmp_path, RECIPE.replace("rollouts = 8", "rollouts = 9")).identity()
+
+
+def test_recipes_of_the_project_are_valid():
+    recipes = sorted((Path(__file__).parents[2] / "recipes").rglob("evolve.toml"))
+    assert [file.parent.name for file in recipes] == ["math", "tiny"]
+    for file in recipes:
+        assert len(read_recipe(file).rounds) == 4

@@ -5,9 +5,14 @@ from pathlib import Path
 
 import pytest
 import torch
+from tokenizers import Tokenizer
 
-from rstar.train.loop import schedule
-from tests.train.trainings import StopError, prepare, train
+from rstar.models.decoder_files import load_decoder
+from rstar.train.data import tokenize
+from rstar.train.loop import Trainer, build_optimizers, schedule
+from rstar.train.ranks import Ranks
+from rstar.train.sft import Supervised
+from tests.train.trainings import CONFIG, StopError, prepare, train
 
 
 @pytest.fixture(scope="module")
@@ -58,3 +63,25 @@ def test_metrics_say_how_the_step_was_made(home: Path, tmp_path: Path) -> None:
     assert row["loss"] == pytest.approx(losses[-1], abs=1e-5)
     assert row["lr_factor"] == pytest.approx(schedule(len(losses) - 1, len(losses), 0, 0.5), abs=1e-5)
     assert row["grad_norm"] > 0
+
+
+def test_epochs_are_passes_over_the_data(home: Path, tmp_path: Path) -> None:
+    tokenizer = Tokenizer.from_file(str(home / "base" / "tokenizer.json"))
+    tokens, _ = tokenize([home / "train.jsonl"], tokenizer, 0, 1024)
+    for epochs in (1.0, 2.5):
+        config = CONFIG.model_copy(update={"epochs": epochs})
+        objective = Supervised(tokens, config)
+        model = load_decoder(home / "base")
+        trainer = Trainer(model, objective, config, tmp_path, Ranks(0, 1, torch.device("cpu")))
+        assert trainer.steps == round(epochs * objective.steps_per_epoch)
+        seen = [len(b.ids) for step in range(objective.steps_per_epoch) for b in objective.micro_batches(step)]
+        assert sum(seen) == len(tokens)
+
+
+def test_adamw_for_everything(home: Path) -> None:
+    model = load_decoder(home / "base")
+    (optimizer,) = build_optimizers(model, CONFIG.model_copy(update={"optimizer": "adamw", "weight_decay": 0.1}))
+    (group,) = optimizer.param_groups
+    assert len(group["params"]) == len(list(model.parameters()))
+    assert (group["lr"], group["weight_decay"]) == (CONFIG.other_lr, 0.1)
+    assert [type(one).__name__ for one in build_optimizers(model, CONFIG)] == ["Muon", "AdamW"]

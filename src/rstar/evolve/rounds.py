@@ -5,7 +5,7 @@ The folder of a run::
     base/              a base model trained from nothing, where the recipe asks for it
     problems.jsonl     drawn problems, and held_out.jsonl
     evaluation/        of the base
-    round1/search/     trees with verified ends; search-64/ … of the further searches of unsolved problems
+    round1/search/     trees with verified ends; search-2/ … of the further searches of unsolved problems
     round1/data/       what was extracted from them
     round1/policy/     trained from the base on it; ppm/, trained from that policy
     round1/evaluation/ a run folder per entry
@@ -174,22 +174,23 @@ class _Evolution:
         """The run folders of the round's searches: of its problems, then again of what is still unsolved."""
         config = self._config
         found: list[Path] = []
-        for rollouts in (one.rollouts, *one.unsolved):
+        for number, rollouts in enumerate((one.rollouts, *one.unsolved), 1):
             if found:
                 solved, everything = _solved([*before, *found]), self._problems
                 names = [p.id for p in everything.problems if not solved.get(p.id, True)]
                 problems = _only(everything, set(names if one.most is None else _spread(names, one.most)))
                 if not problems:
                     break
-            out = folder / (f"search-{rollouts}" if found else "search")
+            out = folder / (f"search-{number}" if found else "search")
             self._announce(f"{name}: {rollouts} rollouts of {len(problems):,} problems")
             tokens = config.search.record_tokens or "logprobs" in config.ppm.inputs
-            search = config.search.model_copy(update={"rollouts": rollouts, "record_tokens": tokens})
+            own = {"rollouts": rollouts, "record_tokens": tokens}
+            search = config.search.model_copy(update=own | ({} if spec is None else {"shots": config.first_shots}))
             with self._served(policy) if spec is None else nullcontext(spec) as model:
                 settings = Config(
                     policy=model,
                     reward=f"ppm:{ppm}" if one.value == "ppm" else "agreement",
-                    seed=derive(config.seed, name, rollouts) % 2**31,
+                    seed=derive(config.seed, name, number) % 2**31,
                     search=search,
                     sandbox=config.sandbox,
                     engine=config.engine,

@@ -75,6 +75,8 @@ class Objective(Protocol[M, B]):
     `micro_batches` and `loss` may draw from torch's generator, which is seeded before each call.
     """
 
+    steps_per_epoch: int
+    """Steps in which everything is seen once."""
     tokens_per_step: float
     """Mean number of tokens of a step, padding included."""
 
@@ -126,6 +128,11 @@ class Steps:
             self._plan = self._of_epoch(self._epoch)
         return self._plan[step - self._first]
 
+    @property
+    def per_epoch(self) -> int:
+        """How many steps an epoch has."""
+        return len(self._plan)
+
     def tokens_per_step(self) -> float:
         """Mean number of tokens of a step, padding included."""
         lengths = self._lengths
@@ -147,14 +154,18 @@ def schedule(step: int, steps: int, warmup: float, decay: float) -> float:
 
 
 def build_optimizers(model: nn.Module, config: TrainConfig) -> list[torch.optim.Optimizer]:
-    """Muon for the matrices of the blocks, AdamW for embeddings, norms, biases and heads."""
+    """AdamW for all, or Muon for the matrices of the blocks and AdamW for embeddings, norms, biases and heads."""
+    betas = (0.9, 0.95)
+    if config.optimizer == "adamw":
+        decay = config.weight_decay
+        return [torch.optim.AdamW(model.parameters(), lr=config.other_lr, weight_decay=decay, betas=betas)]
     matrices = [p for name, p in model.named_parameters() if ".layers." in name and p.ndim == 2]
     known = {id(p) for p in matrices}
     others = [p for p in model.parameters() if id(p) not in known]
     dtype = torch.bfloat16 if config.bf16 else torch.float32
     return [
         Muon(matrices, lr=config.matrix_lr, weight_decay=config.weight_decay, dtype=dtype),
-        torch.optim.AdamW(others, lr=config.other_lr, weight_decay=0.0, betas=(0.9, 0.95)),
+        torch.optim.AdamW(others, lr=config.other_lr, weight_decay=0.0, betas=betas),
     ]
 
 
@@ -176,7 +187,8 @@ class Trainer(Generic[M]):
         self.model, self.objective, self.config, self.ranks = model, objective, config, ranks
         self.optimizers = build_optimizers(model, config)
         self._base_lrs = [[group["lr"] for group in o.param_groups] for o in self.optimizers]
-        self.steps = max(1, round(config.tokens / objective.tokens_per_step))
+        steps = config.tokens / objective.tokens_per_step
+        self.steps = max(1, round(steps if config.epochs is None else config.epochs * objective.steps_per_epoch))
         self._warmup = config.warmup_tokens / objective.tokens_per_step
         self._folder, self._file = folder, folder / CHECKPOINT
         self.step = load(self._file, model, self.optimizers) if self._file.exists() else 0

@@ -101,7 +101,7 @@ class Preferences:
         self._lines, self._target = lines, config.target
         sizes = np.asarray([len(line.row) for line in lines], np.int64)
         self._steps = Steps(sizes, np.asarray([0, len(lines)], np.int64), config)
-        self.tokens_per_step = self._steps.tokens_per_step()
+        self.tokens_per_step, self.steps_per_epoch = self._steps.tokens_per_step(), self._steps.per_epoch
 
     def micro_batches(self, step: int) -> list[PairBatch]:
         """See `Objective`."""

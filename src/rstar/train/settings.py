@@ -43,6 +43,7 @@ class TrainConfig(Section):
     tokenizer: TokenizerConfig = TokenizerConfig()
     shape: ShapeConfig = ShapeConfig()
     tokens: int = Field(1_000_000, ge=1, description="tokens to train on, prompts included; data repeats as needed")
+    epochs: float | None = Field(None, gt=0, description="passes over the data, instead of `tokens`")
     batch_tokens: int = Field(8192, ge=64, description="tokens of one step, padding included")
     micro_tokens: int = Field(
         2048, ge=64, description="tokens of one forward pass, of sequences of similar length; less needs less memory"
@@ -52,8 +53,9 @@ class TrainConfig(Section):
         description="sft: sequences share rows without seeing each other. Less padding where a micro-batch holds many "
         "lengths; slower on a CPU, whose attention computes whole rows",
     )
-    matrix_lr: float = Field(0.02, gt=0, description="learning rate of Muon, for the matrices of the blocks")
-    other_lr: float = Field(3e-3, gt=0, description="learning rate of AdamW, for embeddings and norms")
+    optimizer: Literal["muon", "adamw"] = Field("muon", description="muon: for the matrices of the blocks; else AdamW")
+    matrix_lr: float = Field(0.02, gt=0, description="learning rate of Muon")
+    other_lr: float = Field(3e-3, gt=0, description="learning rate of AdamW")
     weight_decay: float = Field(0.0, ge=0)
     warmup_tokens: int = Field(300_000, ge=0, description="tokens at the beginning with a rising rate")
     decay: float = Field(0.5, ge=0, le=1, description="share of the steps at the end with a falling rate")

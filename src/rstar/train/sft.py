@@ -35,7 +35,7 @@ class Supervised:
         self._rows, stages = pack(data.lengths, data.stages) if config.packing else alone(data)
         lengths = np.asarray([data.lengths[row].sum() for row in self._rows], np.int64)
         self._steps = Steps(lengths, stages, config)
-        self.tokens_per_step = self._steps.tokens_per_step()
+        self.tokens_per_step, self.steps_per_epoch = self._steps.tokens_per_step(), self._steps.per_epoch
 
     def micro_batches(self, step: int) -> list[Batch]:
         """See `Objective`."""
