@@ -22,8 +22,10 @@ from rstar.evolve.features import features, fit, pairs_of
 from rstar.grading import is_equivalent
 from rstar.models.ppm import load_ppm
 from rstar.models.ppm_inputs import Piece, Reader, collate_rows, join
+from rstar.models.ppm_scorer import few_threads
 from rstar.prompts.steps import prompt
 from rstar.runs import RESULTS, TREES, read_lines
+from rstar.train.data import LENGTH_STEP
 from rstar.train.ppm import pair_scores, read_pairs
 
 BINS = 8
@@ -96,8 +98,9 @@ def pair_accuracy(folder: Path, pairs: Path) -> list[PairAccuracy]:
     reader = Reader(Tokenizer.from_file(str(folder / "tokenizer.json")), model.inputs)
     lines = list(read_pairs(pairs, reader, model.config.max_position_embeddings))
     margins: dict[str, list[float]] = {}
-    for kind, margin in pair_scores(model, lines):
-        margins.setdefault(kind, []).append(margin)
+    with few_threads(model):
+        for kind, margin in pair_scores(model, lines):
+            margins.setdefault(kind, []).append(margin)
     if not margins:
         raise DataError(f"{pairs}: no pairs in it")
     return [_accuracy(kind, np.asarray(found)) for kind, found in sorted(margins.items())]
@@ -235,6 +238,7 @@ def _scores(problems: Problems, folder: Path) -> list[list[float]]:
     found: list[list[float]] = []
     for question, some in problems:
         rows = [join([reader.encode(prompt(question), one.pieces) for one in some])] if some else []
-        scores = model(collate_rows(rows)).double().clamp(-0.9999, 0.9999) if rows else torch.zeros(0)
-        found.append((2 * torch.atanh(scores)).tolist())
+        with few_threads(model):
+            scores = model(collate_rows(rows, LENGTH_STEP)).double() if rows else torch.zeros(0)
+        found.append((2 * torch.atanh(scores.clamp(-0.9999, 0.9999))).tolist())
     return found

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,8 +13,8 @@ import torch
 from tokenizers import Tokenizer
 
 from rstar.errors import ConfigError
-from rstar.models.local import placed
-from rstar.models.ppm import load_ppm
+from rstar.models.local import SMALL, placed
+from rstar.models.ppm import PreferenceModel, load_ppm
 from rstar.models.ppm_inputs import Piece, Reader, Row, collate_rows, join
 from rstar.trajectories import Step
 
@@ -42,6 +44,8 @@ class Scorer:
         self._model = load_ppm(folder, getattr(torch, dtype), device)
         self._reader = Reader(Tokenizer.from_file(str(folder / "tokenizer.json")), self._model.inputs)
         self._batch_tokens = batch_tokens
+        # One thread of our own: how many threads torch uses is a setting of the thread that calls it.
+        self._thread = ThreadPoolExecutor(1, "rstar-ppm")
         self._waiting: list[_Waiting] = []
         self._working: asyncio.Task[None] | None = None
 
@@ -68,7 +72,8 @@ class Scorer:
         while self._waiting:
             batch = self._take()
             try:
-                scores = await asyncio.to_thread(self._forward, [one.row for one in batch])
+                rows = [one.row for one in batch]
+                scores = await asyncio.get_running_loop().run_in_executor(self._thread, self._forward, rows)
             except Exception as error:
                 for one in batch:
                     if not one.scores.done():
@@ -92,13 +97,27 @@ class Scorer:
     @torch.inference_mode()
     def _forward(self, rows: Sequence[Row]) -> list[list[float]]:
         batch = collate_rows(rows, 16).to(self._model.device)
-        scores = self._model(batch).tolist()
+        with few_threads(self._model):
+            scores = self._model(batch).tolist()
         found: list[list[float]] = []
         for row in rows:
             count = len(row.trie.last)
             found.append(scores[:count])
             scores = scores[count:]
         return found
+
+
+@contextmanager
+def few_threads(model: PreferenceModel) -> Iterator[None]:
+    """One thread for a small model on a CPU: more wait for each other, and for ever so long where others compute."""
+    before = torch.get_num_threads()
+    small = model.device.type == "cpu" and sum(weight.numel() for weight in model.parameters()) < SMALL
+    if small:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def pieces(steps: Sequence[Step]) -> list[Piece]:
