@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, LlamaConfig, Qwen2Config, Qwen3Config
 
 from rstar.errors import ConfigError
-from rstar.models.decoder import Decoder, DecoderConfig, segment_positions
+from rstar.models.decoder import Decoder, DecoderConfig
 from rstar.models.decoder_files import load_decoder, read_config, save_decoder
 
 SHAPE = {
@@ -83,16 +83,15 @@ def test_config_round_trip(architecture: str, tmp_path: Path) -> None:
     assert next(iter(load_file(tmp_path / "model.safetensors").values())).dtype == torch.bfloat16
 
 
-def test_packed_segments_equal_single_sequences() -> None:
+def test_packed_sequences_equal_single_ones() -> None:
     model = Decoder(small())
     disturb(model)
     pieces = [token_ids(1, n)[0] for n in (7, 12, 5)]
     packed = torch.cat(pieces)[None]
-    segments = torch.cat([torch.full((len(p),), i) for i, p in enumerate(pieces)])[None]
-    assert segment_positions(segments)[0].tolist() == [*range(7), *range(12), *range(5)]
+    ends = torch.cat([torch.full((len(p),), end) for p, end in zip(pieces, (7, 19, 24), strict=True)])[None]
     with torch.no_grad():
         alone = torch.cat([model(p[None])[0] for p in pieces])
-        torch.testing.assert_close(model(packed, segments=segments)[0], alone, atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(model(packed, ends)[0], alone, atol=1e-5, rtol=1e-5)
         assert not torch.allclose(model(packed)[0], alone, atol=1e-3)
 
 
@@ -102,7 +101,7 @@ def test_packed_gradients_equal_single_sequences() -> None:
     model(rows).square().sum().backward()
     expected = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
     model.zero_grad()
-    model(rows.reshape(1, -1), segments=torch.tensor([[0] * 6 + [1] * 6])).square().sum().backward()
+    model(rows.reshape(1, -1), ends=torch.tensor([[6] * 6 + [12] * 6])).square().sum().backward()
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None
         torch.testing.assert_close(parameter.grad, expected[name], atol=1e-4, rtol=1e-4)

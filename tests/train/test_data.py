@@ -141,7 +141,7 @@ def test_collate(tmp_path: Path, tokenizer: Tokenizer) -> None:
     assert batch.ids.shape == batch.written.shape == (2, 2 * LENGTH_STEP)
     assert batch.written.sum() == data.written.sum()
     assert not batch.written[0, data.lengths[0] :].any()
-    assert batch.segments is None
+    assert batch.ends is None
 
 
 def random_set(lengths: list[int], stages: list[int]) -> TokenSet:
@@ -171,7 +171,7 @@ def test_packing_changes_neither_loss_nor_gradient() -> None:
         model = Decoder(DecoderConfig(50, 16, 32, 2, 2, 1, 8, 64), seed=1)
         objective = Supervised(data, config)
         (batch,) = objective.micro_batches(0)
-        assert (batch.segments is not None) == packing
+        assert (batch.ends is not None) == packing
         loss = objective.loss(model, batch)
         loss.backward()
         gradient = torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])

@@ -180,16 +180,11 @@ def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None) -> Tensor:
     return (weights.view(rows, heads // groups, groups * length, length) @ v).view(rows, heads, length, dim)
 
 
-def attention_bias(
-    length: int, device: torch.device, segments: Tensor | None = None, ends: Tensor | None = None
-) -> Tensor:
-    """0 where a query may look, -inf where not: (1, 1, T, T), or (B, 1, T, T) with `segments` or `ends` (B, T)."""
-    blocked = torch.ones(length, length, dtype=torch.bool, device=device).triu(1)[None]
-    if segments is not None:
-        blocked = blocked | (segments[:, :, None] != segments[:, None, :])
-    if ends is not None:
-        blocked = blocked | (torch.arange(length, device=device)[None, :, None] >= ends[:, None, :])
-    return torch.zeros(blocked.shape, device=device).masked_fill_(blocked, -torch.inf)[:, None]
+def visible(length: int, ends: Tensor | None, device: torch.device) -> Tensor:
+    """Which tokens (last dimension) each token sees: (1, T, T) bool, or (B, T, T) with `ends` (B, T)."""
+    place = torch.arange(length, device=device)
+    seen = (place[:, None] >= place)[None]
+    return seen if ends is None else seen & (place[:, None] < ends[:, None, :])
 
 
 class MLP(nn.Module):
@@ -270,32 +265,23 @@ class Decoder(nn.Module):
         """The matrix (V, D) that turns hidden states into logits."""
         return self.model.embed_tokens.weight if self.config.tie_word_embeddings else self.lm_head.weight
 
-    def hidden(
-        self,
-        ids: Tensor,
-        positions: Tensor | None = None,
-        segments: Tensor | None = None,
-        ends: Tensor | None = None,
-        added: Tensor | None = None,
-    ) -> Tensor:
+    def hidden(self, ids: Tensor, ends: Tensor | None = None, added: Tensor | None = None) -> Tensor:
         """Last hidden states, after the last norm: (B, T, D).
 
         Args:
             ids: (B, T) int64 token ids. Padding at the right needs no mask: causality hides it from what is before.
-            positions: (B, T) position of each token; default 0..T-1, or counted from each segment's start.
-            segments: (B, T) integers; a token sees earlier tokens of the same segment only, so that several sequences
-                can be packed in one row, each segment contiguous.
-            ends: (B, T) the place before which a token is last seen: a trie in preorder is a row whose tokens are seen
-                by what follows them up to the end of their subtree (see `rstar.models.trie`). Needs `positions`.
+            ends: (B, T) the place before which a token is last seen, for rows of several sequences: packed ones, each
+                seen up to its end, or the preorder of a trie, each token seen by its subtree (`rstar.models.trie`). The
+                position of a token is then the number of those before it that it sees.
             added: (B, T, D) added to the tokens' embeddings.
         """
         _, length = ids.shape
-        if positions is None:
-            plain = torch.arange(length, device=ids.device)[None]
-            positions = plain if segments is None else segment_positions(segments)
         bias = None
-        if segments is not None or ends is not None or ids.device.type == "cpu":
-            bias = attention_bias(length, ids.device, segments, ends)
+        positions = torch.arange(length, device=ids.device)[None]
+        if ends is not None or ids.device.type == "cpu":
+            seen = visible(length, ends, ids.device)
+            bias = torch.zeros(seen.shape, device=ids.device).masked_fill_(~seen, -torch.inf)[:, None]
+            positions = seen.sum(-1) - 1
         cos, sin = rotary(self._inverse.to(ids.device), positions[:, None])
         x = self.model.embed_tokens(ids)
         if added is not None:
@@ -308,14 +294,6 @@ class Decoder(nn.Module):
         """Logits (..., V) of hidden states (..., D): compute them only where the loss needs them."""
         return F.linear(hidden, self.output_weight())
 
-    def forward(self, ids: Tensor, positions: Tensor | None = None, segments: Tensor | None = None) -> Tensor:
+    def forward(self, ids: Tensor, ends: Tensor | None = None) -> Tensor:
         """Logits (B, T, V); arguments as in `hidden`."""
-        return self.logits(self.hidden(ids, positions, segments))
-
-
-def segment_positions(segments: Tensor) -> Tensor:
-    """Position of each token within its contiguous segment, (B, T) like `segments`."""
-    index = torch.arange(segments.shape[1], device=segments.device).expand_as(segments)
-    starts = torch.ones_like(segments, dtype=torch.bool)
-    starts[:, 1:] = segments[:, 1:] != segments[:, :-1]
-    return index - torch.where(starts, index, 0).cummax(dim=1).values
+        return self.logits(self.hidden(ids, ends))

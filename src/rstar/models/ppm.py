@@ -70,7 +70,7 @@ class PreferenceModel(nn.Module):
         added = self.features(rows.features.to(self.features.weight.dtype)) if self.inputs else None
         if "numbers" in self.inputs:
             added = added + self.numbers(rows.numbers)
-        hidden = self.backbone.hidden(rows.ids, positions=rows.positions, ends=rows.ends, added=added)  # (B, T, D)
+        hidden = self.backbone.hidden(rows.ids, rows.ends, added)  # (B, T, D)
         return torch.tanh(cast(Tensor, self.score(hidden[rows.row, rows.last])).squeeze(-1).float())
 
 

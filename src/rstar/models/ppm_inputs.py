@@ -85,14 +85,13 @@ class Rows:
     """Rows padded at the right to a common length T, with the ends of their N solutions.
 
     Attributes:
-        ids, numbers, positions, ends: (B, T) int64.
+        ids, numbers, ends: (B, T) int64.
         features: (B, T, `FEATURES`) float32.
         row, last: (N,) int64: the row of each solution, and its last token there.
     """
 
     ids: Tensor
     numbers: Tensor
-    positions: Tensor
     ends: Tensor
     features: Tensor
     row: Tensor
@@ -149,11 +148,11 @@ def join(solutions: Sequence[Encoded]) -> Row:
 def collate_rows(rows: Sequence[Row], multiple: int = 1) -> Rows:
     """Rows as one batch, its length rounded up to a multiple."""
     length = -(-max(map(len, rows)) // multiple) * multiple
-    whole = np.zeros((4, len(rows), length), np.int64)
-    whole[3] = np.arange(1, length + 1)  # padding sees itself: nothing is a mean over no tokens
+    whole = np.zeros((3, len(rows), length), np.int64)
+    whole[2] = np.arange(1, length + 1)  # padding sees itself: nothing is a mean over no tokens
     features = np.zeros((len(rows), length, FEATURES), np.float32)
     for number, row in enumerate(rows):
-        whole[:, number, : len(row)] = row.ids, row.numbers, row.trie.positions, row.trie.ends
+        whole[:, number, : len(row)] = row.ids, row.numbers, row.trie.ends
         features[number, : len(row)] = row.features
     which = np.concatenate([np.full(len(row.trie.last), number) for number, row in enumerate(rows)])
     last = np.concatenate([row.trie.last for row in rows])

@@ -2,7 +2,7 @@
 
 The row holds the tokens of a trie in preorder. A token is seen by those that follow it up to the end of its subtree,
 which are those of the sequences that it belongs to, and its position is its depth; so hidden states are those of the
-single sequences (`rstar.models.decoder.Decoder.hidden` takes `positions` and `ends`). Step candidates of one problem
+single sequences (`rstar.models.decoder.Decoder.hidden` takes the `ends`). Step candidates of one problem
 share the question and most of the solution: a row is a fraction of the sequences' length.
 """
 
@@ -23,25 +23,22 @@ class Trie:
 
     Attributes:
         sources: (T, 2) the sequence, and the place in it, from which each token is.
-        positions: (T,) depth of each token.
         ends: (T,) the place after the last token of its subtree.
         last: (N,) where each sequence's last token is.
     """
 
     sources: Ints
-    positions: Ints
     ends: Ints
     last: Ints
 
     def __len__(self) -> int:
-        return len(self.positions)
+        return len(self.ends)
 
 
 def build_trie(sequences: Sequence[list[int]]) -> Trie:
     """The trie of sequences (none of them empty). Equal sequences share all their tokens."""
     order = sorted(range(len(sequences)), key=lambda number: sequences[number])
     sources: list[tuple[int, int]] = []
-    positions: list[int] = []
     ends: list[int] = []
     last = [0] * len(sequences)
     path: list[int] = []  # places of the tokens of the sequence before
@@ -50,18 +47,17 @@ def build_trie(sequences: Sequence[list[int]]) -> Trie:
         sequence = sequences[number]
         same = _common(before, sequence)
         for place in path[same:]:
-            ends[place] = len(positions)
+            ends[place] = len(ends)
         del path[same:]
         for depth in range(same, len(sequence)):
-            path.append(len(positions))
+            path.append(len(ends))
             sources.append((number, depth))
-            positions.append(depth)
             ends.append(0)
         last[number] = path[-1]
         before = sequence
     for place in path:
-        ends[place] = len(positions)
-    return Trie(*(np.asarray(part, np.int64) for part in (sources, positions, ends, last)))
+        ends[place] = len(ends)
+    return Trie(*(np.asarray(part, np.int64) for part in (sources, ends, last)))
 
 
 def _common(first: Sequence[int], second: Sequence[int]) -> int:

@@ -74,12 +74,12 @@ class Batch:
     Attributes:
         ids: (B, T) int64.
         written: (B, T) bool, what is trained on.
-        segments: (B, T) int64, of which of its row's sequences a token is, -1 for padding; None where each row has one.
+        ends: (B, T) int64, where each token's sequence ends in its row; None where each row has one sequence.
     """
 
     ids: Tensor
     written: Tensor
-    segments: Tensor | None = None
+    ends: Tensor | None = None
 
 
 def read_pieces(file: Path) -> Iterator[list[str]]:
@@ -187,15 +187,15 @@ def collate(data: TokenSet, rows: Sequence[IntArray]) -> Batch:
     width = rounded(max(int(data.lengths[row].sum()) for row in rows))
     ids = np.zeros((len(rows), width), np.int64)
     written = np.zeros((len(rows), width), bool)
-    segments = np.full((len(rows), width), -1, np.int64)
+    ends = np.tile(np.arange(1, width + 1), (len(rows), 1))  # padding is seen by itself only
     for place, row in enumerate(rows):
         at = 0
-        for number, sequence in enumerate(row):
+        for sequence in row:
             span = slice(data.starts[sequence], data.starts[sequence + 1])
             end = at + int(span.stop - span.start)
             ids[place, at:end] = data.ids[span]
             written[place, at + 1 : end] = data.written[span][1:]  # nothing says what the first token is
-            segments[place, at:end] = number
+            ends[place, at:end] = end
             at = end
     packed = any(len(row) > 1 for row in rows)
-    return Batch(torch.from_numpy(ids), torch.from_numpy(written), torch.from_numpy(segments) if packed else None)
+    return Batch(torch.from_numpy(ids), torch.from_numpy(written), torch.from_numpy(ends) if packed else None)

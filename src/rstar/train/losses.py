@@ -8,19 +8,19 @@ from torch.nn import functional as F
 from rstar.models.decoder import Decoder
 
 
-def sft_loss(model: Decoder, ids: Tensor, written: Tensor, segments: Tensor | None = None) -> Tensor:
+def sft_loss(model: Decoder, ids: Tensor, written: Tensor, ends: Tensor | None = None) -> Tensor:
     """Sum of −log p over the tokens that the policy wrote.
 
     Args:
         model: the policy.
         ids: (B, T) int64.
         written: (B, T) bool; position t is predicted from positions < t, so column 0 never counts.
-        segments: (B, T) int64 where several sequences share a row; the first token of each must not be `written`.
+        ends: (B, T) int64 where sequences share rows, see `Decoder.hidden`; the first token of each is not `written`.
 
     Returns:
         A scalar; divide by ``written[:, 1:].sum()`` for the mean. Logits are computed only where they are needed.
     """
-    hidden = model.hidden(ids[:, :-1], segments=None if segments is None else segments[:, :-1])  # (B, T-1, D)
+    hidden = model.hidden(ids[:, :-1], None if ends is None else ends[:, :-1])  # (B, T-1, D)
     wanted = written[:, 1:]
     logits = model.logits(hidden[wanted])  # (n, V)
     return F.cross_entropy(logits.float(), ids[:, 1:][wanted], reduction="sum")

@@ -51,8 +51,8 @@ class Supervised:
 
     def loss(self, model: Decoder, batch: Batch) -> Tensor:
         """See `Objective`."""
-        segments = None if batch.segments is None else batch.segments.to(model.device)
-        return sft_loss(model, batch.ids.to(model.device), batch.written.to(model.device), segments)
+        ends = None if batch.ends is None else batch.ends.to(model.device)
+        return sft_loss(model, batch.ids.to(model.device), batch.written.to(model.device), ends)
 
 
 def train_sft(config: TrainConfig, data: Sequence[Path], folder: Path, report: Callable[[Progress], None]) -> Path:
