@@ -101,7 +101,7 @@ def test_default_run_folder_is_named(tmp_path: Path) -> None:
         (["solve", "q", "--policy", "hf:/nowhere"], "/nowhere"),
         (["solve", "--problems", "bad.jsonl", "--policy", "fake:steps"], "bad.jsonl:2: 'question' must be"),
         (["solve", "--problems", "none.jsonl"], "none.jsonl"),
-        (["problems", "make", "--n", "1", "--levels", "0-9", "--out", "x"], "--levels '0-9'"),
+        (["problems", "make", "--n", "1", "--levels", "0-9", "--out", "x"], "levels '0-9'"),
         (["problems", "make", "--n", "1", "--family", "chess", "--out", "x"], "unknown family 'chess'"),
         (["view", "."], "is not a run folder"),
         (["view", "damaged"], "results.jsonl:1: damaged"),

@@ -24,7 +24,7 @@ PROGRAM_TOKENS = 512
 """Most tokens of a solution in the engine's benchmark."""
 
 app = typer.Typer(
-    no_args_is_help=True, help="Measure the sandbox, the engine, the search, grading and the judge service."
+    no_args_is_help=True, help="Measure the sandbox, the engine, the search, extraction, grading, the judge."
 )
 
 
@@ -68,6 +68,25 @@ def sandbox(as_json: AsJson = False) -> None:
             f"{step.replay_cpu_ms:.1f} ms replaying the prefix in a warm interpreter: {step.ratio:.1f} times less",
             highlight=False,
         )
+
+
+@app.command("extract")
+def extract(
+    trees: Annotated[int, typer.Option(help="Trees to make and extract from.", min=1)] = 10_000,
+    as_json: AsJson = False,
+) -> None:
+    """Seconds and memory of turning search trees into training data."""
+    from rstar.evolve.bench import bench_extract
+
+    found = bench_extract(trees)
+    if as_json:
+        print_json(asdict(found))
+        return
+    console().print(
+        f"{found.trees:,} trees ({found.megabytes:,.0f} MB) in {found.seconds:.1f} s, at most"
+        f" {found.peak_megabytes:,.0f} MB of memory",
+        highlight=False,
+    )
 
 
 @app.command("engine")
