@@ -163,7 +163,12 @@ def run(
         if not as_json:
             console(stderr=True).print(f"[dim]{datetime.now():%H:%M:%S}[/] {escape(stage)}", highlight=False)
 
-    results = evolve(read_recipe(recipe, smoke), out, announce, progress)
+    config = read_recipe(recipe, smoke)
+    try:
+        results = evolve(config, out, announce, progress)
+    except KeyboardInterrupt:
+        console(stderr=True).print(f"interrupted; the same command goes on in [bold]{escape(str(out))}[/]")
+        raise typer.Exit(130) from None
     page = out / "report.html"
     page.write_text(report(results), encoding="utf-8")
     if as_json:
