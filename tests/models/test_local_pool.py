@@ -324,7 +324,7 @@ def test_closing_while_workers_start(folder: Path) -> None:
 
 
 PROGRAM = """
-import asyncio, os, sys, time
+import asyncio, os, signal, sys, time
 from pathlib import Path
 from rstar.models.engine import Request
 from rstar.models.local import LocalEngine
@@ -347,6 +347,7 @@ async def main():
         print(*(worker.pid for worker in engine.workers), kept or 0, flush=True)
         await asyncio.gather(*tasks)
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # who starts the tests may ignore it
 asyncio.run(main())
 """
 
