@@ -219,6 +219,16 @@ def _check(folder: Path, identity: Mapping[str, Any]) -> None:
         raise ResumeError(f"{folder} was begun with another configuration; choose another --out, or undo:\n{rows}")
 
 
+def check_identity(file: Path, identity: Mapping[str, Any]) -> bool:
+    """Whether `file` holds an identity, which is then this one. Raises `ResumeError` that names what differs."""
+    if not file.exists():
+        return False
+    old = json.loads(file.read_text(encoding="utf-8"))
+    if differ := sorted(k for k in identity.keys() | old.keys() if identity.get(k) != old.get(k)):
+        raise ResumeError(f"{file.parent} belongs to another run; these differ: {', '.join(differ)}")
+    return True
+
+
 def read_lines(file: Path) -> Iterator[dict[str, Any]]:
     """The records of a JSONL file; a torn last line is passed over. Raises `DataError` where one is damaged."""
     with file.open("rb") as lines:

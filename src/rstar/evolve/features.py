@@ -7,14 +7,16 @@ uses. The regression is on pairs, as a PPM's training is: a is better than b wit
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
+from rstar.grading.boxes import boxed
 from rstar.models.ppm_inputs import Piece, numbers_in
+from rstar.prompts import steps as prompt
+from rstar.train.ppm import ways_to
 
 Floats = npt.NDArray[np.float64]
 
@@ -34,17 +36,15 @@ NAMES = (
     "answer is longer than five characters",
 )
 
-_BOXED = re.compile(r"\\boxed\{(.*)\}")
-
 
 def features(question: str, pieces: Sequence[Piece]) -> Floats:
     """(len(`NAMES`),) the features of a solution, or of the beginning of one."""
     told = [np.asarray(logprobs) for _, logprobs in pieces if len(logprobs)]
     every = np.concatenate(told) if told else np.zeros(1)
-    written = "\n".join(text for text, logprobs in pieces if len(logprobs) or "<output>" not in text)
+    written = "\n".join(text for text, logprobs in pieces if len(logprobs) or prompt.OUTPUT not in text)
     asked, used = numbers_in(question), numbers_in(written)
     shares = {value for value in used if value in asked or 100 * value in asked}
-    answer = next((match.group(1) for text, _ in reversed(pieces) if (match := _BOXED.search(text))), "")
+    answer = next((found for text, _ in reversed(pieces) if (found := boxed(text))), "")
     return np.asarray(
         [
             every.sum(),
@@ -97,11 +97,7 @@ def pairs_of(file: Path, kind: str) -> Iterator[tuple[Floats, Floats]]:
     with file.open(encoding="utf-8") as lines:
         for text in lines:
             line = json.loads(text)
-            ways: list[list[Piece]] = []
-            for node in line["nodes"]:
-                before = ways[node["parent"]] if node["parent"] >= 0 else []
-                shown: list[Piece] = [(node["shown"], ())] if node["shown"] else []
-                ways.append([*before, (node["text"], node.get("logprobs", ())), *shown])
+            ways = ways_to(line["nodes"])
             for compared in line["steps"]:
                 if compared["kind"] == kind:
                     for better, other in compared["pairs"]:

@@ -21,7 +21,7 @@ from rstar.evals.metrics import sign_test
 from rstar.evolve.features import features, fit, pairs_of
 from rstar.grading import is_equivalent
 from rstar.models.ppm import load_ppm
-from rstar.models.ppm_inputs import Piece, Reader, collate_rows, join
+from rstar.models.ppm_inputs import Piece, Reader, collate_rows, join, step_pieces
 from rstar.models.ppm_scorer import few_threads
 from rstar.prompts.steps import prompt
 from rstar.runs import RESULTS, TREES, read_lines
@@ -142,8 +142,7 @@ def _pieces(nodes: Sequence[dict[str, Any]], end: dict[str, Any]) -> list[Piece]
     pieces: list[Piece] = []
     node = end
     while node["parent"] >= 0:
-        shown: list[Piece] = [(node["shown"], ())] if node["shown"] else []
-        pieces[:0] = [(node["text"], node["logprobs"]), *shown]
+        pieces[:0] = step_pieces(node["text"], node["logprobs"], node["shown"])
         node = nodes[node["parent"]]
     return pieces
 

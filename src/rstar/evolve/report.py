@@ -33,9 +33,7 @@ def report(results: Sequence[Result]) -> str:
         return [(numbers[name], value) for name, value in values.items()]
 
     accuracy = {name: curve(_by_round(results, name)) for name in _names(results)}
-    some = {
-        f"{name}: some right": curve(_by_round(results, name, "some")) for name in _names(results) if name != "greedy"
-    }
+    some = {name: curve(_by_round(results, name, "some")) for name in _names(results)}
     labels = list(dict.fromkeys(label for result in results for label in result.solved))
     solved = {
         label: curve({r.name: 100 * r.solved[label][0] / r.solved[label][1] for r in results if label in r.solved})
@@ -47,12 +45,10 @@ def report(results: Sequence[Result]) -> str:
         curves("Training problems with a verified solution", solved, "round", "% of problems searched"),
     ]
     counts = [(result.name, result.counts) for result in results if result.counts]
-    names = list(
-        dict.fromkeys(f"{group}: {name}" for _, c in counts for group, part in c.items() for name in sorted(part))
-    )
+    names = dict.fromkeys((group, name) for _, c in counts for group, part in c.items() for name in sorted(part))
     extracted = [
-        [name, *(f"{part.get(name.partition(': ')[0], {}).get(name.partition(': ')[2], 0):,}" for _, part in counts)]
-        for name in names
+        [f"{group}: {name}", *(f"{found.get(group, {}).get(name, 0):,}" for _, found in counts)]
+        for group, name in names
     ]
     tables = [table(*_cells(results)), table(["extracted", *(name for name, _ in counts)], extracted)]
     return page("Self-evolution", [*tables, *charts])

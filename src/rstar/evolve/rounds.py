@@ -29,7 +29,7 @@ from typing import Any
 
 from rstar.config import Config
 from rstar.datasets import ProblemSet, read_problems
-from rstar.errors import DataError, ResumeError
+from rstar.errors import DataError
 from rstar.evals.compare import Entry, Row, compare_methods, entries_of
 from rstar.evals.solve import Finished, Record, solve_run
 from rstar.evolve.annotate import generate, is_solved
@@ -37,7 +37,7 @@ from rstar.evolve.extract import COUNTS, PAIRS, SFT, extract
 from rstar.evolve.models import served, train
 from rstar.evolve.settings import EvolveConfig, Problems, Round, varied
 from rstar.models.spec import fingerprint, local_folder
-from rstar.runs import RESULTS, lock_folder, read_lines, write_json
+from rstar.runs import RESULTS, check_identity, lock_folder, read_lines, write_json
 from rstar.seeds import derive
 from rstar.tiny.generate import draw_set, write_set
 
@@ -232,7 +232,7 @@ class _Evolution:
         return counts
 
     def _entries(self, policy: str | None, ppm: Path | None) -> list[Entry]:
-        """The entries of the evaluation; a reward ``ppm`` is the round's own, and needs one."""
+        """The entries of the evaluation; a reward ``ppm`` is the round's own. Without a policy: a check only."""
         tables: list[dict[str, Any]] = []
         for table in self._config.entries:
             if table.get("reward") == "ppm":
@@ -260,11 +260,7 @@ def _identity(config: EvolveConfig, folder: Path) -> dict[str, Any]:
     identity = config.identity()
     if config.base is not None and (base := local_folder(config.base)) is not None:
         identity["base_weights"] = fingerprint(base)
-    file = folder / CONFIG
-    if file.exists():
-        old = json.loads(file.read_text(encoding="utf-8"))
-        if differ := sorted(k for k in identity.keys() | old.keys() if identity.get(k) != old.get(k)):
-            raise ResumeError(f"{folder} belongs to another run; these differ: {', '.join(differ)}")
+    check_identity(folder / CONFIG, identity)
     return identity
 
 

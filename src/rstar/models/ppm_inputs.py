@@ -117,7 +117,7 @@ class Reader:
 
     def encode(self, prompt: str, pieces: Sequence[Piece]) -> Encoded:
         """A solution, each piece tokenised on its own as it is when the policy writes it."""
-        known = _numbers_of(prompt) if "numbers" in self._inputs else {}
+        known = _numbers_of(prompt) if "numbers" in self._inputs else None
         ids: list[int] = []
         numbers: list[int] = []
         logprobs: list[float | None] = []
@@ -125,13 +125,18 @@ class Reader:
         for text, told in ((prompt, ()), *pieces):
             found, spans = self._encode(text)
             ids += found
-            numbers += _marks(text, spans, known) if known else [0] * len(found)
+            numbers += [0] * len(found) if known is None else _marks(text, spans, known)
             logprobs += _aligned(told, len(found)) if "logprobs" in self._inputs else [None] * len(found)
-        return Encoded(ids, numbers, logprobs, len(set(known.values()) - {0}), begins)
+        return Encoded(ids, numbers, logprobs, len(set((known or {}).values())), begins)
 
     def _encode_text(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
         encoding = self._tokenizer.encode(text, add_special_tokens=False)
         return encoding.ids, encoding.offsets
+
+
+def step_pieces(text: str, logprobs: Sequence[float], shown: str) -> list[Piece]:
+    """A step as pieces: what the policy wrote, with its log-probabilities, and what it was shown after it."""
+    return [(text, logprobs), (shown, ())] if shown else [(text, logprobs)]
 
 
 def join(solutions: Sequence[Encoded]) -> Row:
@@ -166,7 +171,7 @@ def numbers_in(text: str) -> list[Decimal]:
 
 def _numbers_of(prompt: str) -> dict[Decimal, int]:
     found = dict.fromkeys(numbers_in(prompt))
-    return {value: min(place, NUMBERS - 2) for place, value in enumerate(found, 1)} or {Decimal(-1): 0}
+    return {value: min(place, NUMBERS - 2) for place, value in enumerate(found, 1)}
 
 
 def _value(text: str) -> Decimal:

@@ -15,7 +15,7 @@ from tokenizers import Tokenizer
 from rstar.errors import ConfigError
 from rstar.models.local import SMALL, placed
 from rstar.models.ppm import PreferenceModel, load_ppm
-from rstar.models.ppm_inputs import Piece, Reader, Row, collate_rows, join
+from rstar.models.ppm_inputs import Piece, Reader, Row, collate_rows, join, step_pieces
 from rstar.trajectories import Step
 
 
@@ -122,9 +122,4 @@ def few_threads(model: PreferenceModel) -> Iterator[None]:
 
 def pieces(steps: Sequence[Step]) -> list[Piece]:
     """The steps of a solution as a PPM reads them."""
-    found: list[Piece] = []
-    for step in steps:
-        found.append((step.text, step.logprobs))
-        if step.shown:
-            found.append((step.shown, ()))
-    return found
+    return [piece for step in steps for piece in step_pieces(step.text, step.logprobs, step.shown)]

@@ -13,9 +13,9 @@ from typing import TypeVar
 
 import torch
 
-from rstar.errors import DataError, ResumeError
+from rstar.errors import DataError
 from rstar.models.spec import fingerprint
-from rstar.runs import lock_folder, write_json
+from rstar.runs import check_identity, lock_folder, write_json
 from rstar.train.ranks import Ranks, computes_bf16, joined
 from rstar.train.settings import TrainConfig
 from rstar.train.trackers import check_trackers
@@ -80,9 +80,6 @@ def _claim(config: C, data: Sequence[Path], folder: Path, device: torch.device) 
     if config.base is not None:
         identity["base.weights"] = fingerprint(config.base)
     identity["data.sha256"] = [hashlib.sha256(file.read_bytes()).hexdigest() for file in data]
-    if old is None:
+    if not check_identity(file, identity):
         write_json(file, identity)
-        return config
-    if differ := sorted(k for k in identity.keys() | old.keys() if identity.get(k) != old.get(k)):
-        raise ResumeError(f"{folder} belongs to another run; these differ: {', '.join(differ)}")
     return config

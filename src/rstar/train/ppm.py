@@ -25,7 +25,7 @@ from torch import Tensor
 from rstar.errors import ConfigError, DataError
 from rstar.models.decoder_files import copy_tokenizer, load_decoder
 from rstar.models.ppm import PreferenceModel, save_ppm
-from rstar.models.ppm_inputs import Encoded, Input, Piece, Reader, Row, Rows, collate_rows, join
+from rstar.models.ppm_inputs import Encoded, Input, Piece, Reader, Row, Rows, collate_rows, join, step_pieces
 from rstar.train.data import LENGTH_STEP
 from rstar.train.folder import MODEL, claimed, finished
 from rstar.train.loop import Progress, Steps, Trainer
@@ -163,19 +163,24 @@ def read_pairs(file: Path, reader: Reader, max_length: int) -> Iterator[Line]:
 
 
 def _line(entry: dict[str, Any], reader: Reader) -> tuple[list[Encoded], Line]:
-    ways: list[list[Piece]] = []
-    for node in entry["nodes"]:
-        if not -1 <= node["parent"] < len(ways):
-            raise ValueError("a node whose 'parent' does not come before it")
-        way = [] if node["parent"] < 0 else ways[node["parent"]]
-        own: list[Piece] = [(node["text"], node.get("logprobs", ()))]
-        ways.append([*way, *own, *([(node["shown"], ())] if node["shown"] else [])])
+    ways = ways_to(entry["nodes"])
     found = [Comparison(step["kind"], [(i, j) for i, j in step["pairs"]]) for step in entry["steps"]]
     nodes = range(len(ways))
     if not found or any(not c.pairs or any(i not in nodes or j not in nodes for i, j in c.pairs) for c in found):
         raise ValueError("'pairs' are no numbers of 'nodes'")
     solutions = [reader.encode(entry["prompt"], way) for way in ways]
     return solutions, Line(join(solutions), [float(node["q"]) for node in entry["nodes"]], found)
+
+
+def ways_to(nodes: Sequence[dict[str, Any]]) -> list[list[Piece]]:
+    """The pieces from the first step to each of a line's nodes. Raises `ValueError` for nodes that are no trees."""
+    ways: list[list[Piece]] = []
+    for node in nodes:
+        if not -1 <= node["parent"] < len(ways):
+            raise ValueError("a node whose 'parent' does not come before it")
+        before = [] if node["parent"] < 0 else ways[node["parent"]]
+        ways.append([*before, *step_pieces(node["text"], node.get("logprobs", ()), node["shown"])])
+    return ways
 
 
 def train_ppm(config: PPMConfig, data: Sequence[Path], folder: Path, report: Callable[[Progress], None]) -> Path:
