@@ -23,6 +23,7 @@ class Step:
         logprobs: their log-probabilities, natural log, same length.
         status: the sandbox's status of its code, or None when nothing was run.
         error: ``Type: message (line n)`` of a failed run.
+        values: name and value of the variables that its code bound anew, as far as they are short.
     """
 
     text: str
@@ -31,6 +32,7 @@ class Step:
     logprobs: tuple[float, ...] = ()
     status: str | None = None
     error: str | None = None
+    values: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from importlib.resources import files
 import pytest
 from tokenizers import Tokenizer
 
-from rstar.models.ppm_inputs import INPUTS, NUMBERS, Reader, collate_rows, join
+from rstar.models.ppm_inputs import INPUTS, NUMBERS, Piece, Reader, collate_rows, join, step_pieces
 
 READER = Reader(Tokenizer.from_file(str(files("rstar") / "tiny" / "weights" / "tokenizer.json")), INPUTS)
 NEW = NUMBERS - 1
@@ -14,7 +14,7 @@ NEW = NUMBERS - 1
 def marks(prompt: str, text: str) -> list[tuple[str, int]]:
     """The marked parts of the text with their marks, neighbouring tokens of a mark joined."""
     encoding = READER._tokenizer.encode(text, add_special_tokens=False)
-    numbers = READER.encode(prompt, [(text, ())]).numbers[-len(encoding.ids) :]
+    numbers = READER.encode(prompt, [Piece(text)]).numbers[-len(encoding.ids) :]
     found: list[tuple[str, int]] = []
     end = -1
     for (first, stop), mark in zip(encoding.offsets, numbers, strict=True):
@@ -52,28 +52,28 @@ def test_a_prompt_without_numbers():
 
 
 def test_log_probabilities_are_those_of_the_tokens():
-    count = len(READER.encode("", [("x = 3\n", ())]))
+    count = len(READER.encode("", [Piece("x = 3\n")]))
     told = [-0.1 * n for n in range(count)]
-    assert READER.encode("Q\n", [("x = 3\n", told), ("y", ())]).logprobs[-count - 1 :] == [*told, None]
+    assert READER.encode("Q\n", [Piece("x = 3\n", told), Piece("y")]).logprobs[-count - 1 :] == [*told, None]
 
 
 def test_other_tokens_share_the_sum():
-    found = READER.encode("", [("x = 3\n", (-1.0, -3.0) * 9)]).logprobs
+    found = READER.encode("", [Piece("x = 3\n", (-1.0, -3.0) * 9)]).logprobs
     assert found == [-36 / len(found)] * len(found)
 
 
 def test_what_is_left_of_the_question_and_what_is_new():
-    row = join([READER.encode("2 and 30 and 2", [("x = 30 + 7\n", ()), ("y = 777 - 2", ())])])
+    row = join([READER.encode("2 and 30 and 2", [Piece("x = 30 + 7\n"), Piece("y = 777 - 2")])])
     assert (row.features[: len(READER.encode("2 and 30 and 2", [])), 4:] == 0).all()
     unused, others = row.features[:, 4] * 2, row.features[:, 5] * 4
-    end_of_step = len(READER.encode("2 and 30 and 2", [("x = 30 + 7\n", ())])) - 1
+    end_of_step = len(READER.encode("2 and 30 and 2", [Piece("x = 30 + 7\n")])) - 1
     assert (unused[end_of_step], others[end_of_step]) == (1, 1)
     assert (unused[-1], others[-1]) == (0, 2)
 
 
 def test_solutions_that_read_differently_share_no_token():
     """12 of 123 is no 12: tokens of equal text and unequal mark are two."""
-    one, other = (READER.encode("A 1234 B\n", [(text, ())]) for text in ("x = 1234", "x = 1235"))
+    one, other = (READER.encode("A 1234 B\n", [Piece(text)]) for text in ("x = 1234", "x = 1235"))
     row = join([one, other])
     assert [int(row.numbers[last]) for last in row.trie.last] == [1, NEW]
     ways = [[p for p in range(last + 1) if row.trie.ends[p] > last] for last in row.trie.last.tolist()]
@@ -82,7 +82,26 @@ def test_solutions_that_read_differently_share_no_token():
 
 
 def test_padding_sees_itself():
-    rows = collate_rows([join([READER.encode("Q", [("x", ())])]), join([READER.encode("Question 3", [("x", ())])])], 16)
+    rows = collate_rows(
+        [join([READER.encode("Q", [Piece("x")])]), join([READER.encode("Question 3", [Piece("x")])])], 16
+    )
     assert rows.ids.shape == (2, 16)
     assert (rows.ends > 0).all()
     assert rows.row.tolist() == [0, 1]
+
+
+def test_values_come_after_the_step_that_bound_them():
+    pieces = step_pieces("x = 3 + 4\n", (), [("x", "7"), ("y", "-2.5")], "\nshown")
+    assert [piece.text for piece in pieces] == ["x = 3 + 4\n", "\n> x = 7\n> y = -2.5", "\nshown"]
+    blind = Reader(READER._tokenizer, ["logprobs", "numbers"])
+    without = [Piece("x = 3 + 4\n"), Piece("\nshown")]
+    assert blind.encode("7 and 3", pieces) == blind.encode("7 and 3", without)
+    seen, plain = READER.encode("7 and 3", pieces), READER.encode("7 and 3", without)
+    told = READER._tokenizer.encode(pieces[1].text, add_special_tokens=False).ids
+    place = plain.begins + len(READER.encode("", pieces[:1]))
+    assert seen.ids == plain.ids[:place] + told + plain.ids[place:]
+    assert seen.numbers[place : place + len(told)] == [0] * len(told)  # nobody has copied them from the question
+
+
+def test_a_step_that_bound_nothing():
+    assert step_pieces("x\n", (-1.0,), (), "") == [Piece("x\n", (-1.0,))]

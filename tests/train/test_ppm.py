@@ -16,7 +16,7 @@ from rstar.errors import ConfigError, DataError
 from rstar.models.decoder import Decoder, DecoderConfig
 from rstar.models.decoder_files import save_decoder
 from rstar.models.ppm import PreferenceModel, load_ppm
-from rstar.models.ppm_inputs import INPUTS, Reader, collate_rows, join
+from rstar.models.ppm_inputs import INPUTS, Piece, Reader, collate_rows, join
 from rstar.train.loop import Progress
 from rstar.train.ppm import Line, PPMConfig, Preferences, collate_lines, pair_scores, read_pairs, train_ppm
 
@@ -118,7 +118,7 @@ def test_transformers_reads_the_folder(tmp_path, base, data):
     theirs = AutoModelForSequenceClassification.from_pretrained(folder, dtype=torch.float32)
     ours = load_ppm(folder)
     read = reader(base)
-    solutions = [read.encode("3 4\n", [(text, ())]) for text in ("x = 3 + 4\n", "x = 3 + 44\nprint(x)\n", "y")]
+    solutions = [read.encode("3 4\n", [Piece(text)]) for text in ("x = 3 + 4\n", "x = 3 + 44\nprint(x)\n", "y")]
     with torch.no_grad():
         scores = ours(collate_rows([join(solutions)]))
         for solution, score in zip(solutions, scores, strict=True):

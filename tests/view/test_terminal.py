@@ -19,7 +19,7 @@ def node(parent: int, text: str = "", **extra: Any) -> dict[str, Any]:
 def test_tree_shows_answers_and_why_branches_failed() -> None:
     nodes = [
         node(-1),
-        node(0, "# 8 - 4 = 4\nuse(8)\n<end_of_step>", visits=3, q=0.75),
+        node(0, "# 8 - 4 = 4\nuse(8)\n<end_of_step>", visits=3, q=0.75, values={"n": "4", "left": "[4, 6]"}),
         node(1, "print(left)<end_of_code>", finish="answer", answer="(8 - 4) * 6"),
         node(0, "use(9)<end_of_step>", finish="code_error", error="AssertionError: no [9]"),
         node(0, "…", finish="no_step"),
@@ -27,7 +27,7 @@ def test_tree_shows_answers_and_why_branches_failed() -> None:
     text = drawn(search_tree(nodes, "Make [24]"))
     for part in (
         "Make [24]",
-        "N 3 Q +0.75  # 8 - 4 = 4",
+        "N 3 Q +0.75  # 8 - 4 = 4  n = 4, left = [4, 6]",
         "⇒ (8 - 4) * 6",
         "✗ AssertionError: no [9]",
         "no step",

@@ -7,9 +7,9 @@ r"""Trees become training data: solutions for the policy, preference pairs for t
 to a wrong one, which share their prefix; for the last step the prefix may differ, and whole solutions are compared: the
 correct ones of highest mean Q against the wrong ones of lowest. Pairs that say little are left out: those whose Q
 differs by less than a margin, and those whose texts hardly differ. A line is the part of a problem's tree that is
-compared, every step of it once: ``{"id", "prompt", "nodes": [{"parent", "text", "shown", "q", "logprobs"}, …],
-"steps": [{"kind": "step" | "final", "pairs": [[i, j], …]}, …]}``; `parent` is -1 for a first step, and of pair (i, j)
-node i is preferred to node j.
+compared, every step of it once: ``{"id", "prompt", "nodes": [{"parent", "text", "shown", "q", "values",
+"logprobs"}, …], "steps": [{"kind": "step" | "final", "pairs": [[i, j], …]}, …]}``; `parent` is -1 for a first step, and
+of pair (i, j) node i is preferred to node j.
 
 Trees are read one at a time, and nothing is kept of them but, where there are several folders, what was taken of which
 problem.
@@ -160,7 +160,8 @@ def pair_line(tree: StoredTree, config: ExtractConfig, counts: Counts) -> Line |
 def _plain(node: StoredNode, numbers: dict[StoredNode, int]) -> Line:
     parent = -1 if node.parent is None else numbers.get(node.parent, -1)
     row: Line = {"parent": parent, "text": node.text, "shown": node.shown, "q": round(node.q, 4)}
-    return row | ({"logprobs": node.logprobs} if node.logprobs else {})
+    told = {"values": node.values, "logprobs": node.logprobs}
+    return row | {name: what for name, what in told.items() if what}
 
 
 class Candidate(NamedTuple):

@@ -39,12 +39,13 @@ NAMES = (
 
 def features(question: str, pieces: Sequence[Piece]) -> Floats:
     """(len(`NAMES`),) the features of a solution, or of the beginning of one."""
-    told = [np.asarray(logprobs) for _, logprobs in pieces if len(logprobs)]
+    pieces = [piece for piece in pieces if not piece.values]
+    told = [np.asarray(piece.logprobs) for piece in pieces if len(piece.logprobs)]
     every = np.concatenate(told) if told else np.zeros(1)
-    written = "\n".join(text for text, logprobs in pieces if len(logprobs) or prompt.OUTPUT not in text)
+    written = "\n".join(piece.text for piece in pieces if len(piece.logprobs) or prompt.OUTPUT not in piece.text)
     asked, used = numbers_in(question), numbers_in(written)
     shares = {value for value in used if value in asked or 100 * value in asked}
-    answer = next((found for text, _ in reversed(pieces) if (found := boxed(text))), "")
+    answer = next((found for piece in reversed(pieces) if (found := boxed(piece.text))), "")
     return np.asarray(
         [
             every.sum(),

@@ -76,7 +76,7 @@ class Candidate:
     @property
     def logprob(self) -> float:
         """Of all that the policy wrote."""
-        return sum(sum(logprobs) for _, logprobs in self.pieces)
+        return sum(sum(piece.logprobs) for piece in self.pieces)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ def _pieces(nodes: Sequence[dict[str, Any]], end: dict[str, Any]) -> list[Piece]
     pieces: list[Piece] = []
     node = end
     while node["parent"] >= 0:
-        pieces[:0] = step_pieces(node["text"], node["logprobs"], node["shown"])
+        pieces[:0] = step_pieces(node["text"], node["logprobs"], node.get("values", {}).items(), node["shown"])
         node = nodes[node["parent"]]
     return pieces
 
@@ -214,7 +214,7 @@ def _vote(solutions: Sequence[Candidate], groups: Sequence[int], logits: Sequenc
 
 def _random(solutions: Sequence[Candidate]) -> float:
     """The share of right ones among distinct solutions."""
-    distinct = {tuple(text for text, _ in solution.pieces): solution.correct for solution in solutions}
+    distinct = {tuple(piece.text for piece in solution.pieces): solution.correct for solution in solutions}
     return sum(distinct.values()) / len(distinct) if distinct else 0.0
 
 

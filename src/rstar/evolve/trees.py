@@ -25,6 +25,7 @@ class StoredNode:
         text: what the policy wrote in this step; empty at the root.
         shown: what came after it: the program's output, and the answer that the policy then wrote.
         logprobs: log-probabilities of the text's tokens; empty where the run did not record them.
+        values: name to new value of variables, after the step; empty also where the run did not record them.
         status: of the step's run, None where nothing ran.
         q: mean of the values that were backed up through it.
         value: +1 or -1 where a solution ended with an answer; a reward's estimate elsewhere, or None.
@@ -37,6 +38,7 @@ class StoredNode:
     text: str
     shown: str
     logprobs: list[float]
+    values: dict[str, str]
     status: str | None
     q: float
     value: float | None
@@ -139,6 +141,7 @@ def _nodes(rows: list[dict[str, Any]]) -> list[StoredNode]:
             row.get("text", ""),
             row.get("shown", ""),
             row.get("logprobs", []),
+            row.get("values", {}),
             row.get("status"),
             row["q"],
             row["value"],

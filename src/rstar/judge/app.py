@@ -99,6 +99,7 @@ class _Service:
         """The job for a cell of a session."""
         job = self._job("cell", request.code, request.limits, self.settings.long_queue_seconds)
         job.state, job.history, job.shown = session.state, session.cells, _shown(request.limits)
+        job.values = request.limits.values if request.limits else 0
         return job
 
     def _job(self, kind: Kind, code: str, asked: wire.CallLimits | None, life: float) -> Job:
@@ -347,6 +348,7 @@ def _cell_reply(session_id: str | None, cell: wire.CellRequest, answer: Answer) 
         exit_code=answer.exit_code,
         signal=answer.signal,
         error=wire.failure(answer),
+        values=list(answer.values),
     )
 
 

@@ -305,6 +305,7 @@ def _wire_limits(limits: Limits) -> CallLimits:
         memory_mb=limits.memory_mb,
         output_bytes=limits.output_bytes,
         shown=limits.output_bytes,
+        values=limits.values,
     )
 
 
@@ -320,4 +321,5 @@ def _result(reply: Report | CellReply, seconds: float) -> Result:
         truncated=reply.truncated,
         exit_code=reply.exit_code,
         signal=reply.signal,
+        values=tuple(reply.values) if isinstance(reply, CellReply) else (),
     )

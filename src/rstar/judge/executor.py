@@ -134,8 +134,9 @@ class Executor:
             exit_code=result.exit_code,
             signal=result.signal,
             error=None if error is None else (error.kind, error.message, error.line),
+            values=result.values,
         )
 
 
 def _limits(job: Job) -> Limits:
-    return Limits(job.seconds, memory_mb=job.memory_mb, output_bytes=job.output_bytes)
+    return Limits(job.seconds, memory_mb=job.memory_mb, output_bytes=job.output_bytes, values=job.values)

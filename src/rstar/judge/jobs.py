@@ -56,6 +56,7 @@ class Job:
         echo: show the value of a last-line expression (cells always do).
         expires: when it is too late to begin, seconds since the epoch.
         state: of a cell, the id of the state to run from; "" for a fresh interpreter. The new state has the job's id.
+        values: of a cell, how many variables' new values the answer shall have.
         history: of a cell, what leads to `state`, for a worker that does not have it.
     """
 
@@ -72,6 +73,7 @@ class Job:
     echo: bool = False
     expires: float = 0.0
     state: str = ""
+    values: int = 0
     history: tuple[Cell, ...] = ()
 
 
@@ -91,6 +93,7 @@ class Answer:
         exit_code, signal: how the process ended, where that is known.
         error: type, message and line of an exception.
         lives: of a cell, whether it left a state.
+        values: of a cell, name and new value of variables.
         message: why the service failed.
     """
 
@@ -107,6 +110,7 @@ class Answer:
     signal: int | None = None
     error: tuple[str, str, int | None] | None = None
     lives: bool = False
+    values: tuple[tuple[str, str], ...] = ()
     message: str = ""
 
 

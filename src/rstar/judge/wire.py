@@ -26,6 +26,7 @@ _WHOLE = BeforeValidator(_whole)
 Megabytes = Annotated[int, Field(ge=16, le=65_536), _WHOLE]
 Bytes = Annotated[int, Field(ge=100, le=1_000_000), _WHOLE]
 Characters = Annotated[int, Field(ge=0, le=1_000_000), _WHOLE]
+Variables = Annotated[int, Field(ge=0, le=16), _WHOLE]
 
 
 def _name(value: str) -> str:
@@ -45,6 +46,7 @@ class CallLimits(BaseModel):
     memory_mb: Megabytes | None = Field(None, description="memory, MiB")
     output_bytes: Bytes | None = Field(None, description="stdout, and stderr, beyond which the program is ended")
     shown: Characters | None = Field(None, description="characters of stdout and of stderr in the reply")
+    values: Variables = Field(0, description="cells: most variables whose new values the reply tells")
 
 
 class Submission(BaseModel):
@@ -141,6 +143,7 @@ class CellReply(BaseModel):
     exit_code: int | None = Field(description="of the process, where the cell ended it and that is known")
     signal: int | None = Field(description="the signal that ended it")
     error: Failure | None = Field(description="the exception that ended the cell")
+    values: list[tuple[str, str]] = Field(description="name and new value of variables, see limits.values")
 
 
 class Refusal(BaseModel):

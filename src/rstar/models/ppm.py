@@ -45,7 +45,8 @@ class PreferenceModel(nn.Module):
         self.inputs = tuple(name for name in INPUTS if name in inputs)
         width = backbone.config.hidden_size
         self.score = nn.Linear(width, 1, bias=False)
-        if self.inputs:
+        self._reads_features = bool({"logprobs", "numbers"} & set(self.inputs))
+        if self._reads_features:
             self.features = nn.Linear(FEATURES, width, bias=False)
             nn.init.zeros_(self.features.weight)
         if "numbers" in self.inputs:
@@ -67,7 +68,7 @@ class PreferenceModel(nn.Module):
 
     def forward(self, rows: Rows) -> Tensor:
         """The score of each solution at its last token: (N,) in [-1, 1], float32."""
-        added = self.features(rows.features.to(self.features.weight.dtype)) if self.inputs else None
+        added = self.features(rows.features.to(self.features.weight.dtype)) if self._reads_features else None
         if "numbers" in self.inputs:
             added = added + self.numbers(rows.numbers)
         hidden = self.backbone.hidden(rows.ids, rows.ends, added)  # (B, T, D)

@@ -1,9 +1,10 @@
-"""What a process preference model reads: the text of solutions, and where it asks for them two things beside it.
+"""What a process preference model reads: the text of solutions, and where it asks for them three things beside it.
 
 ``logprobs``: how probable each token was to the policy that wrote it. ``numbers``: which number of the question a
 number in the solution is, how many of the question's have not been used so far, and how many others have been; a small
-model finds out by itself only after very many examples whether something was copied wrongly or left out. What is read
-beside the text is added to the embeddings of the tokens, with weights that begin at zero.
+model finds out by itself only after very many examples whether something was copied wrongly or left out. These two are
+added to the embeddings of the tokens, with weights that begin at zero. ``values``: what the variables became that a
+step bound; text, after that of the step.
 
 Solutions of one problem are one row, a trie (`rstar.models.trie`): what they have in common is computed once.
 """
@@ -11,11 +12,11 @@ Solutions of one problem are one row, a trie (`rstar.models.trie`): what they ha
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -25,10 +26,8 @@ from torch import Tensor
 
 from rstar.models.trie import Trie, build_trie
 
-Input = Literal["logprobs", "numbers"]
+Input = Literal["logprobs", "numbers", "values"]
 INPUTS: tuple[Input, ...] = get_args(Input)
-Piece = tuple[str, Sequence[float]]
-"""A text, and the log-probabilities of its tokens (empty: not told, or not the policy's)."""
 
 NUMBERS = 32
 """0: no number; 1 to 30: the numbers of the question, in order; 31: a number that is not in the question."""
@@ -37,6 +36,20 @@ FEATURES = 6
 token of the solution: numbers of the question not used so far, and other numbers used so far."""
 
 _NUMBER = re.compile(r"(?<![\w.])(?:\d{1,3}(?:,\d{3})+(?!\d)|\d[\d_]*)(?:\.\d+)?|(?<![\w.])\.\d+")
+
+
+class Piece(NamedTuple):
+    """A part of a solution.
+
+    Attributes:
+        text: of a step as the policy wrote it, or of what it was shown; or the values of variables.
+        logprobs: of its tokens; empty: not told, or not the policy's.
+        values: it is the values of variables, which the policy has not seen.
+    """
+
+    text: str
+    logprobs: Sequence[float] = ()
+    values: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,10 +135,12 @@ class Reader:
         numbers: list[int] = []
         logprobs: list[float | None] = []
         begins = len(self._encode(prompt)[0])
-        for text, told in ((prompt, ()), *pieces):
+        for text, told, values in (Piece(prompt), *pieces):
+            if values and "values" not in self._inputs:
+                continue
             found, spans = self._encode(text)
             ids += found
-            numbers += [0] * len(found) if known is None else _marks(text, spans, known)
+            numbers += [0] * len(found) if known is None or values else _marks(text, spans, known)
             logprobs += _aligned(told, len(found)) if "logprobs" in self._inputs else [None] * len(found)
         return Encoded(ids, numbers, logprobs, len(set((known or {}).values())), begins)
 
@@ -134,9 +149,11 @@ class Reader:
         return encoding.ids, encoding.offsets
 
 
-def step_pieces(text: str, logprobs: Sequence[float], shown: str) -> list[Piece]:
-    """A step as pieces: what the policy wrote, with its log-probabilities, and what it was shown after it."""
-    return [(text, logprobs), (shown, ())] if shown else [(text, logprobs)]
+def step_pieces(text: str, logprobs: Sequence[float], values: Iterable[tuple[str, str]], shown: str) -> list[Piece]:
+    """A step as pieces: what the policy wrote, what that made of variables, and what the policy was shown after it."""
+    became = "".join(f"\n> {name} = {value}" for name, value in values)
+    pieces = (Piece(text, logprobs), Piece(became, values=True), Piece(shown))
+    return [piece for piece in pieces if piece.text]
 
 
 def join(solutions: Sequence[Encoded]) -> Row:

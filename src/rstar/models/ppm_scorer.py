@@ -122,4 +122,4 @@ def few_threads(model: PreferenceModel) -> Iterator[None]:
 
 def pieces(steps: Sequence[Step]) -> list[Piece]:
     """The steps of a solution as a PPM reads them."""
-    return [piece for step in steps for piece in step_pieces(step.text, step.logprobs, step.shown)]
+    return [piece for step in steps for piece in step_pieces(step.text, step.logprobs, step.values, step.shown)]

@@ -24,6 +24,7 @@ class Limits:
         memory_mb: address space that the run may add to the warm interpreter, in MiB.
         output_bytes: stdout and stderr, each; more ends the run with ``output_limit``.
         scratch_mb: disk space of the private scratch folder, in MiB.
+        values: most variables whose new values the result tells, at most 16.
     """
 
     seconds: float = 10.0
@@ -31,6 +32,7 @@ class Limits:
     memory_mb: int = 256
     output_bytes: int = 64_000
     scratch_mb: int = 16
+    values: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,8 @@ class Result:
         truncated: stdout or stderr was cut at `Limits.output_bytes`.
         exit_code: what the code passed to `sys.exit`, when it did (then status is ``ok`` for 0, else ``error``).
         signal: the signal that ended the process, when one did.
+        values: name and value of the variables that a run that is ``ok`` bound anew: numbers, short texts and short
+            lists of them; of more than `Limits.values` the last. What the code says of itself, like its output.
     """
 
     status: Status
@@ -66,6 +70,7 @@ class Result:
     truncated: bool = False
     exit_code: int | None = None
     signal: int | None = None
+    values: tuple[tuple[str, str], ...] = ()
 
     @property
     def ok(self) -> bool:

@@ -29,6 +29,7 @@ from types import CodeType, ModuleType, TracebackType
 from typing import Any, TextIO, cast
 
 from rstar.sandbox import channel
+from rstar.sandbox.variables import new_values
 
 __builtins__ = dict(vars(builtins))  # type: ignore[assignment]
 """The functions below look built-ins up here, whatever a snippet makes of the real ones."""
@@ -62,17 +63,20 @@ class Interpreter:
         linecache.clearcache()
         self._names.clear()
 
-    def run(self, code: str, name: str, *, echo: bool = True) -> Report:
+    def run(self, code: str, name: str, *, echo: bool = True, values: int = 0) -> Report:
         """Run `code`, known as `name` in tracebacks, and tell how it went. Output is flushed.
 
-        With `echo`, the value of a last-line expression is shown.
+        With `echo`, the value of a last-line expression is shown. With `values`, so many new values are told.
         """
         self._open_streams()
         self._names.add(name)
+        before = dict(self._main.__dict__) if values else {}
         linecache.cache[name] = (len(code), None, code.splitlines(keepends=True), name)
         try:
             self._execute(code, name, echo)
             report: Report = {"status": "ok"}
+            if values:
+                report["values"] = new_values(before, self._main.__dict__, values)
         except SystemExit as stop:
             report = _stopped(stop, name)
         except MemoryError as error:
@@ -173,7 +177,7 @@ def serve(
                 gc.enable()
             try:
                 signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-                report = interpreter.run(message["code"], message["name"], echo=message.get("echo", True))
+                report = interpreter.run(message["code"], message["name"], **message.get("how", {}))
                 if message["last"]:
                     finish()
             except BaseException as error:  # a signal handler of the snippet, in our own lines

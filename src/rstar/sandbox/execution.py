@@ -24,6 +24,7 @@ from rstar.sandbox.api import CodeError, Limits, Result, Status
 from rstar.sandbox.folders import disk_full, exceeds
 from rstar.sandbox.lanes import LONG, NICE, NICEST, PATIENCE, Place
 from rstar.sandbox.pool import GoneError, Link, LostError
+from rstar.sandbox.variables import LONGEST
 
 _GRACE = 5.0
 """Seconds that a keeper has for killing a run."""
@@ -200,6 +201,7 @@ class Execution:
             truncated=self._out.over or self._err.over,
             exit_code=keep.exit_code if keep else message.get("code"),
             signal=message.get("signal"),
+            values=keep.values[-self._limits.values :] if keep and self._limits.values else (),
         )
         return Outcome(shown, alive, message.get("memory", 0))
 
@@ -223,7 +225,10 @@ def read_report(text: str) -> Result:
             line = report["line"]
             kind, message = (_printable(str(report[name])) for name in ("kind", "message"))
             error = CodeError(kind, message, line if isinstance(line, int) else None)
-        return Result(status, error=error, exit_code=code)
+        values = tuple(
+            (_printable(name)[:LONGEST], _printable(value)[:LONGEST]) for name, value in report.get("values", ())
+        )
+        return Result(status, error=error, exit_code=code, values=values)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return Result("killed")
 

@@ -193,7 +193,7 @@ class LocalSandbox:
             "source": None,
             "code": code,
             "name": "<program>",
-            "echo": echo,
+            "how": {"echo": echo, "values": limits.values},
             "limits": kernel_limits(limits),
         }
         return (await Execution(zygote.link, limits, place).outcome(order, *files)).result

@@ -148,7 +148,8 @@ class States:
         child = Node(node.root, node, code, limits, tier, node.depth + 1)
         number = tree.link.number()
         with _busy(source):
-            outcome = await self._execute(tree, _order(child, number, source, limits), limits, node, place)
+            order = _order(child, number, source, limits) | {"how": {"values": limits.values}}
+            outcome = await self._execute(tree, order, limits, node, place)
         child.status, child.seconds = outcome.result.status, outcome.result.seconds
         if not outcome.alive:
             return None, outcome.result

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from rstar.config import SearchConfig
@@ -213,7 +213,7 @@ class Expander:
         child.stdout = parent.stdout + result.stdout
         step = child.step
         assert step is not None
-        child.step = Step(step.text, "", step.ids, step.logprobs, result.status, _explain(result))
+        child.step = replace(step, status=result.status, error=_explain(result), values=result.values)
         return result
 
     async def _answer(self, child: Node) -> Node:
@@ -226,10 +226,10 @@ class Expander:
         try:
             (completion,) = await self._complete(request)
         except ContextFullError:  # the output was too long for the model
-            child.step = Step(step.text, shown, step.ids, step.logprobs, step.status, step.error)
+            child.step = replace(step, shown=shown)
             return _failed(child, "length")
         child.context = context.extend(completion)
-        child.step = Step(step.text, shown + completion.text, step.ids, step.logprobs, step.status, step.error)
+        child.step = replace(step, shown=shown + completion.text)
         return _finished(child, completion.text)
 
 

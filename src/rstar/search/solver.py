@@ -37,6 +37,9 @@ from rstar.trajectories import Trajectory
 
 _MANY, _FEW = 64, 16
 
+_VALUES = 4
+"""New values of variables that a step's run is asked for."""
+
 
 @dataclass(frozen=True, slots=True)
 class Solution:
@@ -151,7 +154,7 @@ class Solver:
 
     def _limits(self) -> Limits:
         config = self.config.sandbox
-        return Limits(seconds=config.seconds, memory_mb=config.memory_mb, output_bytes=config.output_bytes)
+        return Limits(config.seconds, memory_mb=config.memory_mb, output_bytes=config.output_bytes, values=_VALUES)
 
     @property
     def _side_by_side(self) -> int:

@@ -138,8 +138,8 @@ def reopen(node: Node) -> None:
 def record(root: Node, tokens: bool = False) -> list[dict[str, Any]]:
     """The tree as plain data, parents before children: the form of a line of ``trees.jsonl``.
 
-    Each node is a dict; `parent` is an index into the list (-1 for the root). With `tokens`, token ids and
-    log-probabilities are kept.
+    Each node is a dict; `parent` is an index into the list (-1 for the root); `values`, where there are any, is name to
+    new value of variables. With `tokens`, token ids and log-probabilities are kept.
     """
     index: dict[int, int] = {}
     rows: list[dict[str, Any]] = []
@@ -158,6 +158,8 @@ def record(root: Node, tokens: bool = False) -> list[dict[str, Any]]:
             step = node.step
             row |= {"text": step.text, "shown": step.shown, "status": step.status, "error": step.error}
             row["logprob"] = round(sum(step.logprobs), 4)
+            if step.values:
+                row["values"] = dict(step.values)
             if tokens:
                 row |= {"ids": list(step.ids), "logprobs": [round(x, 5) for x in step.logprobs]}
         rows.append(row)

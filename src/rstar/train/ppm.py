@@ -38,7 +38,7 @@ Target = Literal["pairs", "q", "outcome"]
 class PPMConfig(TrainConfig):
     """Training of a process preference model on the backbone of the policy `base`."""
 
-    inputs: list[Input] = Field([], description="what it reads beside the text: logprobs, numbers")
+    inputs: list[Input] = Field([], description="what it reads beside the text: logprobs, numbers, values")
     target: Target = Field("pairs", description="pairs; for comparison q (regression) or outcome (right or wrong)")
 
 
@@ -179,7 +179,8 @@ def ways_to(nodes: Sequence[dict[str, Any]]) -> list[list[Piece]]:
         if not -1 <= node["parent"] < len(ways):
             raise ValueError("a node whose 'parent' does not come before it")
         before = [] if node["parent"] < 0 else ways[node["parent"]]
-        ways.append([*before, *step_pieces(node["text"], node.get("logprobs", ()), node["shown"])])
+        values = node.get("values", {}).items()
+        ways.append([*before, *step_pieces(node["text"], node.get("logprobs", ()), values, node["shown"])])
     return ways
 
 

@@ -66,7 +66,7 @@ def reasons(failures: Mapping[str, int]) -> str:
 
 
 def search_tree(nodes: Sequence[dict[str, Any]], title: str, most: int = 40, answer: str | None = None) -> Tree:
-    """A search tree as drawn text: each node with visits, mean value and the step's first line, failures dimmed.
+    """A search tree as drawn text: each node with visits, mean value, the step's first line and what it computed.
 
     Args:
         nodes: the ``nodes`` of a line of ``trees.jsonl``.
@@ -134,4 +134,5 @@ def _line(node: dict[str, Any], chosen: bool) -> Text:
     if node["finish"] is not None:
         why = node["error"] or REASONS.get(node["finish"], node["finish"])
         return Text.assemble((text, "dim"), (f"  ✗ {why}"[:WIDTH], "red"))
-    return Text.assemble(mark, (f"N {node['visits']} Q {node['q']:+.2f}  ", "dim"), text)
+    values = ", ".join(f"{name} = {value}" for name, value in node.get("values", {}).items())[:WIDTH]
+    return Text.assemble(mark, (f"N {node['visits']} Q {node['q']:+.2f}  ", "dim"), text, (f"  {values}", "cyan"))

@@ -1,0 +1,60 @@
+"""What a step computed: the new values of its variables, as far as they can be told in a few characters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+LONGEST = 40
+"""Characters of a name, and of a value, that are told."""
+MOST = 16
+"""Variables that are told: a report is one short message."""
+
+_MOST_ELEMENTS = 8
+_MOST_BITS = 128
+_MISSING = object()
+_NUMBERS = {"fractions", "decimal"}
+
+
+def new_values(before: Mapping[str, Any], after: Mapping[str, Any], most: int) -> list[tuple[str, str]]:
+    """Name and value of the variables that are bound in `after` to what they were not bound to in `before`.
+
+    Only what is short, and is shown without calling code of the snippet: numbers (also those of sympy and numpy),
+    texts, and flat lists and tuples of them; ASCII. Of more than `most`, or `MOST`, the last, in the order in which the
+    names came to be.
+    """
+    found: list[tuple[str, str]] = []
+    for name, value in list(after.items()):
+        if type(name) is not str or name[:1] == "_" or before.get(name, _MISSING) is value:
+            continue
+        shown = _shown(value)
+        if shown and all(text.isascii() and len(text) <= LONGEST for text in (name, shown)):
+            found.append((name, shown))
+    return found[-min(most, MOST) :]
+
+
+def _shown(value: Any) -> str | None:
+    if type(value) in (list, tuple):
+        if len(value) > _MOST_ELEMENTS or None in (parts := [_scalar(one) for one in value]):
+            return None
+        inside = ", ".join(map(str, parts))
+        return f"[{inside}]" if type(value) is list else f"({inside})"
+    return _scalar(value)
+
+
+def _scalar(value: Any) -> str | None:
+    """A number or a text as people write it, None for anything else."""
+    kind = type(value)
+    if kind is int:
+        return str(value) if value.bit_length() <= _MOST_BITS else None
+    if kind in (bool, float):
+        return str(value)
+    if kind is str:
+        return repr(value) if len(value) <= LONGEST else None
+    home = kind.__module__.partition(".")[0]
+    if home in _NUMBERS:
+        return str(value)
+    if home == "sympy":  # its numbers, not its expressions, which may take long to be written
+        small = getattr(value, "is_Number", False) is True and value.is_Integer | value.is_Rational | value.is_Float
+        return str(value) if small and abs(value) < 1 << _MOST_BITS else None
+    return str(value.item()) if home == "numpy" and getattr(value, "shape", None) == () else None
