@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,13 @@ def test_jsonl(tmp_path: Path) -> None:
     assert "7" not in found.keys
     assert len(found.head(2)) == 2
     assert "g" not in found.head(2).keys
+    some = found.only([found.problems[2], found.problems[0]])
+    assert ([p.id for p in some.problems], set(some.keys)) == (["g", "a"], {"g", "a"})
+    some.need_gold("nothing")
+    with pytest.raises(DataError, match="1 problem has no gold answer, the first: '7'; a test needs them"):
+        found.need_gold("a test")
+    with pytest.raises(DataError, match="3 problems have no gold answer"):
+        replace(found, keys={}).need_gold("a test")
 
 
 def test_json_list_as_benchmarks_come(tmp_path: Path) -> None:

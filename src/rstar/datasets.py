@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -41,8 +41,18 @@ class ProblemSet:
 
     def head(self, limit: int | None) -> ProblemSet:
         """The first `limit` problems (all when None)."""
-        problems = self.problems[:limit]
-        return ProblemSet(problems, {p.id: self.keys[p.id] for p in problems if p.id in self.keys}, self.skipped)
+        return self.only(self.problems[:limit])
+
+    def only(self, problems: Sequence[Problem]) -> ProblemSet:
+        """These problems of the set."""
+        keys = {problem.id: self.keys[problem.id] for problem in problems if problem.id in self.keys}
+        return ProblemSet(list(problems), keys, self.skipped)
+
+    def need_gold(self, purpose: str) -> None:
+        """Raise `DataError` where a problem has no gold answer: `purpose` needs them all."""
+        if without := [problem.id for problem in self.problems if problem.id not in self.keys]:
+            count = f"{len(without)} problem{'s have' if len(without) > 1 else ' has'}"
+            raise DataError(f"{count} no gold answer, the first: {without[0]!r}; {purpose} needs them")
 
 
 def read_problems(file: Path, skip_bad: bool = False) -> ProblemSet:

@@ -7,13 +7,14 @@ import pytest
 
 from rstar.answers import AnswerKey
 from rstar.config import Config, SearchConfig
+from rstar.datasets import ProblemSet
 from rstar.errors import DataError
-from rstar.evolve.annotate import Annotation, verified
+from rstar.evolve.annotate import Annotation, generate, verified
 from rstar.models.fake import FakeEngine
 from rstar.problems import Problem
 from rstar.search.choose import Votes
 from rstar.search.solver import Solution, Solver
-from rstar.trajectories import Step, Trajectory
+from rstar.trajectories import Trajectory
 from tests.search.plain import PlainSandbox
 
 PROBLEM = Problem("p", "What is 3 + 4?")
@@ -65,7 +66,8 @@ def test_with_a_reward_q_begins_at_what_it_says():
     assert {node["value"] for node in tree if node["answer"] is not None} == {1.0, -1.0}
 
 
-def test_a_problem_without_a_key_is_named():
-    trajectory = Trajectory((Step("x"),), "answer", "7")
-    with pytest.raises(DataError, match="'p' has no gold answer"):
-        asyncio.run(Annotation(verified({})).score(PROBLEM, [trajectory], Votes(lambda a, b: a == b)))
+def test_problems_without_gold_answers_are_refused_before_any_work(tmp_path):
+    out = tmp_path / "run"
+    with pytest.raises(DataError, match="1 problem has no gold answer, the first: 'p'; training data needs them"):
+        asyncio.run(generate(Config(policy="fake:steps"), ProblemSet([PROBLEM], {}), out))
+    assert not out.exists()

@@ -16,6 +16,7 @@ import pytest
 from rstar.errors import DataError, ResumeError
 from rstar.evolve.rounds import _spread, evolve
 from rstar.evolve.settings import Problems, read_recipe
+from rstar.problems import Problem
 
 RECIPE = Path(__file__).parents[2] / "recipes" / "tiny" / "evolve.toml"
 SMALL = """
@@ -27,7 +28,7 @@ held_out = { n = 4, seed = 6, split = "numbers", levels = "2" }
 search = { expansions = 4 }
 extract = { distance = 1 }
 policy = { tokens = 6_000, batch_tokens = 1024, micro_tokens = 1024, warmup_tokens = 0, checkpoint_seconds = 0.001 }
-ppm = { tokens = 6_000, batch_tokens = 1024, micro_tokens = 1024, warmup_tokens = 0, inputs = ["numbers"] }
+ppm = { tokens = 6_000, batch_tokens = 1024, micro_tokens = 1024, warmup_tokens = 0, inputs = ["numbers", "values"] }
 round = [{ rollouts = 6, take = 12 }, { rollouts = 3, take = 12, value = "ppm", unsolved = [6], most = 2 }]
 entry = [
   { name = "greedy", search = { method = "greedy" } },
@@ -124,7 +125,7 @@ def bar(total, what):
     return nullcontext(lambda *_: None)
 
 
-def test_names_are_spread():
-    names = [str(n) for n in range(10)]
-    assert _spread(names, 3) == ["0", "3", "6"]
-    assert _spread(names, 10) == _spread(names, 99) == names
+def test_problems_are_spread():
+    problems = [Problem(str(n), "q") for n in range(10)]
+    assert [problem.id for problem in _spread(problems, 3)] == ["0", "3", "6"]
+    assert _spread(problems, 10) == _spread(problems, 99) == problems

@@ -13,7 +13,7 @@ from rich.markup import escape
 from rstar.cli.common import AsJson, ConfigFile, Overrides, console, counted, print_json, progress, run_folder
 from rstar.config import Config, Method, resolve
 from rstar.datasets import ProblemSet, read_problems
-from rstar.errors import ConfigError, DataError
+from rstar.errors import ConfigError
 from rstar.evals.compare import Entry, compare_methods, comparison_table, read_entries
 from rstar.evals.metrics import percent
 from rstar.evals.solve import Finished, solve_run
@@ -184,9 +184,7 @@ def compare(
     """
     entries = read_entries(recipe, {"policy": policy, "seed": seed})
     found = read_problems(problems).head(limit)
-    if without := [problem.id for problem in found.problems if problem.id not in found.keys]:
-        count = counted(len(without), "problem has", "problems have")
-        raise DataError(f"{problems}: {count} no gold answer, the first: {without[0]!r}; a comparison needs them")
+    found.need_gold("a comparison")
 
     def run(entry: Entry) -> Finished:
         return solve_file(entry.config, found, out / entry.name, quiet=as_json)

@@ -12,7 +12,7 @@ from pathlib import Path
 from rstar.answers import AnswerKey
 from rstar.config import Config
 from rstar.datasets import ProblemSet
-from rstar.errors import ConfigError, DataError
+from rstar.errors import ConfigError
 from rstar.evals.solve import Finished, Record, solve_run
 from rstar.grading import verify
 from rstar.problems import Problem
@@ -28,13 +28,10 @@ TerminalValue = Callable[[Problem, str], float]
 
 
 def verified(keys: Mapping[str, AnswerKey]) -> TerminalValue:
-    """+1 for an answer that the key of its problem accepts, -1 for any other. Raises `DataError` without a key."""
+    """+1 for an answer that the key of its problem accepts, -1 for any other; every problem must have one."""
 
     def value(problem: Problem, answer: str) -> float:
-        key = keys.get(problem.id)
-        if key is None:
-            raise DataError(f"problem {problem.id!r} has no gold answer: it cannot be used for training data")
-        return RIGHT if verify(key, answer).correct else WRONG
+        return RIGHT if verify(keys[problem.id], answer).correct else WRONG
 
     return value
 
@@ -84,8 +81,7 @@ async def generate(
     """
     if config.search.method != "mcts":
         raise ConfigError(f"search.method = {config.search.method!r}: training data comes from mcts")
-    if without := [problem.id for problem in problems.problems if problem.id not in problems.keys]:
-        raise DataError(f"problem {without[0]!r} has no gold answer: it cannot be used for training data")
+    problems.need_gold("training data")
     partial = None if ppm_folder(config.reward) is None else open_reward(config.reward)
     solver = Solver(config, reward=Annotation(verified(problems.keys), partial))
     return await solve_run(config, problems, folder, on_result, solver)

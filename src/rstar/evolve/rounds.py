@@ -37,6 +37,7 @@ from rstar.evolve.extract import COUNTS, PAIRS, SFT, extract
 from rstar.evolve.models import served, train
 from rstar.evolve.settings import EvolveConfig, Problems, Round, varied
 from rstar.models.spec import fingerprint, local_folder
+from rstar.problems import Problem
 from rstar.runs import RESULTS, check_identity, lock_folder, read_lines, write_json
 from rstar.seeds import derive
 from rstar.tiny.generate import draw_set, write_set
@@ -111,7 +112,8 @@ class _Evolution:
         taken = 0
         for number, one in enumerate(config.rounds, 1):
             name, folder = f"round {number}", self._folder / f"round{number}"
-            some = self._problems if one.take is None else _part(self._problems, taken, taken + one.take)
+            everything = self._problems
+            some = everything if one.take is None else everything.only(everything.problems[taken : taken + one.take])
             taken += one.take or 0
             before = searched if config.accumulate else []
             spec = config.first_policy if number == 1 else None
@@ -132,8 +134,7 @@ class _Evolution:
         """The problems of a source; those that are drawn lie in the run's folder."""
         file = source.file or self._drawn(source, self._folder / f"{name}.jsonl")
         found = read_problems(file)
-        if without := [problem.id for problem in found.problems if problem.id not in found.keys]:
-            raise DataError(f"{file}: problem {without[0]!r} has no gold answer; self-evolution needs them")
+        found.need_gold("self-evolution")
         return found
 
     def _drawn(self, source: Problems, file: Path, solutions: bool = False) -> Path:
@@ -177,8 +178,8 @@ class _Evolution:
         for number, rollouts in enumerate((one.rollouts, *one.unsolved), 1):
             if found:
                 solved, everything = _solved([*before, *found]), self._problems
-                names = [p.id for p in everything.problems if not solved.get(p.id, True)]
-                problems = _only(everything, set(names if one.most is None else _spread(names, one.most)))
+                unsolved = [problem for problem in everything.problems if not solved.get(problem.id, True)]
+                problems = everything.only(unsolved if one.most is None else _spread(unsolved, one.most))
                 if not problems:
                     break
             out = folder / (f"search-{number}" if found else "search")
@@ -264,18 +265,9 @@ def _identity(config: EvolveConfig, folder: Path) -> dict[str, Any]:
     return identity
 
 
-def _part(problems: ProblemSet, first: int, end: int) -> ProblemSet:
-    return _only(problems, {problem.id for problem in problems.problems[first:end]})
-
-
-def _spread(names: list[str], most: int) -> list[str]:
-    """At most so many names, evenly from the first to the last."""
-    return [names[place * len(names) // most] for place in range(most)] if len(names) > most else names
-
-
-def _only(problems: ProblemSet, names: set[str]) -> ProblemSet:
-    kept = [problem for problem in problems.problems if problem.id in names]
-    return ProblemSet(kept, {problem.id: problems.keys[problem.id] for problem in kept})
+def _spread(problems: list[Problem], most: int) -> list[Problem]:
+    """At most so many, evenly from the first to the last."""
+    return [problems[n * len(problems) // most] for n in range(most)] if len(problems) > most else problems
 
 
 def _solved(folders: Iterable[Path]) -> dict[str, bool]:
