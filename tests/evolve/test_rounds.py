@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from rstar.datasets import ProblemSet
 from rstar.errors import DataError, ResumeError
-from rstar.evolve.rounds import _spread, evolve
-from rstar.evolve.settings import Problems, read_recipe
+from rstar.evolve.rounds import _shares, _spread, evolve
+from rstar.evolve.settings import Problems, Round, read_recipe
 from rstar.problems import Problem
 
 RECIPE = Path(__file__).parents[2] / "recipes" / "tiny" / "evolve.toml"
@@ -108,7 +109,7 @@ def never(*_):
 
 def test_what_cannot_be_is_said_before_any_work(tmp_path):
     out = tmp_path / "run"
-    with pytest.raises(DataError, match="rounds take 42 problems, and there are 24"):
+    with pytest.raises(DataError, match="round 1 takes 30 new problems, and there are 24"):
         evolve(small(tmp_path, "take = 12", "take = 30"), out, never, bar)
     assert not (out / "config.json").exists()
     (out / "config.json").write_text(json.dumps(small(tmp_path, "distance = 1", "distance = 2").identity()))
@@ -123,6 +124,22 @@ def test_what_cannot_be_is_said_before_any_work(tmp_path):
 
 def bar(total, what):
     return nullcontext(lambda *_: None)
+
+
+def test_rounds_share_the_problems_by_difficulty():
+    problems = [Problem(str(n), "q", {"level": 1 + n % 4}) for n in range(20)]
+    rounds = [Round(take=3, levels="1-2"), Round(take=4), Round(levels="4"), Round(take=2, levels="1")]
+    shares = _shares(ProblemSet(problems, {}), rounds)
+    assert [[p.id for p in share.problems] for share in shares] == [
+        ["0", "1", "4"],
+        ["2", "3", "5", "6"],
+        ["3", "7", "11", "15", "19"],
+        ["8", "12"],
+    ]
+    with pytest.raises(DataError, match="round 2 takes 11 new problems of level 3-4, and there are 10"):
+        _shares(ProblemSet(problems, {}), [Round(take=9, levels="1-2"), Round(take=11, levels="3-4")])
+    with pytest.raises(DataError, match="round 1 takes all new problems of level 5, and there are 0"):
+        _shares(ProblemSet(problems, {}), [Round(levels="5")])
 
 
 def test_problems_are_spread():

@@ -40,7 +40,7 @@ from rstar.models.spec import fingerprint, local_folder
 from rstar.problems import Problem
 from rstar.runs import RESULTS, check_identity, lock_folder, read_lines, write_json
 from rstar.seeds import derive
-from rstar.tiny.generate import draw_set, write_set
+from rstar.tiny.generate import draw_set, parse_levels, write_set
 
 CONFIG, ROUNDS = "config.json", "rounds.json"
 
@@ -98,9 +98,7 @@ class _Evolution:
         identity = _identity(config, folder)
         self._problems = self._read(config.problems, "problems")
         self._held_out = self._read(config.held_out, "held_out")
-        wanted = sum(one.take or 0 for one in config.rounds)
-        if wanted > len(self._problems):
-            raise DataError(f"the rounds take {wanted} problems, and there are {len(self._problems)}")
+        self._shares = _shares(self._problems, config.rounds)
         write_json(folder / CONFIG, identity)
 
     def run(self) -> list[Result]:
@@ -109,12 +107,8 @@ class _Evolution:
         results = [Result("base", self._evaluate("base", base, None, self._folder / "evaluation"), {}, {})]
         policy, ppm = base, None
         searched: list[Path] = []
-        taken = 0
-        for number, one in enumerate(config.rounds, 1):
+        for number, (one, some) in enumerate(zip(config.rounds, self._shares, strict=True), 1):
             name, folder = f"round {number}", self._folder / f"round{number}"
-            everything = self._problems
-            some = everything if one.take is None else everything.only(everything.problems[taken : taken + one.take])
-            taken += one.take or 0
             before = searched if config.accumulate else []
             spec = config.first_policy if number == 1 else None
             searched = [*before, *self._search(name, one, some, before, policy, spec, ppm, folder)]
@@ -263,6 +257,23 @@ def _identity(config: EvolveConfig, folder: Path) -> dict[str, Any]:
         identity["base_weights"] = fingerprint(base)
     check_identity(folder / CONFIG, identity)
     return identity
+
+
+def _shares(problems: ProblemSet, rounds: Sequence[Round]) -> list[ProblemSet]:
+    """Which problems each round searches. Raises `DataError` where one wants more new ones than there are."""
+    shares: list[ProblemSet] = []
+    taken: set[str] = set()
+    for number, one in enumerate(rounds, 1):
+        levels = parse_levels(one.levels) if one.levels else None
+        fit = [problem for problem in problems.problems if levels is None or problem.meta.get("level") in levels]
+        if one.take is not None:
+            fit = [problem for problem in fit if problem.id not in taken][: one.take]
+        if len(fit) < (one.take or 1):
+            of = f" of level {one.levels}" if one.levels else ""
+            raise DataError(f"round {number} takes {one.take or 'all'} new problems{of}, and there are {len(fit)}")
+        taken |= {problem.id for problem in fit}
+        shares.append(problems.only(fit))
+    return shares
 
 
 def _spread(problems: list[Problem], most: int) -> list[Problem]:

@@ -6,13 +6,14 @@ import tomllib
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from pydantic import ConfigDict, Field, ValidationError, model_validator
+from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from rstar.config import EngineConfig, SandboxConfig, SearchConfig, Section
 from rstar.errors import ConfigError
 from rstar.evolve.extract import ExtractConfig
 from rstar.models.spec import local_folder
 from rstar.tiny.family import Split
+from rstar.tiny.generate import parse_levels
 from rstar.train.ppm import PPMConfig
 from rstar.train.settings import TrainConfig
 
@@ -52,6 +53,7 @@ class Round(Section):
 
     rollouts: int = Field(16, ge=1, description="MCTS rollouts of each problem")
     take: int | None = Field(None, ge=1, description="that many problems nobody has searched yet; unset: all problems")
+    levels: str = Field("", description="only problems of these difficulties, such as 1-3; unset: of any")
     value: Literal["terminal", "ppm"] = Field(
         "terminal", description="Q of partial solutions: from verified ends alone, or begun by the last round's PPM"
     )
@@ -61,6 +63,16 @@ class Round(Section):
     most: int | None = Field(None, ge=1, description="of those, search again at most so many, evenly spread")
     policy: dict[str, Any] = Field({}, description="settings of the policy's training that differ in this round")
     ppm: dict[str, Any] = Field({}, description="settings of the PPM's training that differ in this round")
+
+    @field_validator("levels")
+    @classmethod
+    def _are_levels(cls, levels: str) -> str:
+        try:
+            if levels:
+                parse_levels(levels)
+        except ConfigError as error:
+            raise ValueError(str(error)) from None
+        return levels
 
 
 class EvolveConfig(Section):

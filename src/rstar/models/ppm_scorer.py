@@ -1,4 +1,8 @@
-"""Scoring solutions with a process preference model: batched over the problems that are waiting."""
+"""Scoring solutions with a process preference model.
+
+On an accelerator the problems that are waiting are a batch. On a CPU each is by itself: that is as fast, and the last
+bits of a score, which may decide where a search goes next, do not depend on who else is waiting.
+"""
 
 from __future__ import annotations
 
@@ -26,11 +30,11 @@ class _Waiting:
 
 
 class Scorer:
-    """A PPM with its tokenizer. Whatever is asked while it computes is computed together, next.
+    """A PPM with its tokenizer.
 
     Args:
         folder: what `rstar.models.ppm.save_ppm` wrote, with the tokenizer of the policy.
-        batch_tokens: most tokens of one forward pass, padding included (a longer row is alone).
+        batch_tokens: accelerator: most tokens of one forward pass, padding included (a longer row is alone).
         device: ``auto`` is an accelerator where there is one.
 
     Raises:
@@ -43,7 +47,7 @@ class Scorer:
         device, dtype = placed(device, "auto")
         self._model = load_ppm(folder, getattr(torch, dtype), device)
         self._reader = Reader(Tokenizer.from_file(str(folder / "tokenizer.json")), self._model.inputs)
-        self._batch_tokens = batch_tokens
+        self._batch_tokens = 0 if device == "cpu" else batch_tokens
         # One thread of our own: how many threads torch uses is a setting of the thread that calls it.
         self._thread = ThreadPoolExecutor(1, "rstar-ppm")
         self._waiting: list[_Waiting] = []
