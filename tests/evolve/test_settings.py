@@ -88,11 +88,11 @@ def test_what_cannot_be_is_named(tmp_path, old, new, message):
 
 def test_where_it_runs_is_no_part_of_its_identity(tmp_path):
     first = recipe(tmp_path).identity()
-    other = recipe(
-        tmp_path, 'launcher = ["torchrun"]\nserve = ["vllm"]\n' + RECIPE + "[engine]\nbatch = 3\n"
-    ).identity()
+    tables = "[engine]\nbatch = 3\n[search]\nconcurrency = 3\n"
+    other = recipe(tmp_path, 'launcher = ["torchrun"]\nserve = ["vllm"]\n' + RECIPE + tables).identity()
     assert first == other
     assert first != recipe(tmp_path, RECIPE.replace("rollouts = 8", "rollouts = 9")).identity()
+    assert first != recipe(tmp_path, RECIPE + "[search]\nexpansions = 3\n").identity()
 
 
 def test_recipes_of_the_project_are_valid():

@@ -124,8 +124,8 @@ class EvolveConfig(Section):
 
     def identity(self) -> dict[str, Any]:
         """The settings that decide the results, nested; not where or how fast they are computed."""
-        free = {"launcher", "serve", "serve_port", "serve_seconds", "sandbox", "engine"}
-        return self.model_dump(mode="json", exclude=free)
+        free = ("launcher", "serve", "serve_port", "serve_seconds", "sandbox", "engine")
+        return self.model_dump(mode="json", exclude=dict.fromkeys(free, True) | {"search": {"concurrency"}})
 
 
 def _varied(config: TrainConfig, own: dict[str, Any], where: str) -> TrainConfig:
