@@ -17,6 +17,7 @@ from rstar.datasets import ProblemSet
 from rstar.errors import DataError, ResumeError
 from rstar.evolve.rounds import _shares, _spread, evolve
 from rstar.evolve.settings import Problems, Round, read_recipe
+from rstar.models.spec import tiny_folder
 from rstar.problems import Problem
 
 RECIPE = Path(__file__).parents[2] / "recipes" / "tiny" / "evolve.toml"
@@ -120,6 +121,25 @@ def test_what_cannot_be_is_said_before_any_work(tmp_path):
     config = small(tmp_path).model_copy(update={"problems": Problems(file=file)})
     with pytest.raises(DataError, match="no gold answer"):
         evolve(config, tmp_path / "other", never, bar)
+
+
+def test_policies_are_trained_on_the_references_again(tmp_path, monkeypatch):
+    trained: list[tuple[str, list[str]]] = []
+
+    def train(kind, config, data, out, launcher):
+        trained.append((out.name, [file.name for file in data]))
+        if len(trained) == 2:
+            assert not config.curriculum
+            assert all(file.stat().st_size for file in data)
+            raise StopIteration
+        return tiny_folder()
+
+    monkeypatch.setattr("rstar.evolve.rounds.train", train)
+    bootstrap = "bootstrap = { replay = true, problems = [{ n = 3 }, { n = 4, seed = 1 }], train = { tokens = 9 } }"
+    with pytest.raises(StopIteration):
+        evolve(small(tmp_path, 'base = "tiny"', bootstrap), tmp_path / "run", lambda text: None, bar)
+    stages = ["stage1.jsonl", "stage2.jsonl"]
+    assert trained == [("sft", stages), ("policy", [*stages, "sft.jsonl"])]
 
 
 def bar(total, what):

@@ -81,6 +81,19 @@ def logged(folder: Path) -> list[tuple[int, float]]:
     return [(row["step"], row["loss"]) for row in rows]
 
 
+def test_files_are_stages_or_one_set(tmp_path: Path, data: Path) -> None:
+    lines = data.read_text().splitlines(keepends=True)
+    parts = [tmp_path / "1.jsonl", tmp_path / "2.jsonl"]
+    for part, some in zip(parts, (lines[:10], lines[10:]), strict=True):
+        part.write_text("".join(some))
+    one_set = CONFIG.model_copy(update={"curriculum": False})
+    whole = weights(train_sft(CONFIG, [data], tmp_path / "whole", lambda p: None))
+    mixed = weights(train_sft(one_set, parts, tmp_path / "mixed", lambda p: None))
+    staged = weights(train_sft(CONFIG, parts, tmp_path / "staged", lambda p: None))
+    assert all(torch.equal(whole[name], mixed[name]) for name in whole)
+    assert not all(torch.equal(whole[name], staged[name]) for name in whole)
+
+
 def test_steps_behind_the_checkpoint_are_logged_once(tmp_path: Path, data: Path) -> None:
     train_sft(CONFIG, [data], tmp_path / "whole", lambda p: None)
     with pytest.raises(StopError):

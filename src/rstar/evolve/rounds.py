@@ -114,8 +114,9 @@ class _Evolution:
             searched = [*before, *self._search(name, one, some, before, policy, spec, ppm, folder)]
             counts = self._extract(name, searched, folder / "data")
             self._announce(f"{name}: training the policy from the base")
-            policy_config = varied(config.policy, one.policy).model_copy(update={"base": base})
-            policy = train("sft", policy_config, folder / "data" / SFT, folder / "policy", config.launcher)
+            policy_config = varied(config.policy, one.policy).model_copy(update={"base": base, "curriculum": False})
+            replayed = self._references() if config.bootstrap and config.bootstrap.replay else []
+            policy = train("sft", policy_config, [*replayed, folder / "data" / SFT], folder / "policy", config.launcher)
             self._announce(f"{name}: training the process preference model")
             ppm_config = varied(config.ppm, one.ppm).model_copy(update={"base": policy})
             ppm = train("ppm", ppm_config, folder / "data" / PAIRS, folder / "ppm", config.launcher)
@@ -148,12 +149,15 @@ class _Evolution:
             return folder
         assert config.bootstrap is not None
         self._announce("base: training from nothing on reference solutions")
-        folder = self._folder / "base"
-        stages = [
-            self._drawn(source, folder / f"stage{number}.jsonl", solutions=True)
-            for number, source in enumerate(config.bootstrap.problems, 1)
+        return train("sft", config.bootstrap.train, self._references(), self._folder / "base" / "sft", config.launcher)
+
+    def _references(self) -> list[Path]:
+        """Files of the reference solutions that the base is trained on."""
+        assert self._config.bootstrap is not None
+        return [
+            self._drawn(source, self._folder / "base" / f"stage{number}.jsonl", solutions=True)
+            for number, source in enumerate(self._config.bootstrap.problems, 1)
         ]
-        return train("sft", config.bootstrap.train, stages, folder / "sft", config.launcher)
 
     def _search(
         self,

@@ -40,6 +40,7 @@ class Bootstrap(Section):
 
     problems: list[Problems] = Field(min_length=1, description="drawn sets, the stages of a curriculum")
     train: TrainConfig = Field(description="how it is trained")
+    replay: bool = Field(False, description="policies are trained on these solutions, too, beside their own")
 
     @model_validator(mode="after")
     def _drawn(self) -> Self:

@@ -44,6 +44,9 @@ class TrainConfig(Section):
     shape: ShapeConfig = ShapeConfig()
     tokens: int = Field(1_000_000, ge=1, description="tokens to train on, prompts included; data repeats as needed")
     epochs: float | None = Field(None, gt=0, description="passes over the data, instead of `tokens`")
+    curriculum: bool = Field(
+        True, description="several data files are stages, in their order in every pass; else one set"
+    )
     batch_tokens: int = Field(8192, ge=64, description="tokens of one step, padding included")
     micro_tokens: int = Field(
         2048, ge=64, description="tokens of one forward pass, of sequences of similar length; less needs less memory"

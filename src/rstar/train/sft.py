@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -56,7 +57,7 @@ class Supervised:
 
 
 def train_sft(config: TrainConfig, data: Sequence[Path], folder: Path, report: Callable[[Progress], None]) -> Path:
-    """Train on data files (see `rstar.train.data`), stage by stage, and return the folder of the finished model.
+    """Train on data files (see `rstar.train.data`) and return the folder of the finished model.
 
     Where a launcher started several processes, all call this; see `rstar.train.ranks`.
 
@@ -110,6 +111,8 @@ def _tokens(config: TrainConfig, data: Sequence[Path], folder: Path, tokenizer: 
     if file.exists():
         return TokenSet.load(file)
     tokens, _ = tokenize(data, tokenizer, _eos(tokenizer, config.base or folder), config.shape.max_context)
+    if not config.curriculum:
+        tokens = replace(tokens, stages=tokens.stages[[0, -1]])
     tokens.save(file)
     return tokens
 
