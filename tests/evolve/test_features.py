@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from rstar.evolve.features import NAMES, features, fit, pairs_of
+from rstar.models.ppm_inputs import Piece
 
 QUESTION = "Maya saves 19 a week for 8 weeks and begins with 96."
-GOOD = ("x = 19 * 8\n<end_of_step>", (-0.1, -0.3))
-END = ("print(x + 96)\n<end_of_code>", (-0.2,))
-SHOWN = ("\n<output>248<end_of_output>\n<answer>\\boxed{248}<end_of_answer>", ())
+GOOD = Piece("x = 19 * 8\n<end_of_step>", (-0.1, -0.3))
+END = Piece("print(x + 96)\n<end_of_code>", (-0.2,))
+SHOWN = Piece("\n<output>248<end_of_output>\n<answer>\\boxed{248}<end_of_answer>")
 
 
 def named(question, pieces):
@@ -30,7 +31,7 @@ def test_what_they_say():
 
 
 def test_copies_that_went_wrong():
-    found = named(QUESTION, [("x = 18 * 8 * 8", (-1.0,)), ("\\boxed{-1152.5}", ())])
+    found = named(QUESTION, [Piece("x = 18 * 8 * 8", (-1.0,)), Piece("\\boxed{-1152.5}")])
     assert found["numbers that are not in the question"] == 2  # 18, and 1152.5 which is no output
     assert found["numbers of the question that are not used"] == 2
     assert found["number of the question used more than once"] == 1
@@ -66,5 +67,5 @@ def test_pairs_of_a_file(tmp_path):
     file.write_text(json.dumps({"prompt": QUESTION, "nodes": nodes, "steps": steps}) + "\n")
     ((better, other),) = pairs_of(file, "final")
     assert (better == features(QUESTION, [GOOD, END, SHOWN])).all()
-    assert (other == features(QUESTION, [GOOD, ("print(x)\n", ())])).all()
+    assert (other == features(QUESTION, [GOOD, Piece("print(x)\n")])).all()
     assert len(list(pairs_of(file, "step"))) == 2

@@ -16,6 +16,7 @@ from rstar.evolve import judging
 from rstar.evolve.judging import choices, pair_accuracy, read_candidates
 from rstar.models.decoder_files import copy_tokenizer, load_decoder
 from rstar.models.ppm import PreferenceModel, save_ppm
+from rstar.models.ppm_inputs import Piece
 
 TINY = Path(str(files("rstar") / "tiny" / "weights"))
 SHOWN = "\n<output>{0}<end_of_output>\n<answer>\\boxed{{{0}}}<end_of_answer>"
@@ -62,7 +63,7 @@ def test_candidates_of_a_run(tmp_path):
     ((question, solutions),) = read_candidates(run(tmp_path / "run", WRONG_MAJORITY))
     assert question == "What is 3 + 4?"
     assert [one.correct for one in solutions] == [False, False, True, True]
-    assert solutions[0].pieces == [("a", [-3.0]), (SHOWN.format("8"), ())]
+    assert solutions[0].pieces == [Piece("a", [-3.0]), Piece(SHOWN.format("8"))]
     assert solutions[2].logprob == -0.1
 
 

@@ -14,8 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from rstar.grading.boxes import boxed
-from rstar.models.ppm_inputs import Piece, numbers_in
+from rstar.models.ppm_inputs import Piece
 from rstar.prompts import steps as prompt
+from rstar.prompts.numbers import IN_CODE, IN_TEXT, numbers
 from rstar.train.ppm import ways_to
 
 Floats = npt.NDArray[np.float64]
@@ -43,7 +44,7 @@ def features(question: str, pieces: Sequence[Piece]) -> Floats:
     told = [np.asarray(piece.logprobs) for piece in pieces if len(piece.logprobs)]
     every = np.concatenate(told) if told else np.zeros(1)
     written = "\n".join(piece.text for piece in pieces if len(piece.logprobs) or prompt.OUTPUT not in piece.text)
-    asked, used = numbers_in(question), numbers_in(written)
+    asked, used = numbers(IN_TEXT, question), numbers(IN_CODE, written)
     shares = {value for value in used if value in asked or 100 * value in asked}
     answer = next((found for piece in reversed(pieces) if (found := boxed(piece.text))), "")
     return np.asarray(

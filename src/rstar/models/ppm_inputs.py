@@ -25,6 +25,7 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from rstar.models.trie import Trie, build_trie
+from rstar.prompts.numbers import IN_CODE, IN_TEXT, numbers, value
 
 Input = Literal["logprobs", "numbers", "values"]
 INPUTS: tuple[Input, ...] = get_args(Input)
@@ -34,8 +35,6 @@ NUMBERS = 32
 FEATURES = 6
 """Of a token whose log-probability is known: itself, the probability, the sum so far, and that it is known. Of every
 token of the solution: numbers of the question not used so far, and other numbers used so far."""
-
-_NUMBER = re.compile(r"(?<![\w.])(?:\d{1,3}(?:,\d{3})+(?!\d)|\d[\d_]*)(?:\.\d+)?|(?<![\w.])\.\d+")
 
 
 class Piece(NamedTuple):
@@ -132,17 +131,18 @@ class Reader:
         """A solution, each piece tokenised on its own as it is when the policy writes it."""
         known = _numbers_of(prompt) if "numbers" in self._inputs else None
         ids: list[int] = []
-        numbers: list[int] = []
+        marks: list[int] = []
         logprobs: list[float | None] = []
         begins = len(self._encode(prompt)[0])
         for text, told, values in (Piece(prompt), *pieces):
             if values and "values" not in self._inputs:
                 continue
             found, spans = self._encode(text)
+            written = IN_CODE if len(ids) >= begins else IN_TEXT
             ids += found
-            numbers += [0] * len(found) if known is None or values else _marks(text, spans, known)
+            marks += [0] * len(found) if known is None or values else _marks(written, text, spans, known)
             logprobs += _aligned(told, len(found)) if "logprobs" in self._inputs else [None] * len(found)
-        return Encoded(ids, numbers, logprobs, len(set((known or {}).values())), begins)
+        return Encoded(ids, marks, logprobs, len(set((known or {}).values())), begins)
 
     def _encode_text(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
         encoding = self._tokenizer.encode(text, add_special_tokens=False)
@@ -181,28 +181,21 @@ def collate_rows(rows: Sequence[Row], multiple: int = 1) -> Rows:
     return Rows(*torch.from_numpy(whole).unbind(0), *map(torch.from_numpy, (features, which, last)))
 
 
-def numbers_in(text: str) -> list[Decimal]:
-    """The numbers in a text, in order; digits in names are none."""
-    return [_value(match.group()) for match in _NUMBER.finditer(text)]
-
-
 def _numbers_of(prompt: str) -> dict[Decimal, int]:
-    found = dict.fromkeys(numbers_in(prompt))
+    found = dict.fromkeys(numbers(IN_TEXT, prompt))
     return {value: min(place, NUMBERS - 2) for place, value in enumerate(found, 1)}
 
 
-def _value(text: str) -> Decimal:
-    return Decimal(text.replace(",", "").replace("_", ""))
-
-
-def _marks(text: str, spans: Sequence[tuple[int, int]], known: dict[Decimal, int]) -> list[int]:
+def _marks(
+    written: re.Pattern[str], text: str, spans: Sequence[tuple[int, int]], known: dict[Decimal, int]
+) -> list[int]:
     """The mark of each token: of the number that it is a part of, 0 for other tokens."""
     marks = [0] * len(spans)
     place = 0
-    for match in _NUMBER.finditer(text):
-        value = _value(match.group())
+    for match in written.finditer(text):
+        number = value(match.group())
         # who writes 0.25 uses the 25 of 25%
-        mark = known.get(value) or (known.get(100 * value) if value < 1 else None) or NUMBERS - 1
+        mark = known.get(number) or (known.get(100 * number) if number < 1 else None) or NUMBERS - 1
         first, end = match.span()
         while place < len(spans) and spans[place][1] <= first:
             place += 1

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from rstar.errors import ConfigError, EngineError
 from rstar.problems import Problem
+from rstar.prompts.numbers import IN_CODE, IN_TEXT, numbers
 from rstar.prompts.steps import prompt
 from rstar.search.choose import Votes
 from rstar.trajectories import Trajectory
@@ -22,8 +23,6 @@ from rstar.trajectories import Trajectory
 if TYPE_CHECKING:
     from rstar.models.ppm_scorer import Scorer
 
-_IN_TEXT = re.compile(r"\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d+)?|\d+(?:\.\d+)?")
-_IN_CODE = re.compile(r"(?<![\w.])(?:\d[\d_]*(?:\.\d+)?|\.\d+)")
 _COMMENT = re.compile(r"""("[^"\n]*"|'[^'\n]*')|#.*""")
 
 
@@ -69,15 +68,15 @@ class Grounded(Agreement):
     async def score(self, problem: Problem, trajectories: Sequence[Trajectory], votes: Votes) -> Sequence[float | None]:
         """See `Reward.score`."""
         shares = await super().score(problem, trajectories, votes)
-        wanted = {Decimal(found.replace(",", "")) for found in _IN_TEXT.findall(problem.question)}
+        wanted = set(numbers(IN_TEXT, problem.question))
         unused = [len(wanted - _used(t)) for t in trajectories]
         return [None if share is None else share / 4**n for share, n in zip(shares, unused, strict=True)]
 
 
 def _used(trajectory: Trajectory) -> set[Decimal]:
     code = "\n".join(_COMMENT.sub(r"\1", step.text) for step in trajectory.steps)
-    numbers = {Decimal(found.replace("_", "")) for found in _IN_CODE.findall(code)}
-    return numbers | {100 * number for number in numbers if number < 1}
+    used = set(numbers(IN_CODE, code))
+    return used | {100 * number for number in used if number < 1}
 
 
 class LogProb:
