@@ -40,7 +40,7 @@ def test_copies_that_went_wrong():
 
 
 def test_percent_is_use():
-    assert named("25% of 80", [("x = 80 * 0.25", (-1.0,))])["numbers of the question that are not used"] == 0
+    assert named("25% of 80", [Piece("x = 80 * 0.25", (-1.0,))])["numbers of the question that are not used"] == 0
 
 
 def test_nothing_written_yet():
