@@ -78,11 +78,11 @@ def test_a_service_that_is_not_there() -> None:
 
 
 def test_loops_come_on_top_of_the_other_calls(tmp_path: Path) -> None:
-    with serving(tmp_path, "--seconds", "2") as (url, service):
+    with serving(tmp_path, "--seconds", "8") as (url, service):
         programs = ["loop", "loop", "loop", *["print"] * 20]
         load = asyncio.run(put(url, programs, concurrency=1, pid=service.process.pid))
     assert (load.wrong, len(load.latencies)) == ({}, 20)
-    assert load.seconds < 2
+    assert load.seconds < 8  # all were answered before the first loop was ended
     assert load.cpu_ms is None
     assert load.memory_mb is not None
 

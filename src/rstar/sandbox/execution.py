@@ -36,6 +36,7 @@ _LEAST_EXTENSION = 0.02
 _LARGEST_CODE = 2**31 - 1
 _FIRST_LOOK, _NEXT_LOOK = 0.03, 0.02
 _LOOKS_PER_SCAN = 5
+_FULL = "the disk of {} is full: no telling what the code would have done"
 
 
 class Pipe:
@@ -77,9 +78,15 @@ class Outcome:
 
 
 class Execution:
-    """One run, from the order to its outcome."""
+    """One run, from the order to its outcome.
+
+    Raises `SandboxError` where the disk that the run would share with others is full. It is looked at before and after:
+    others may make room meanwhile.
+    """
 
     def __init__(self, link: Link, limits: Limits, place: Place) -> None:
+        if _disk_is_full(link):
+            raise SandboxError(_FULL.format(link.folder))
         self._link, self._limits, self._place = link, limits, place
         self._loop = asyncio.get_running_loop()
         self._out, self._err = Pipe(limits.output_bytes), Pipe(limits.output_bytes)
@@ -182,9 +189,9 @@ class Execution:
                 raise GoneError("the state has gone")
             case "failed":
                 raise SandboxError(f"a run could not be set up: {message['reason']}")
-            case "report" | "ended" if self._link.folder is not None and disk_full(self._link.folder):
+            case "report" | "ended" if _disk_is_full(self._link):
                 self._link.send({"do": "kill", "id": self._number, "hard": True})
-                raise SandboxError(f"the disk of {self._link.folder} is full: no telling what the code would have done")
+                raise SandboxError(_FULL.format(self._link.folder))
         result = read_report(message["report"]) if message["event"] == "report" else None
         verdict = "output_limit" if self._out.over or self._err.over else self._verdict
         status: Status = verdict or (result.status if result else self._death(message))
@@ -209,6 +216,11 @@ class Execution:
         """Why a process died that nobody killed: its processor time, or its own doing."""
         out_of_time = message["signal"] == signal.SIGXCPU or message["cpu"] >= cpu_seconds(self._limits)
         return "timeout" if out_of_time else "killed"
+
+
+def _disk_is_full(link: Link) -> bool:
+    """Whether runs share a disk that has no room: no telling then what their code would do elsewhere."""
+    return link.folder is not None and disk_full(link.folder)
 
 
 def read_report(text: str) -> Result:
