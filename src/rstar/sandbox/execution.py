@@ -220,7 +220,10 @@ class Execution:
 
 def _disk_is_full(link: Link) -> bool:
     """Whether runs share a disk that has no room: no telling then what their code would do elsewhere."""
-    return link.folder is not None and disk_full(link.folder)
+    try:
+        return link.folder is not None and disk_full(link.folder)
+    except FileNotFoundError:  # not made yet, or its keeper has ended
+        return False
 
 
 def read_report(text: str) -> Result:
