@@ -48,11 +48,12 @@ class ProblemSet:
         keys = {problem.id: self.keys[problem.id] for problem in problems if problem.id in self.keys}
         return ProblemSet(list(problems), keys, self.skipped)
 
-    def need_gold(self, purpose: str) -> None:
-        """Raise `DataError` where a problem has no gold answer: `purpose` needs them all."""
+    def need_gold(self, purpose: str, file: Path | None = None) -> None:
+        """Raise `DataError` (that names the `file`) where a problem has no gold answer: `purpose` needs them all."""
         if without := [problem.id for problem in self.problems if problem.id not in self.keys]:
             count = f"{len(without)} problem{'s have' if len(without) > 1 else ' has'}"
-            raise DataError(f"{count} no gold answer, the first: {without[0]!r}; {purpose} needs them")
+            where = "" if file is None else f"{file}: "
+            raise DataError(f"{where}{count} no gold answer, the first: {without[0]!r}; {purpose} needs them")
 
 
 def read_problems(file: Path, skip_bad: bool = False) -> ProblemSet:

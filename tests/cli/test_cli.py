@@ -120,7 +120,10 @@ def test_default_run_folder_is_named(tmp_path: Path) -> None:
         (["solve", "q", "--set", "search.c=inf"], "search.c"),
         (["solve", "q", "--set", "engine.device=nowhere"], "engine.device 'nowhere'"),
         (["solve", "q", "--policy", "fake:stepz"], "fake:stepz"),
-        (["compare", "r.toml", "--problems", "p.jsonl", "--out", "c"], "1 problem has no gold answer, the first: '0'"),
+        (
+            ["compare", "r.toml", "--problems", "p.jsonl", "--out", "c"],
+            "p.jsonl: 1 problem has no gold answer, the first: '0'",
+        ),
         (["compare", "r.toml", "--problems", "g.jsonl", "--out", "c"], "fake:stepz"),
         (["compare", "up.toml", "--problems", "g.jsonl", "--out", "c"], "a 'name' that can be a folder's"),
         (["compare", "flat.toml", "--problems", "g.jsonl", "--out", "c"], "[[entry]] tables"),

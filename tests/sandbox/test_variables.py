@@ -77,13 +77,15 @@ def test_a_step_tells_its_values(box: Box) -> None:
             ("b = b\nimport math\ndef f(): pass", 2),
             ("a = 5\n1 / 0", 2),
             ("d = a + 1", 0),
+            ("class Odd:\n    __module__ = 'fractions'\n    def __str__(self): raise ValueError\ne = Odd()", 2),
         ):
             assert state is not None
             state, result = await state.run(code, Limits(values=values))
             found.append(result.values)
+        assert result.ok
         return found
 
-    assert box.do(run()) == [(("b", "0.25"), ("c", "[1, 0.25]")), (), (), ()]
+    assert box.do(run()) == [(("b", "0.25"), ("c", "[1, 0.25]")), (), (), (), ()]
 
 
 @pytest.mark.parametrize("values", [5, [1], [["x"]], [["x", 3]], {"x": "y"}, [[["x"], "3"]]])

@@ -54,8 +54,9 @@ def score(scorer: Scorer, *questions: tuple[str, list[str]]) -> list[list[float 
 def test_scores_do_not_depend_on_company(folder):
     texts = ["x = 1\n<end_of_step>", "x = 2 + 3\n<end_of_step>\ny = 4\n<end_of_step>", "", "y\n"]
     questions = [(f"Question {n}\n" * n, texts[n % 2 :]) for n in range(1, 6)]
-    together = score(Scorer(folder, batch_tokens=64), *questions)
+    together = score(Scorer(folder), *questions)
     for (question, some), found in zip(questions, together, strict=True):
+        assert score(Scorer(folder), (question, some)) == [found]  # to the last bit
         for text, value in zip(some, found, strict=True):
             assert score(Scorer(folder), (question, [text])) == [[pytest.approx(value, abs=1e-5)]]
             assert -1 <= value <= 1

@@ -184,7 +184,7 @@ def compare(
     """
     entries = read_entries(recipe, {"policy": policy, "seed": seed})
     found = read_problems(problems).head(limit)
-    found.need_gold("a comparison")
+    found.need_gold("a comparison", problems)
 
     def run(entry: Entry) -> Finished:
         return solve_file(entry.config, found, out / entry.name, quiet=as_json)

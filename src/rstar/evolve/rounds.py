@@ -129,7 +129,7 @@ class _Evolution:
         """The problems of a source; those that are drawn lie in the run's folder."""
         file = source.file or self._drawn(source, self._folder / f"{name}.jsonl")
         found = read_problems(file)
-        found.need_gold("self-evolution")
+        found.need_gold("self-evolution", file)
         return found
 
     def _drawn(self, source: Problems, file: Path, solutions: bool = False) -> Path:

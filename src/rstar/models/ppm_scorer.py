@@ -1,7 +1,7 @@
 """Scoring solutions with a process preference model.
 
-On an accelerator the problems that are waiting are a batch. On a CPU each is by itself: that is as fast, and the last
-bits of a score, which may decide where a search goes next, do not depend on who else is waiting.
+On an accelerator the problems that are waiting are a batch. On a CPU each is by itself, so that the last bits of a
+score, which may decide where a search goes next, do not depend on who else is waiting.
 """
 
 from __future__ import annotations

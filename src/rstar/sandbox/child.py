@@ -70,13 +70,14 @@ class Interpreter:
         """
         self._open_streams()
         self._names.add(name)
-        before = dict(self._main.__dict__) if values else {}
         linecache.cache[name] = (len(code), None, code.splitlines(keepends=True), name)
         try:
+            before = dict(self._main.__dict__) if values else {}
             self._execute(code, name, echo)
             report: Report = {"status": "ok"}
             if values:
-                report["values"] = new_values(before, self._main.__dict__, values)
+                with suppress(Exception):  # a class of the snippet's that pretends to be a number: the run went well
+                    report["values"] = new_values(before, self._main.__dict__, values)
         except SystemExit as stop:
             report = _stopped(stop, name)
         except MemoryError as error:
