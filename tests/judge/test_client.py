@@ -65,6 +65,7 @@ def test_search_finds_the_same_with_a_service(service: tuple[str, Service]) -> N
         for more in ([], [f"sandbox.place={service[0]}"])
     ]
     assert found[0] == found[1]
+    assert any(node.get("values") for _, tree in found[1].values() for node in tree)
 
 
 def test_calls_come_back_each_for_itself(service: tuple[str, Service]) -> None:
