@@ -1,0 +1,248 @@
+"""What each method asks for, keeps and chooses, on a scripted model."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from rstar.config import Config, Method, SearchConfig
+from rstar.models.engine import Request
+from rstar.models.fake import FakeEngine
+from rstar.problems import Problem
+from rstar.search.choose import Votes
+from rstar.search.solver import Solver
+from rstar.trajectories import Trajectory
+from tests.search.plain import PlainSandbox
+from tests.search.scripted import CODE, STEP, answering, solve, sums, written
+
+
+def test_tree_statistics_are_those_of_the_answers() -> None:
+    solution = solve(sums)
+    rows = solution.tree
+    answers = [row for row in rows if row["answer"] is not None]
+    for index, row in enumerate(rows):
+        if row["answer"] is None and row["finish"] is None:
+            below = [child for child in rows if child["parent"] == index and child["finish"] != "code_error"]
+            assert row["visits"] == sum(child["visits"] for child in below) or index != 0
+            assert row["q"] * row["visits"] == pytest.approx(
+                sum(child["q"] * child["visits"] for child in below), abs=1e-4
+            )
+    assert rows[0]["visits"] == len(answers) + 1 == 3, "two answers, and one descent that met a failure only"
+    assert solution.rollouts == 8
+
+
+def test_values_are_backed_up_as_the_reward_gave_them() -> None:
+    class Taste:
+        name = "taste"
+
+        async def score(self, problem: Problem, found: Sequence[Trajectory], votes: Votes) -> list[float | None]:
+            return [None if t.answer is None else {"12": -0.5, "15": 0.25}[t.answer] for t in found]
+
+    config = Config(search=SearchConfig(expansions=4, rollouts=8))
+    policy = FakeEngine("fake:script", script=sums)
+    (found,) = Solver(config, policy=policy, sandbox=PlainSandbox(), reward=Taste()).solve([Problem("p", "How much?")])
+    root = found.tree[0]
+    assert root["visits"] == 3
+    assert root["q"] == pytest.approx((-0.5 + 0.25 + 0.0) / 3, abs=1e-5)
+    assert (found.answer, found.value) == ("15", 0.25)
+
+
+def test_a_subtree_in_which_everything_fails_does_not_hold_the_search() -> None:
+    """Most first steps lead there, and there is always more of it; the other first step answers at once."""
+
+    def script(request: Request, sample: int) -> str:
+        if (answer := answering(request)) is not None:
+            return answer
+        steps = written(request)
+        if not steps:
+            return f"a = 1\n{STEP}" if sample < 3 else f"b = 2\n{STEP}"
+        if "b = 2" in steps:
+            return f"\nprint(7)\n{CODE}"
+        depth = steps.count(STEP)
+        return f"\nz{depth} = {sample}\n{STEP}" if depth < 3 else f"\n1 / 0  # {sample}\n{CODE}"
+
+    found = solve(script, rollouts=4)
+    assert found.answer == "7"
+    visits = {row["text"].strip(): row["visits"] for row in found.tree if row["parent"] == 0}
+    assert visits[f"b = 2\n{STEP}"] >= 1
+    assert visits[f"a = 1\n{STEP}"] >= 1, "a descent that brought nothing is a visit"
+
+
+def test_the_final_values_are_those_of_the_final_votes() -> None:
+    """Widening changes what the answers weigh, also where it brings no answer."""
+    asked: set[int] = set()
+
+    def script(request: Request, sample: int) -> str:
+        if (answer := answering(request)) is not None:
+            return answer
+        if not written(request):
+            return f"a = {sample % 2}\n{STEP}"
+        if "a = 0" in written(request):
+            asked.add(request.seed)
+            fails = sample > 0 or len(asked) > 1
+            return f"\n1 / 0  # {request.seed} {sample}\n{CODE}" if fails else f"\nprint(7)\n{CODE}"
+        return f"\nprint(8)\n{CODE}"
+
+    found = solve(script, rollouts=24)
+    mass = {t.answer: t.mass for t in found.trajectories}
+    for trajectory in found.trajectories:
+        assert trajectory.value == pytest.approx(mass[trajectory.answer] / sum(mass.values()))
+    assert found.answer == max(mass, key=lambda answer: mass[answer])
+
+
+def test_a_beam_without_a_reward_s_opinion_keeps_what_is_likely() -> None:
+    """The fake model is less sure of longer texts."""
+
+    def script(request: Request, sample: int) -> str:
+        if (answer := answering(request)) is not None:
+            return answer
+        if not written(request):
+            return f"a = {sample}{'  # far less likely' if sample < 3 else ''}\n{STEP}"
+        return f"\nprint(a)\n{CODE}"
+
+    found = solve(script, "beam", beam_width=1)
+    assert {t.answer for t in found.trajectories} == {"3"}
+
+
+def test_a_settled_answer_stops_a_descent() -> None:
+    """Not only between descents: a deep tree has many expansions in one."""
+
+    def script(request: Request, sample: int) -> str:
+        if (answer := answering(request)) is not None:
+            return answer
+        depth = written(request).count(STEP)
+        return f"\nprint(7)\n{CODE}" if sample < 3 else f"\na{depth} = 1\n{STEP}"
+
+    found = solve(script, early_stop=True, settled_votes=3, max_depth=16)
+    assert found.expansions == 1
+
+
+@pytest.mark.parametrize("method", ["best-of-n", "beam", "mcts"])
+def test_a_budget_of_tokens_is_kept(method: Method) -> None:
+    """Every text is another one, so nothing merges; a step or wave under way may go beyond, not more."""
+
+    def script(request: Request, sample: int) -> str:
+        if (answer := answering(request)) is not None:
+            return answer
+        mark = f"{request.seed % 997:03d}{sample:02d}"
+        if written(request).count(STEP) < 4:
+            return f"\na{mark} = 1\n{STEP}"
+        return f"\nprint(7)  # {mark}\n{CODE}"
+
+    budget = 20_000
+    found = solve(
+        script, method, samples=500, rollouts=500, expansions=8, beam_width=64, max_tokens=budget, max_step_tokens=64
+    )
+    assert found.answer == "7"
+    most_of_a_wave = 8 * 5 * 64
+    assert 0.4 * budget < found.tokens_out < budget + most_of_a_wave
+
+
+def test_an_exhausted_tree_is_sampled_again_from_the_root() -> None:
+    """All first samples fail; the rollouts that are left draw others."""
+
+    def script(request: Request, sample: int) -> str:
+        if (answer := answering(request)) is not None:
+            return answer
+        return f"print(7)\n{CODE}" if request.seed % 7 == 0 else f"1 / 0  # {request.seed}\n{CODE}"
+
+    found = solve(script, rollouts=64)
+    assert found.answer == "7"
+    assert found.failures["code_error"] >= 1
+
+
+def test_an_exhausted_tree_is_widened_where_samples_differ() -> None:
+    """All write the same first step and most fail at the second: more first steps would tell nothing new."""
+
+    def script(request: Request, sample: int) -> str:
+        if (answer := answering(request)) is not None:
+            return answer
+        if not written(request):
+            return f"a = 7\n{STEP}"
+        return f"print(a)\n{CODE}" if request.seed % 7 == 0 else f"1 / 0  # {request.seed}, {sample}\n{CODE}"
+
+    found = solve(script, rollouts=64)
+    assert found.answer == "7"
+    (first,) = (row for row in found.tree if row["parent"] == 0)
+    assert first["votes"] == 4, "sampled once, four times"
+
+
+def test_samples_that_come_again_are_votes_again() -> None:
+    """Otherwise the same right program would count once, and its varied wrong ones every time."""
+
+    def script(request: Request, sample: int) -> str:
+        right = f"print(1)\n{CODE}"
+        wrong = f"print(2)  # {request.seed}\n{CODE}"
+        return answering(request) or (right if sample % 4 else wrong)
+
+    solution = solve(script, rollouts=8, expansions=4)
+    assert solution.answer == "1"
+    votes = {t.answer: t.votes for t in solution.trajectories}
+    assert votes == {"1": 8 * 3, "2": 8}
+
+
+def test_beam_keeps_the_best_by_reward() -> None:
+    class Last:
+        """Likes solutions whose first step sets the highest number."""
+
+        name = "last"
+
+        async def score(self, problem: Problem, trajectories: Sequence[object], votes: object) -> list[float]:
+            return [int(t.steps[0].text.split()[2]) / 10 for t in trajectories]  # type: ignore[attr-defined]
+
+    def script(request: Request, sample: int) -> str:
+        if (answer := answering(request)) is not None:
+            return answer
+        return f"a = {sample}\n{STEP}" if not written(request) else f"\nprint(a)\n{CODE}"
+
+    config = Config(search=SearchConfig(method="beam", beam_width=2, expansions=8))
+    made = Solver(config, policy=FakeEngine("fake:script", script=script), reward=Last(), sandbox=PlainSandbox())
+    (solution,) = made.solve([Problem("p", "q")])
+    assert {t.answer for t in solution.trajectories} == {"6", "7"}
+    assert solution.answer == "7"
+
+
+def test_ppm_values_start_as_first_visits_and_guide() -> None:
+    """A reward with opinions on partial solutions decides where MCTS goes."""
+
+    class Likes5:
+        name = "likes 5"
+
+        async def score(self, problem: Problem, trajectories: Sequence[object], votes: object) -> list[float]:
+            return [1.0 if "a = 5" in t.steps[0].text else -1.0 for t in trajectories]  # type: ignore[attr-defined]
+
+    config = Config(search=SearchConfig(expansions=4, rollouts=1, c=0.0))
+    made = Solver(config, policy=FakeEngine("fake:script", script=sums), reward=Likes5(), sandbox=PlainSandbox())
+    (solution,) = made.solve([Problem("p", "q")])
+    assert solution.answer == "15"
+    assert {row["visits"] for row in solution.tree if row["parent"] == 0} == {1, 2}
+
+
+def test_budget_of_tokens_stops_new_work() -> None:
+    free = solve("fake:steps", rollouts=64, c=2.0)
+    held = solve("fake:steps", rollouts=64, c=2.0, max_tokens=300)
+    assert held.tokens_out < free.tokens_out
+    assert held.expansions >= 1
+
+
+def test_early_stop_when_settled() -> None:
+    def script(request: Request, sample: int) -> str:
+        answer = answering(request)
+        return answer if answer is not None else f"print(7)  # {sample} {len(written(request))}\n{CODE}"
+
+    assert solve(script, "best-of-n", samples=32).rollouts == 32
+    assert solve(script, "best-of-n", samples=32, early_stop=True).rollouts == 4
+
+
+def test_sampling_keeps_to_the_budget_of_tokens() -> None:
+    def cost(**search: int) -> tuple[int, int]:
+        config = Config(search=SearchConfig(method="sample", samples=12, expansions=2, **search))  # type: ignore[arg-type]
+        solver = Solver(config, policy=FakeEngine("fake:steps"), sandbox=PlainSandbox())
+        (solution,) = solver.solve([Problem("p", "How much?")])
+        return solution.rollouts, solution.tokens_out
+
+    rollouts, tokens = cost()
+    assert rollouts == 12
+    fewer, within = cost(max_tokens=tokens // 2)
+    assert fewer % 2 == 0
+    assert 0 < fewer < 12
+    assert tokens // 2 <= within < tokens
