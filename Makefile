@@ -9,7 +9,6 @@ TORCH ?= torch==2.13.0
 DEMO ?=
 BIN := $(ROOT).venv/bin
 RUN := cd $(ROOT) &&
-MAKE_TRAIN = $(RUN) $(BIN)/rstar problems make --split train --solutions --family all --family search:4
 
 .PHONY: demo test packages lint weights clean help
 .DELETE_ON_ERROR:
@@ -27,12 +26,12 @@ packages:
 lint: $(ROOT).venv/.dev ## Format and lint what can be fixed by itself
 	$(RUN) $(BIN)/ruff format . && $(BIN)/ruff check --fix .
 
-weights: $(ROOT).venv/.local ## Train the bundled model from nothing (about half an hour on 2 cores)
-	$(MAKE_TRAIN) --n 25000 --seed 1 --levels 1-2 --out runs/tiny/1.jsonl
-	$(MAKE_TRAIN) --n 50000 --seed 2 --out runs/tiny/2.jsonl
-	$(RUN) $(BIN)/rstar train sft recipes/tiny/sft.toml $(foreach i,1 2,--data runs/tiny/$(i).jsonl) --out runs/tiny/sft
-	$(RUN) mkdir -p src/rstar/tiny/weights && cp runs/tiny/sft/model/* src/rstar/tiny/weights/
-	$(RUN) cp runs/tiny/sft/metrics.jsonl recipes/tiny/sft.metrics.jsonl
+weights: $(ROOT).venv/.local ## Make the bundled policy and PPM from nothing by self-evolution (about two hours on 2 cores)
+	$(RUN) $(BIN)/rstar evolve run recipes/tiny/evolve.toml --out runs/evolve
+	$(RUN) mkdir -p src/rstar/tiny/weights src/rstar/tiny/ppm
+	$(RUN) cp runs/evolve/round4/policy/model/* src/rstar/tiny/weights/
+	$(RUN) cp runs/evolve/round4/ppm/model/* src/rstar/tiny/ppm/
+	$(RUN) cp runs/evolve/rounds.json recipes/tiny/evolve.rounds.json
 
 # torch comes first and by itself, so that a machine's own build is taken and nothing else pulls in another one.
 $(ROOT).venv/.torch:

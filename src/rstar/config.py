@@ -104,7 +104,9 @@ class Config(Section):
 
     policy: str = Field("tiny", description="the model: tiny | hf:PATH | openai:URL#MODEL | fake:KIND")
     reward: str = Field(
-        "agreement", description="what a trajectory is worth: agreement | grounded | logprob | ppm:FOLDER"
+        "auto",
+        description="what a trajectory is worth: agreement | grounded | logprob | ppm:FOLDER | ppm:tiny, the bundled "
+        "PPM; auto: ppm:tiny where a tree or several programs of the bundled policy are judged, else agreement",
     )
     seed: int = Field(0, ge=0, description="every random choice of the run derives from it")
     search: SearchConfig = SearchConfig()

@@ -25,7 +25,7 @@ SHAPES = {
 }  # fmt: skip
 
 
-def build(shape: str, rows: int = 24) -> tuple[Decoder, CachedDecoder]:
+def build(shape: str, rows: int = 32) -> tuple[Decoder, CachedDecoder]:
     config = DecoderConfig(
         vocab_size=200, hidden_size=72, intermediate_size=144, num_hidden_layers=3, max_position_embeddings=512,
         initializer_range=0.3, **SHAPES[shape],
@@ -59,15 +59,15 @@ def test_logits_equal_the_decoder(shape: str) -> None:
 @torch.no_grad()
 def test_the_division_of_work_does_not_show(shape: str) -> None:
     _, model = build(shape)
-    ids, zeros = tokens(8, 80), torch.zeros(8, dtype=torch.int64)
-    at_once = model.forward(0, ids, zeros, torch.full((8,), 79))
+    ids, zeros = tokens(16, 80), torch.zeros(16, dtype=torch.int64)
+    at_once = model.forward(0, ids, zeros, torch.full((16,), 79))
     one_row = model.forward(0, ids[3:4], zeros[:1], torch.tensor([79]))
     assert torch.equal(one_row[0], at_once[3])
-    padded = torch.cat((ids, tokens(8, 48)), dim=1)
-    assert torch.equal(model.forward(8, padded, zeros, torch.full((8,), 79)), at_once)
-    model.forward(0, ids[:, :48], zeros, torch.full((8,), 47))
-    assert torch.equal(model.forward(0, ids[:, 48:], zeros + 48, torch.full((8,), 31)), at_once)
-    model.forward(0, ids[:, :64], zeros, torch.full((8,), 63))
+    padded = torch.cat((ids, tokens(16, 48)), dim=1)
+    assert torch.equal(model.forward(16, padded, zeros, torch.full((16,), 79)), at_once)
+    model.forward(0, ids[:, :48], zeros, torch.full((16,), 47))
+    assert torch.equal(model.forward(0, ids[:, 48:], zeros + 48, torch.full((16,), 31)), at_once)
+    model.forward(0, ids[:, :64], zeros, torch.full((16,), 63))
     assert torch.equal(decode(model, ids[:, 64:], 64), at_once)
 
 
@@ -75,13 +75,13 @@ def test_the_division_of_work_does_not_show(shape: str) -> None:
 @torch.no_grad()
 def test_company_of_other_lengths_does_not_show(shape: str) -> None:
     _, model = build(shape)
-    ids = tokens(16, 40)
-    model.forward(0, ids[:, :32], torch.zeros(16, dtype=torch.int64), torch.full((16,), 31))
-    alone = model.forward(0, ids[:8, 32:33], torch.full((8,), 32))
-    starts = torch.cat((torch.full((8,), 32), torch.arange(8)))
-    assert torch.equal(model.forward(0, ids[:, 32:33], starts)[:8], alone)
-    far = torch.cat((torch.full((8,), 32), torch.full((8,), 300)))
-    assert torch.equal(model.forward(0, ids[:, 32:33], far)[:8], alone)
+    ids = tokens(32, 40)
+    model.forward(0, ids[:, :32], torch.zeros(32, dtype=torch.int64), torch.full((32,), 31))
+    alone = model.forward(0, ids[:16, 32:33], torch.full((16,), 32))
+    starts = torch.cat((torch.full((16,), 32), torch.arange(16)))
+    assert torch.equal(model.forward(0, ids[:, 32:33], starts)[:16], alone)
+    far = torch.cat((torch.full((16,), 32), torch.full((16,), 300)))
+    assert torch.equal(model.forward(0, ids[:, 32:33], far)[:16], alone)
 
 
 @pytest.mark.parametrize("length", [48, 112, 144, 208, 272, 400, 784])

@@ -19,7 +19,7 @@ from rstar.models.ppm_scorer import Scorer
 from rstar.problems import Problem
 from rstar.prompts.steps import prompt
 from rstar.search.choose import Votes
-from rstar.search.reward import open_reward
+from rstar.search.reward import Preference, open_reward, reward_spec
 from rstar.search.solver import Solver
 from rstar.trajectories import Step, Trajectory
 from tests.search.plain import PlainSandbox
@@ -136,3 +136,37 @@ def test_what_is_no_model_is_refused_at_once(tmp_path):
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(ConfigError, match=r"tokenizer\.json is missing"):
         Scorer(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("policy", "method", "reward", "meant"),
+    [
+        ("tiny", "mcts", "auto", "ppm:tiny"),
+        ("tiny", "beam", "auto", "ppm:tiny"),
+        ("tiny", "best-of-n", "auto", "ppm:tiny"),
+        ("tiny", "sample", "auto", "agreement"),
+        ("tiny", "greedy", "auto", "agreement"),
+        ("fake:steps", "mcts", "auto", "agreement"),
+        ("tiny", "mcts", "grounded", "grounded"),
+    ],
+)
+def test_the_bundled_ppm_judges_searches_of_the_bundled_policy(policy, method, reward, meant):
+    config = Config(policy=policy, reward=reward, search=SearchConfig(method=method))
+    assert reward_spec(config) == meant
+    assert Solver(config).reward.name == meant.partition(":")[0]
+
+
+def test_it_does_not_judge_a_policy_that_nobody_has_named():
+    assert Solver(policy=FakeEngine("fake:steps")).reward.name == "agreement"
+
+
+def test_the_bundled_ppm_reads_what_the_bundled_policy_writes():
+    reward = open_reward("ppm:tiny")
+    assert isinstance(reward, Preference)
+    problem = Problem("p", "What is 7 * 6 - 5?")
+    config = Config(search=SearchConfig(method="mcts", rollouts=4, expansions=2))
+    (solution,) = Solver(config, sandbox=PlainSandbox()).solve([problem])
+    values = [node["value"] for node in solution.tree if node["finish"] in (None, "answer") and node["parent"] >= 0]
+    assert values
+    assert all(-1 < value < 1 for value in values)
+    assert len(set(values)) > 1

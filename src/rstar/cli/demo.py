@@ -23,7 +23,7 @@ MCTS = {
     "search.max_tokens": 6000,
     "search.temperature": 0.9,
     "search.c": 1.0,
-    "reward": "grounded",
+    "search.choose": "weighted",
 }
 """Settings that suit the bundled model (docs/results.md); the defaults are those of the paper."""
 

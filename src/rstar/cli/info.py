@@ -32,7 +32,7 @@ def info(
         _settings(as_json)
         return
     isolation = probe()
-    weights = files("rstar.tiny") / "weights" / "model.safetensors"
+    bundled = {"tiny": "weights", "ppm:tiny": "ppm"}
     facts: dict[str, Any] = {
         "versions": versions(),
         "machine": f"{platform.system()} {platform.release()}, {os.cpu_count()} processors",
@@ -41,7 +41,12 @@ def info(
             "levels": isolation.levels,
             "mechanisms": {m.name: "works" if m.works else m.reason for m in isolation.mechanisms},
         },
-        "models": {"tiny": "bundled" if weights.is_file() else "missing: run `make weights`"},
+        "models": {
+            name: "bundled"
+            if (files("rstar.tiny") / part / "model.safetensors").is_file()
+            else "missing: `make weights`"
+            for name, part in bundled.items()
+        },
         "families": len(families()),
     }
     if as_json:
@@ -57,6 +62,7 @@ def info(
     for name, state in facts["isolation"]["mechanisms"].items():
         table.add_row("", f"{name}: {state}")
     table.add_row("policy tiny", facts["models"]["tiny"])
+    table.add_row("reward ppm:tiny", facts["models"]["ppm:tiny"])
     table.add_row("families", f"{facts['families']} (rstar problems families)")
     console().print(table)
 

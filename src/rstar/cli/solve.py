@@ -41,7 +41,11 @@ def solve(
         typer.Option(help="`tiny`, `hf:PATH`, `openai:URL#MODEL` or `fake:KIND`.", show_default="tiny"),
     ] = None,
     reward: Annotated[
-        str | None, typer.Option(help="`agreement`, `grounded`, `logprob` or `ppm:FOLDER`.", show_default="agreement")
+        str | None,
+        typer.Option(
+            help="`agreement`, `grounded`, `logprob`, `ppm:FOLDER`, or `ppm:tiny`, the bundled PPM.",
+            show_default="ppm:tiny where the bundled policy is searched, else agreement",
+        ),
     ] = None,
     sandbox: Annotated[
         str | None, typer.Option(help="`local`, or `http://HOST:PORT` of a judge service.", show_default="local")

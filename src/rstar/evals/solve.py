@@ -27,7 +27,7 @@ from rstar.grading import Verdict, verify
 from rstar.grading.checks import run_check
 from rstar.models.spec import arithmetic, fingerprint, local_folder
 from rstar.runs import Run
-from rstar.search.reward import ppm_folder
+from rstar.search.reward import ppm_folder, reward_spec
 from rstar.search.solver import Solution, Solver
 
 Record = dict[str, Any]
@@ -178,7 +178,7 @@ def _model_identity(config: Config) -> dict[str, str]:
     identity: dict[str, str] = {}
     if (folder := local_folder(config.policy)) is not None:
         identity |= {"policy.weights": fingerprint(folder), "engine.dtype": arithmetic(config.engine)}
-    if (judge := ppm_folder(config.reward)) is not None:
+    if (judge := ppm_folder(reward_spec(config))) is not None:
         identity |= {"reward.weights": fingerprint(judge)}
     return identity
 

@@ -69,7 +69,7 @@ async def generate(
 
     Args:
         config: of the search, by MCTS. A reward ``ppm:FOLDER`` begins the Q of partial solutions (rounds 3 and 4); any
-            other is not used (rounds 1 and 2).
+            other, and ``auto``, is not used (rounds 1 and 2).
         problems: all with gold answers.
         folder: the run folder.
         on_result: see `rstar.evals.solve.solve_run`.
@@ -82,7 +82,9 @@ async def generate(
     if config.search.method != "mcts":
         raise ConfigError(f"search.method = {config.search.method!r}: training data comes from mcts")
     problems.need_gold("training data")
-    partial = None if ppm_folder(config.reward) is None else open_reward(config.reward)
+    if ppm_folder(config.reward) is None:
+        config = config.model_copy(update={"reward": "agreement"})
+    partial = None if config.reward == "agreement" else open_reward(config.reward)
     solver = Solver(config, reward=Annotation(verified(problems.keys), partial))
     return await solve_run(config, problems, folder, on_result, solver)
 

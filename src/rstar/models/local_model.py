@@ -5,7 +5,7 @@ contiguous range of rows by T tokens each, whether these are prompts (T large) o
 
 Invariant (float32 on a CPU): what a row yields depends on its own tokens alone, bit for bit, and not on how many rows
 or tokens were computed beside it, nor on how its tokens were divided into calls. It rests on a property of the matrix
-product kernels there, measured and held by a test: a row's result is the same for any shape with at least 8 rows
+product kernels there, measured and held by a test: a row's result is the same for any shape with at least 16 rows
 (`ROW_STEP`), and within the batched products of attention for at least 4 (`QUERY_STEP`); smaller products are padded.
 Sums over more positions than `SUM_STEP` are divided differently for different lengths: attention adds them in blocks.
 
@@ -25,7 +25,7 @@ from torch.nn import functional as F
 
 from rstar.models.decoder import Block, Decoder, inverse_frequencies
 
-ROW_STEP = 8
+ROW_STEP = 16
 QUERY_STEP = 4
 SUM_STEP = 128
 LENGTH_STEP = 16

@@ -10,6 +10,7 @@ import hashlib
 import os
 from importlib.resources import files
 from pathlib import Path
+from typing import Literal
 from urllib.parse import parse_qs, urlsplit
 
 from rstar.config import EngineConfig
@@ -106,9 +107,9 @@ def arithmetic(settings: EngineConfig) -> str:
     return placed(settings.device, settings.dtype)[1]
 
 
-def tiny_folder() -> Path:
-    """Where the bundled model lies. Raises `ConfigError` in an installation without it."""
-    folder = Path(str(files("rstar") / "tiny" / "weights"))
+def tiny_folder(part: Literal["weights", "ppm"] = "weights") -> Path:
+    """Where the bundled policy lies, or its PPM. Raises `ConfigError` in an installation without it."""
+    folder = Path(str(files("rstar") / "tiny" / part))
     if not (folder / "config.json").is_file():
         raise ConfigError(f"tiny: this installation has no bundled model in {folder}")
     return folder

@@ -13,7 +13,9 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from rstar.config import Config
 from rstar.errors import ConfigError, EngineError
+from rstar.models.spec import tiny_folder
 from rstar.problems import Problem
 from rstar.prompts.numbers import IN_CODE, IN_TEXT, numbers
 from rstar.prompts.steps import prompt
@@ -132,10 +134,29 @@ def _load_scorer(folder: Path) -> Scorer:
     return Scorer(folder)
 
 
+def reward_spec(config: Config, given: bool = False) -> str:
+    """What `config.reward` means: ``auto`` becomes a reward with a name, any other stays.
+
+    Args:
+        config: of a run.
+        given: its policy is an object of the caller's, so nobody knows whether the bundled PPM can read it.
+    """
+    if config.reward != "auto":
+        return config.reward
+    judged = config.search.method not in ("greedy", "sample")
+    return "ppm:tiny" if config.policy == "tiny" and judged and not given else "agreement"
+
+
 def ppm_folder(spec: str) -> Path | None:
-    """The folder of a reward ``ppm:FOLDER``; None for any other."""
+    """The folder of a reward ``ppm:FOLDER`` or ``ppm:tiny``; None for any other.
+
+    Raises:
+        ConfigError: ``ppm:tiny`` in an installation without it.
+    """
     kind, _, rest = spec.partition(":")
-    return Path(rest).expanduser() if kind == "ppm" and rest else None
+    if kind != "ppm" or not rest:
+        return None
+    return tiny_folder("ppm") if rest == "tiny" else Path(rest).expanduser()
 
 
 def open_reward(spec: str) -> Reward:
@@ -144,5 +165,5 @@ def open_reward(spec: str) -> Reward:
         return Preference(folder)
     rewards: dict[str, type[Agreement] | type[LogProb]] = {kind.name: kind for kind in (Agreement, Grounded, LogProb)}
     if spec not in rewards:
-        raise ConfigError(f"reward {spec!r}: expected one of {', '.join(rewards)}, ppm:FOLDER")
+        raise ConfigError(f"reward {spec!r}: expected one of auto, {', '.join(rewards)}, ppm:FOLDER, ppm:tiny")
     return rewards[spec]()

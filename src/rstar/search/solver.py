@@ -30,7 +30,7 @@ from rstar.sandbox.api import Limits, Sandbox
 from rstar.search.choose import Equivalence, Votes, choose
 from rstar.search.expand import Expander
 from rstar.search.methods import METHODS, Search
-from rstar.search.reward import Reward, open_reward
+from rstar.search.reward import Reward, open_reward, reward_spec
 from rstar.search.tree import Node, record
 from rstar.seeds import derive
 from rstar.trajectories import Trajectory
@@ -111,7 +111,7 @@ class Solver:
         self.config = config or Config()
         if policy is None:
             check_spec(self.config.policy)
-        self.reward = reward or open_reward(self.config.reward)
+        self.reward = reward or open_reward(reward_spec(self.config, given=policy is not None))
         self.equivalent = equivalent
         self._search = search or METHODS[self.config.search.method]
         self._given = policy, sandbox
