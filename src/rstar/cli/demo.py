@@ -25,7 +25,7 @@ MCTS = {
     "search.c": 1.0,
     "search.choose": "weighted",
 }
-"""Settings that suit the bundled model (docs/results.md); the defaults are those of the paper."""
+"""A budget of tokens instead of rollouts, and votes weighed by the PPM; the defaults are those of the paper."""
 
 
 def demo(

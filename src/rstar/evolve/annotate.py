@@ -82,9 +82,11 @@ async def generate(
     if config.search.method != "mcts":
         raise ConfigError(f"search.method = {config.search.method!r}: training data comes from mcts")
     problems.need_gold("training data")
-    if ppm_folder(config.reward) is None:
+    partial = None
+    if ppm_folder(config.reward) is not None:
+        partial = open_reward(config.reward)
+    else:  # no reward takes part, and none, such as the one that `auto` means, belongs to the run's identity
         config = config.model_copy(update={"reward": "agreement"})
-    partial = None if config.reward == "agreement" else open_reward(config.reward)
     solver = Solver(config, reward=Annotation(verified(problems.keys), partial))
     return await solve_run(config, problems, folder, on_result, solver)
 
