@@ -80,6 +80,8 @@ def test_config_round_trip(architecture: str, tmp_path: Path) -> None:
     config = small(architecture=architecture, qkv_bias=biased, eos_token_ids=(2, 5), bos_token_id=1, rope_theta=77.0)
     save_decoder(Decoder(config), tmp_path)
     assert read_config(tmp_path) == config
+    modes = {file.stat().st_mode for file in tmp_path.iterdir()}
+    assert len(modes) == 1, "who may read the one may read the other"
     assert next(iter(load_file(tmp_path / "model.safetensors").values())).dtype == torch.bfloat16
 
 

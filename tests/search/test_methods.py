@@ -243,6 +243,15 @@ def test_sampling_keeps_to_the_budget_of_tokens() -> None:
     rollouts, tokens = cost()
     assert rollouts == 12
     fewer, within = cost(max_tokens=tokens // 2)
-    assert fewer % 2 == 0
     assert 0 < fewer < 12
     assert tokens // 2 <= within < tokens
+
+
+@pytest.mark.parametrize("method", ["sample", "best-of-n"])
+def test_the_last_wave_of_programs_is_what_the_budget_buys(method: Method) -> None:
+    def script(request: Request, sample: int) -> str:
+        return answering(request) or f"print(7)\n{CODE}"
+
+    one = solve(script, method, samples=1).tokens_out
+    found = solve(script, method, samples=500, expansions=8, max_tokens=11 * one)
+    assert (found.rollouts, found.tokens_out) == (11, 11 * one)

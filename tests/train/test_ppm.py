@@ -100,6 +100,15 @@ def test_it_learns_and_an_interrupted_run_ends_with_the_same_weights(tmp_path, b
     assert found["final"] > 0.95
 
 
+def test_a_model_that_reads_logprobs_refuses_pairs_without(tmp_path, base, data):
+    entry = line(random.Random(3))
+    del entry["nodes"][4]["logprobs"]
+    (file := tmp_path / "pairs.jsonl").write_text(data.read_text() + json.dumps(entry) + "\n")
+    assert len(lines_of(file, base, ["numbers"])) == 201
+    with pytest.raises(DataError, match=r"pairs.jsonl:201: .*record_tokens"):
+        lines_of(file, base, ["logprobs"])
+
+
 @pytest.mark.parametrize("target", ["q", "outcome"])
 def test_the_models_it_is_compared_with_learn_too(tmp_path, base, data, target):
     config = CONFIG.model_copy(update={"base": base, "target": target, "inputs": list(INPUTS)})

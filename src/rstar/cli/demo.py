@@ -20,12 +20,10 @@ from rstar.view.terminal import results_table, search_tree
 MCTS = {
     "search.method": "mcts",
     "search.rollouts": 1000,
-    "search.max_tokens": 6000,
-    "search.temperature": 0.9,
-    "search.c": 1.0,
-    "search.choose": "weighted",
+    "search.max_tokens": 2000,
+    "search.expansions": 4,
 }
-"""A budget of tokens instead of rollouts, and votes weighed by the PPM; the defaults are those of the paper."""
+"""As in recipes/tiny/compare.toml: a budget of tokens instead of rollouts."""
 
 
 def demo(

@@ -42,7 +42,8 @@ def search(
 ) -> None:
     """Search problems for training data: trees whose ends are checked with the gold answers.
 
-    What `rstar solve` does by MCTS, but the value of an end is +1 or -1; nothing here measures a model.
+    What `rstar solve` does by MCTS, but the value of an end is +1 or -1; nothing here measures a model. For a PPM that
+    reads the policy's log-probabilities, as the bundled one does, add --set search.record_tokens=true.
 
     Example: `rstar evolve search --problems train.jsonl --set search.rollouts=8 --out runs/trees`
     """

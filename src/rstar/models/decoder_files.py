@@ -128,11 +128,17 @@ def load_decoder(folder: Path, dtype: torch.dtype = torch.float32, device: str |
 
 def save_decoder(model: Decoder, folder: Path, dtype: torch.dtype = torch.bfloat16) -> None:
     """Write ``config.json`` and ``model.safetensors`` (weights cast to `dtype`) into `folder`, made if missing."""
+    write_model(folder, config_json(model.config, dtype), model.state_dict(), dtype)
+
+
+def write_model(folder: Path, config: Mapping[str, Any], weights: Mapping[str, Tensor], dtype: torch.dtype) -> None:
+    """Write ``config.json`` and ``model.safetensors`` (weights cast to `dtype`) into `folder`, made if missing."""
     folder.mkdir(parents=True, exist_ok=True)
-    weights = {name: tensor.detach().to("cpu", dtype).contiguous() for name, tensor in model.state_dict().items()}
-    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
-    text = json.dumps(config_json(model.config, dtype), indent=2)
-    (folder / "config.json").write_text(text + "\n", encoding="utf-8")
+    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+    stored = {name: tensor.detach().to("cpu", dtype).contiguous() for name, tensor in weights.items()}
+    save_file(stored, folder / "model.safetensors", metadata={"format": "pt"})
+    # safetensors lets only the owner read what it writes, whatever the umask says
+    shutil.copymode(folder / "config.json", folder / "model.safetensors")
 
 
 def copy_tokenizer(source: Path, target: Path) -> None:

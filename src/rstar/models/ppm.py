@@ -15,12 +15,11 @@ from pathlib import Path
 from typing import cast
 
 import torch
-from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from rstar.errors import ConfigError
 from rstar.models.decoder import Architecture, Decoder, DecoderConfig
-from rstar.models.decoder_files import config_json, read_config, read_weights
+from rstar.models.decoder_files import config_json, read_config, read_weights, write_model
 from rstar.models.ppm_inputs import FEATURES, INPUTS, NUMBERS, Input, Rows
 
 CLASSES: dict[str, Architecture] = {
@@ -77,12 +76,9 @@ class PreferenceModel(nn.Module):
 
 def save_ppm(model: PreferenceModel, folder: Path, dtype: torch.dtype = torch.bfloat16) -> None:
     """Write ``config.json`` and ``model.safetensors`` (weights cast to `dtype`) into `folder`, made if missing."""
-    folder.mkdir(parents=True, exist_ok=True)
     weights = {f"model.{name}": tensor for name, tensor in model.backbone.model.state_dict().items()}
     weights["score.weight"] = model.score.weight
     weights |= {name: part for name, part in model.state_dict().items() if name.startswith(("features.", "numbers."))}
-    stored = {name: tensor.detach().to("cpu", dtype).contiguous() for name, tensor in weights.items()}
-    save_file(stored, folder / "model.safetensors", metadata={"format": "pt"})
     config = config_json(model.config, dtype)
     config |= {
         "architectures": [next(name for name, value in CLASSES.items() if value == model.config.architecture)],
@@ -90,7 +86,7 @@ def save_ppm(model: PreferenceModel, folder: Path, dtype: torch.dtype = torch.bf
         "label2id": {"score": 0},
         "ppm_inputs": list(model.inputs),
     }
-    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+    write_model(folder, config, weights, dtype)
 
 
 def load_ppm(folder: Path, dtype: torch.dtype = torch.float32, device: str | torch.device = "cpu") -> PreferenceModel:

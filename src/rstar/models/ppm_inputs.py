@@ -125,6 +125,7 @@ class Reader:
     def __init__(self, tokenizer: Tokenizer, inputs: Sequence[Input] = ()) -> None:
         self._tokenizer = tokenizer
         self._inputs = frozenset(inputs)
+        self.reads_logprobs = "logprobs" in self._inputs
         self._encode = lru_cache(maxsize=8192)(self._encode_text)
 
     def encode(self, prompt: str, pieces: Sequence[Piece]) -> Encoded:
@@ -141,7 +142,7 @@ class Reader:
             written = IN_CODE if len(ids) >= begins else IN_TEXT
             ids += found
             marks += [0] * len(found) if known is None or values else _marks(written, text, spans, known)
-            logprobs += _aligned(told, len(found)) if "logprobs" in self._inputs else [None] * len(found)
+            logprobs += _aligned(told, len(found)) if self.reads_logprobs else [None] * len(found)
         return Encoded(ids, marks, logprobs, len(set((known or {}).values())), begins)
 
     def _encode_text(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:

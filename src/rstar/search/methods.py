@@ -41,6 +41,16 @@ class Search:
         settled = config.early_stop and self.votes.settled(config.settled_share, config.settled_votes)
         return settled or self.expander.spent
 
+    def wave(self, left: int) -> int:
+        """How many of `left` programs to begin together: as many as the rest of the budget buys, to the nearest."""
+        budget, spent = self.config.max_tokens, self.expander.usage.tokens_out
+        if budget is None and not self.config.early_stop:
+            return left
+        wave = min(left, self.config.expansions)
+        if budget is not None and spent:
+            wave = min(wave, round((budget - spent) * self.rollouts / spent))
+        return max(1, wave)
+
     async def grow(self, nodes: Sequence[Node], n: int, *, merge: bool = True, score: bool = True) -> list[Node]:
         """Expand `nodes` at the same time; then, in their order, count the new answers and let the reward judge."""
         grown = await together(self.expander.expand(node, n, merge=merge) for node in nodes)
@@ -71,13 +81,11 @@ async def greedy(search: Search) -> None:
 async def sample(search: Search) -> None:
     """`samples` independent programs, each written in one go and then run.
 
-    With a budget of tokens they come in waves of `expansions`, and no wave starts once it is spent.
+    With a budget of tokens they come in waves of `expansions`, the last one as small as the budget asks.
     """
     config, root = search.config, search.expander.root
     while search.rollouts < config.samples and not search.done and root.finish is None:
-        wave = config.samples - search.rollouts
-        if config.max_tokens is not None:
-            wave = min(wave, config.expansions)
+        wave = search.wave(config.samples - search.rollouts)
         growth = await search.expander.expand(root, wave, merge=False, whole=True)
         await search.judge(growth, score=False)
         search.rollouts += wave
@@ -86,20 +94,17 @@ async def sample(search: Search) -> None:
 async def best_of_n(search: Search) -> None:
     """`samples` independent programs, one step of all at a time; a program ends at its first failing step.
 
-    With `early_stop` or a budget of tokens they come in waves of `expansions`, and no wave starts once the answer is
-    settled or the budget spent.
+    With a budget of tokens or `early_stop` they come in waves of `expansions`, the last one as small as the budget
+    asks; no wave starts once the answer is settled.
     """
     config, root = search.config, search.expander.root
-    left = config.samples
-    in_waves = config.early_stop or config.max_tokens is not None
-    while left and not search.done and root.finish is None:
-        wave = min(left, config.expansions) if in_waves else left
+    while search.rollouts < config.samples and not search.done and root.finish is None:
+        wave = search.wave(config.samples - search.rollouts)
         programs = await search.grow([root], wave, merge=False, score=False)
         root.closed = False
         while (going_on := [node for node in programs if not node.closed]) and not search.expander.spent:
             programs = await search.grow(going_on, 1, merge=False, score=False)
         search.rollouts += wave
-        left -= wave
 
 
 async def beam(search: Search) -> None:

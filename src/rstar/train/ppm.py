@@ -168,6 +168,8 @@ def _line(entry: dict[str, Any], reader: Reader) -> tuple[list[Encoded], Line]:
     nodes = range(len(ways))
     if not found or any(not c.pairs or any(i not in nodes or j not in nodes for i, j in c.pairs) for c in found):
         raise ValueError("'pairs' are no numbers of 'nodes'")
+    if reader.reads_logprobs and not all(node.get("logprobs") for node in entry["nodes"]):
+        raise ValueError("no log-probabilities, which this model reads; search with search.record_tokens = true")
     solutions = [reader.encode(entry["prompt"], way) for way in ways]
     return solutions, Line(join(solutions), [float(node["q"]) for node in entry["nodes"]], found)
 
