@@ -24,15 +24,19 @@ from rstar.sandbox.api import CodeError, Limits, Result, Status
 from rstar.sandbox.folders import disk_full, exceeds
 from rstar.sandbox.lanes import LONG, NICE, NICEST, PATIENCE, Place
 from rstar.sandbox.pool import GoneError, Link, LostError
+from rstar.sandbox.proc import Progress
 from rstar.sandbox.variables import LONGEST
 
 _GRACE = 5.0
 """Seconds that a keeper has for killing a run."""
 
-MOST_STRETCHED = 10
+MOST_STRETCHED = 30
 """A run ends after this many times its limit of wall time, even if it has hardly had a processor."""
 
 _LEAST_EXTENSION = 0.02
+_UNSEEN_WAIT = 0.05
+"""Seconds that a run gets that is ready, but has hardly run: it waits still, or what it waited for has just ended."""
+
 _LARGEST_CODE = 2**31 - 1
 _FIRST_LOOK, _NEXT_LOOK = 0.03, 0.02
 _LOOKS_PER_SCAN = 5
@@ -92,7 +96,7 @@ class Execution:
         self._out, self._err = Pipe(limits.output_bytes), Pipe(limits.output_bytes)
         self._verdict: Status | None = None
         self._number = self._looks = self._nice = 0
-        self._extended = 0.0
+        self._extended, self._progress = 0.0, Progress()
 
     async def outcome(self, order: channel.Message, stdin: int, *files: int) -> Outcome:
         """Send the order and see it through; `order["id"]` is the number of its run.
@@ -107,7 +111,7 @@ class Execution:
         """
         self._number = order["id"]
         self._folder = f"{self._number}-{secrets.token_hex(8)}" if self._link.folder else str(self._number)
-        self._started = started = time.perf_counter()
+        self._started = self._asked = started = time.perf_counter()
         event = self._link.expect(self._number)
         self._link.send(order | {"folder": self._folder}, (stdin, self._out.write_end, self._err.write_end, *files))
         channel.close_all((self._out.write_end, self._err.write_end))
@@ -133,17 +137,22 @@ class Execution:
         return self._judge(message, time.perf_counter() - started)
 
     def _time_is_up(self) -> None:
-        """Ask how long the run has waited for a processor; what that is gets added to its time."""
+        """Ask how far the run has come; what it has waited for a processor gets added to its time."""
         number = self._link.number()
         answer = self._link.expect(number)
         answer.add_done_callback(self._extend)
-        self._link.send({"do": "waited", "id": number, "run": self._number})
+        self._link.send({"do": "progress", "id": number, "run": self._number})
 
     def _extend(self, answer: asyncio.Future[channel.Message]) -> None:
         if answer.cancelled() or answer.exception() is not None:
             return
-        most = (MOST_STRETCHED - 1) * self._limits.seconds
-        extension = min(answer.result()["waited"], most) - self._extended
+        progress, now = Progress(*(answer.result()[name] for name in ("waited", "ran", "ready"))), time.perf_counter()
+        extension = progress.waited - self._progress.waited
+        hardly_ran = progress.ran - self._progress.ran < (now - self._asked) / 2
+        if extension < _LEAST_EXTENSION and hardly_ran and (progress.ready or extension < 0):  # below 0: one has ended
+            extension = _UNSEEN_WAIT
+        self._progress, self._asked = progress, now
+        extension = min(extension, (MOST_STRETCHED - 1) * self._limits.seconds - self._extended)
         if extension < _LEAST_EXTENSION:
             self._stop("timeout")
             return
@@ -213,9 +222,14 @@ class Execution:
         return Outcome(shown, alive, message.get("memory", 0))
 
     def _death(self, message: channel.Message) -> Status:
-        """Why a process died that nobody killed: its processor time, or its own doing."""
-        out_of_time = message["signal"] == signal.SIGXCPU or message["cpu"] >= cpu_seconds(self._limits)
-        return "timeout" if out_of_time else "killed"
+        """Why a process died that nobody killed: its processor time, or its own doing.
+
+        The kernel compares its limit with a count of ticks, by which a process among many has had up to a quarter more
+        than it has; and where a run is the first process of its namespace, only SIGKILL ends it.
+        """
+        share = message["cpu"] / cpu_seconds(self._limits)
+        by_kernel = message["signal"] == signal.SIGXCPU or (message["signal"] == signal.SIGKILL and share >= 0.5)
+        return "timeout" if by_kernel or share >= 1 else "killed"
 
 
 def _disk_is_full(link: Link) -> bool:

@@ -37,6 +37,7 @@ from typing import NoReturn
 
 from rstar.sandbox import filters, kernel
 from rstar.sandbox.paths import interpreter_paths
+from rstar.sandbox.proc import Proc
 from rstar.sandbox.syscalls import NUMBERS
 
 NOBODY = 65534
@@ -107,7 +108,7 @@ class Jail:
             name in mechanisms for name in ("namespaces", "landlock", "seccomp")
         )
         self.folder = SCRATCH if self.namespaces else folder
-        self._proc = os.open("/proc", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        self.proc = Proc()
         self._capabilities: tuple[int, ...] = ()
         self._ruleset = -1
         self._rules: list[tuple[str, int]] = []
@@ -165,54 +166,13 @@ class Jail:
 
         What `clone` and `confine` need of this process moves to the two descriptors given.
         """
-        kernel.collapse_heap(self._read("self/maps").decode())
-        self._base = int(self._read("self/statm").split()[0]) * resource.getpagesize()
-        handles = [fcntl.fcntl(fd, fcntl.F_DUPFD, 64) for fd in (self._proc, max(self._ruleset, 0))]
+        kernel.collapse_heap(self.proc.read("self/maps").decode())
+        self._base = int(self.proc.read("self/statm").split()[0]) * resource.getpagesize()
+        handles = [fcntl.fcntl(fd, fcntl.F_DUPFD, 64) for fd in (self.proc.handle, max(self._ruleset, 0))]
         for handle, target in zip(handles, (proc_fd, ruleset_fd), strict=True):
             os.dup2(handle, target)
             os.close(handle)
-        self._proc, self._ruleset = proc_fd, ruleset_fd
-
-    def waited(self, process: int) -> float:
-        """How long a child process has been ready and waited for a processor, in seconds; 0 where nobody can tell.
-
-        What its main thread has waited and what its other threads have add up, as one often waits for the other to end;
-        of the other threads that one counts that has waited longest. Likewise for the programs that it has started.
-
-        `/proc` is that of the zygote's parent, where a process in namespaces of its own has another number.
-        """
-        delays: dict[tuple[str, bool], int] = {}
-        for name, _ in self.tasks(process):
-            owner, _, task = name.partition("/task/")
-            kind = owner, task == owner
-            with suppress(OSError, ValueError, IndexError):
-                delays[kind] = max(delays.get(kind, 0), int(self._read(f"{name}/schedstat").split()[1]))
-        return sum(delays.values()) / 1e9
-
-    def tasks(self, process: int) -> Iterator[tuple[str, int]]:
-        """The threads of a child process and of all processes below it: name in `/proc`, and number here."""
-        with suppress(OSError, ValueError):
-            place = len(self._numbers("thread-self")) - 1
-            children = self._read("thread-self/children").decode().split()
-            look = [child for child in children if self._numbers(child)[place : place + 1] == [process]]
-            while look:
-                folder = os.open(f"{(found := look.pop())}/task", os.O_RDONLY | os.O_DIRECTORY, dir_fd=self._proc)
-                try:
-                    names = os.listdir(folder)
-                finally:
-                    os.close(folder)
-                for name in names:
-                    yield f"{found}/task/{name}", self._numbers(f"{found}/task/{name}")[place]
-                    look += self._read(f"{found}/task/{name}/children").decode().split()
-
-    def _numbers(self, process: str) -> list[int]:
-        """The numbers of a process, outermost namespace first."""
-        status = self._read(f"{process}/status").decode()
-        return [int(number) for number in status.partition("NSpid:")[2].partition("\n")[0].split()]
-
-    def _read(self, name: str) -> bytes:
-        with open(os.open(name, os.O_RDONLY, dir_fd=self._proc), "rb") as file:
-            return file.read()
+        self.proc, self._ruleset = Proc(proc_fd), ruleset_fd
 
     def clone(self, *, new: bool, parent: bool = False) -> int:
         """Fork. `new`: into namespaces of its own; `parent`: as a child of this process's parent. 0 in the child."""
@@ -354,7 +314,7 @@ class Jail:
         for name, text in (
             ("setgroups", "deny"), ("uid_map", f"{inner} {uid} 1"), ("gid_map", f"{inner} {gid} 1")
         ):  # fmt: skip
-            handle = os.open(f"{process}/{name}", os.O_WRONLY, dir_fd=self._proc)
+            handle = os.open(f"{process}/{name}", os.O_WRONLY, dir_fd=self.proc.handle)
             os.write(handle, text.encode())
             os.close(handle)
 

@@ -31,6 +31,7 @@ from typing import Any, NoReturn
 from rstar.sandbox import channel, kernel
 from rstar.sandbox.folders import copy_tree, remove_tree
 from rstar.sandbox.isolation import Jail, RunLimits
+from rstar.sandbox.proc import Progress
 from rstar.sandbox.processes import Run, Template, cpu_of, is_child
 
 _REAP_MS = 20
@@ -104,10 +105,10 @@ class Keeper:
                 self._kill(message["id"], hard=message["hard"])
             case "nice":
                 self._lower_priority(message["id"], message["nice"])
-            case "waited":
+            case "progress":
                 run = self._runs.get(message["run"])
-                waited = self._jail.waited(run.process) if run is not None and run.process else 0.0
-                self._tell(message["id"], "waited", waited=waited)
+                progress = self._jail.proc.progress(run.process) if run is not None and run.process else Progress()
+                self._tell(message["id"], "progress", **progress.message())
             case "stats":
                 self._tell(message["id"], "stats", cpu=self._cpu_so_far())
 
@@ -321,7 +322,7 @@ class Keeper:
         run = self._runs.get(number)
         if run is not None and run.process and (self._template is not None or self._jail.restores_priority):
             run.nice = nice
-            for task in (run.process, *(number for _, number in self._jail.tasks(run.process))):
+            for task in (run.process, *(number for _, number in self._jail.proc.tasks(run.process))):
                 with suppress(OSError):  # it has just ended
                     os.setpriority(os.PRIO_PROCESS, task, nice)
 

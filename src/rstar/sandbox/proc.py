@@ -1,0 +1,91 @@
+"""What `/proc` says of the processes below this one: their threads, and how far they have come."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from typing import Any
+
+_TICK = 1 / os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a process and those below it have come.
+
+    Attributes:
+        waited: seconds for which they have been ready and waited for a processor, as far as the kernel has added that
+            up: it adds a wait when it ends, and forgets what a process has waited when that ends.
+        ran: processor time in seconds, that of ended processes for which others have waited included.
+        ready: one of them runs, or would if it had a processor.
+    """
+
+    waited: float = 0.0
+    ran: float = 0.0
+    ready: bool = False
+
+    def message(self) -> dict[str, Any]:
+        """As part of a message."""
+        return asdict(self)
+
+
+class Proc:
+    """`/proc`, held open: a process in namespaces of its own does not find its own one otherwise.
+
+    Attributes:
+        handle: the descriptor.
+    """
+
+    def __init__(self, handle: int | None = None) -> None:
+        flags = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
+        self.handle = os.open("/proc", flags) if handle is None else handle
+
+    def read(self, name: str) -> bytes:
+        """A file."""
+        with open(os.open(name, os.O_RDONLY, dir_fd=self.handle), "rb") as file:
+            return file.read()
+
+    def progress(self, process: int) -> Progress:
+        """How far a child process has come; nothing where nobody can tell.
+
+        What its main thread has waited and what its other threads have add up, as one often waits for the other to end;
+        of the other threads that one counts that has waited longest. Likewise for the programs that it has started.
+        """
+        delays: dict[tuple[str, bool], int] = {}
+        ran, ready = 0, False
+        for name, _ in self.tasks(process):
+            owner, _, task = name.partition("/task/")
+            kind = owner, task == owner
+            with suppress(OSError, ValueError, IndexError):
+                delays[kind] = max(delays.get(kind, 0), int(self.read(f"{name}/schedstat").split()[1]))
+                state = self.read(f"{name}/stat").rpartition(b")")[2].split()
+                ready |= state[0] == b"R"
+                if task == owner:  # its processor time is that of all its threads, its children's that of ended ones
+                    ran += sum(map(int, self.read(f"{owner}/stat").rpartition(b")")[2].split()[11:15]))
+        return Progress(sum(delays.values()) / 1e9, ran * _TICK, ready)
+
+    def tasks(self, process: int) -> Iterator[tuple[str, int]]:
+        """The threads of a child process and of all processes below it: name in `/proc`, and number here.
+
+        `/proc` is that of the zygote's parent, where a process in namespaces of its own has another number.
+        """
+        with suppress(OSError, ValueError):
+            place = len(self._numbers("thread-self")) - 1
+            children = self.read("thread-self/children").decode().split()
+            look = [child for child in children if self._numbers(child)[place : place + 1] == [process]]
+            while look:
+                folder = os.open(f"{(found := look.pop())}/task", os.O_RDONLY | os.O_DIRECTORY, dir_fd=self.handle)
+                try:
+                    names = os.listdir(folder)
+                finally:
+                    os.close(folder)
+                for name in names:
+                    yield f"{found}/task/{name}", self._numbers(f"{found}/task/{name}")[place]
+                    look += self.read(f"{found}/task/{name}/children").decode().split()
+
+    def _numbers(self, process: str) -> list[int]:
+        """The numbers of a process, outermost namespace first."""
+        status = self.read(f"{process}/status").decode()
+        return [int(number) for number in status.partition("NSpid:")[2].partition("\n")[0].split()]

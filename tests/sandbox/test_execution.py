@@ -1,0 +1,129 @@
+"""When the time of a run is up: what it has waited for a processor does not count."""
+
+import asyncio
+import os
+from collections.abc import Sequence
+from typing import Any, cast
+
+import pytest
+
+from rstar.sandbox.api import Limits, Result
+from rstar.sandbox.execution import MOST_STRETCHED, Execution
+from rstar.sandbox.lanes import Lanes
+from rstar.sandbox.pool import Link
+from rstar.sandbox.proc import Proc, Progress
+
+SECONDS = 0.2
+
+
+class Keeper:
+    """A link to a keeper whose run dies at once, or never ends and comes as far as it is said."""
+
+    folder = None
+
+    def __init__(self, progress: Sequence[Progress] = (), death: dict[str, Any] | None = None) -> None:
+        self._progress, self.asked, self.death = list(progress), 0, death
+        self._waiting: dict[int, asyncio.Future[dict[str, Any]]] = {}
+
+    def close(self) -> None:
+        """A keeper that answers is not ended."""
+        raise AssertionError
+
+    def number(self) -> int:
+        return len(self._waiting) + 1
+
+    def expect(self, number: int) -> asyncio.Future[dict[str, Any]]:
+        return self._waiting.setdefault(number, asyncio.get_running_loop().create_future())
+
+    def send(self, message: dict[str, Any], _files: Sequence[int] = ()) -> None:
+        match message["do"]:
+            case "progress":
+                now = self._progress[min(self.asked, len(self._progress) - 1)]
+                self.asked += 1
+                self._waiting[message["id"]].set_result(now.message())
+            case "kill":
+                self._waiting[message["id"]].set_result({"event": "ended", "signal": 9, "cpu": 0.1})
+            case "run" if self.death:
+                self._waiting[message["id"]].set_result({"event": "ended", **self.death})
+
+
+async def run(keeper: Keeper, limits: Limits) -> Result:
+    async with Lanes(1, 1).place() as place:
+        execution = Execution(cast(Link, keeper), limits, place)
+        with open(os.devnull) as nothing:
+            outcome = await execution.outcome({"do": "run", "id": keeper.number()}, nothing.fileno())
+    return outcome.result
+
+
+def seconds_until_timeout(progress: Sequence[Progress]) -> tuple[float, int]:
+    keeper = Keeper(progress)
+    result = asyncio.run(run(keeper, Limits(seconds=SECONDS)))
+    assert result.status == "timeout"
+    return result.seconds, keeper.asked
+
+
+@pytest.mark.parametrize(
+    ("progress", "asked", "least"),
+    [
+        ([Progress(0.0, SECONDS, ready=True)], 1, SECONDS),  # computes all the time
+        ([Progress(0.0, 0.0, ready=False)], 1, SECONDS),  # sleeps
+        ([Progress(0.15, 0.05, ready=True), Progress(0.15, 0.2, ready=True)], 2, SECONDS + 0.15),
+        # It waits still, which the kernel has not added up; then it has, and it computes.
+        ([Progress(0.1, 0.1, ready=True)] * 3 + [Progress(0.2, 0.1, ready=True), Progress(0.2, 9, ready=True)], 5, 0.5),
+        # What had waited has ended, and who waits for it has not come to it, or is not even awake.
+        ([Progress(0.1, 0.1, ready=True), Progress(0.0, 0.1, ready=False), Progress(0.0, 0.1, ready=False)], 3, 0.35),
+        ([Progress(0.1, 0.1, ready=True), Progress(0.0, 0.1, ready=True), Progress(0.0, 9, ready=True)], 3, 0.35),
+        ([Progress(0.1, 0.1, ready=True), Progress(0.0, 9, ready=True)], 2, SECONDS + 0.1),
+    ],
+)  # fmt: skip
+def test_what_it_waited_is_added(progress: list[Progress], asked: int, least: float) -> None:
+    seconds, times = seconds_until_timeout(progress)
+    assert (times, seconds >= least) == (asked, True)
+
+
+def test_there_is_an_end_to_it() -> None:
+    seconds, _ = seconds_until_timeout([Progress(1_000.0, 0.0, ready=True)])
+    assert seconds >= MOST_STRETCHED * SECONDS
+
+
+@pytest.mark.parametrize(
+    ("death", "status"),
+    [
+        ({"signal": 24, "cpu": 1.8}, "timeout"),  # SIGXCPU
+        ({"signal": 9, "cpu": 1.6}, "timeout"),  # the kernel's count of ticks is higher
+        ({"signal": 9, "cpu": 0.3}, "killed"),
+        ({"signal": 11, "cpu": 1.6}, "killed"),
+        ({"signal": None, "code": 1, "cpu": 2.1}, "timeout"),
+    ],
+)
+def test_why_it_died(death: dict[str, Any], status: str) -> None:
+    assert asyncio.run(run(Keeper(death=death), Limits(seconds=2))).status == status
+
+
+def test_progress_of_a_child() -> None:
+    reading, writing = os.pipe()
+    if not (child := os.fork()):
+        os.read(reading, 1)
+        os._exit(0)
+    try:
+        while (idle := Proc().progress(child)).ready:
+            pass
+        assert idle.ran < 1
+    finally:
+        os.write(writing, b"x")
+        os.waitpid(child, 0)
+        os.close(reading)
+        os.close(writing)
+    assert Proc().progress(child) == Progress()
+    if not (child := os.fork()):
+        while True:
+            pass
+    try:
+        busy = [Proc().progress(child)]
+        while busy[-1].ran - busy[0].ran < 0.05:
+            busy.append(Proc().progress(child))
+        assert any(one.ready for one in busy)
+        assert [one.ran for one in busy] == sorted(one.ran for one in busy)
+    finally:
+        os.kill(child, 9)
+        os.waitpid(child, 0)
