@@ -187,11 +187,11 @@ def lock_folder(folder: Path) -> int:
         ResumeError: another process has it.
         ConfigError: it cannot be made.
     """
+    make_folder(folder)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
         lock = os.open(folder, os.O_RDONLY)
     except OSError as error:
-        raise ConfigError(f"cannot make the folder {folder}: {error.strerror}") from error
+        raise ConfigError(f"cannot open the folder {folder}: {error.strerror}") from error
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
@@ -200,13 +200,26 @@ def lock_folder(folder: Path) -> int:
     return lock
 
 
+def make_folder(folder: Path) -> None:
+    """Create a folder where there is none. Raises `ConfigError`."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"cannot make the folder {folder}: {error.strerror}") from error
+
+
+def _refuse_foreign(file: Path) -> None:
+    """Raise `ResumeError` where the folder of `file`, which is to say whose it is, holds something already."""
+    foreign = sorted(entry.name for entry in file.parent.iterdir() if entry != file.with_suffix(".part"))
+    if foreign:
+        raise ResumeError(f"{file.parent} is not a run folder, and not empty: it holds {foreign[0]!r}")
+
+
 def _check(folder: Path, identity: Mapping[str, Any]) -> None:
     """Raise `ResumeError` for a folder that holds another run, or something else."""
     file = folder / CONFIG
     if not file.exists():
-        foreign = [entry.name for entry in folder.iterdir() if entry != file.with_suffix(".part")]
-        if foreign:
-            raise ResumeError(f"{folder} is not a run folder, and not empty: it holds {foreign[0]!r}")
+        _refuse_foreign(file)
         return
     try:
         old = json.loads(file.read_text(encoding="utf-8"))["identity"]
@@ -219,11 +232,29 @@ def _check(folder: Path, identity: Mapping[str, Any]) -> None:
         raise ResumeError(f"{folder} was begun with another configuration; choose another --out, or undo:\n{rows}")
 
 
-def check_identity(file: Path, identity: Mapping[str, Any]) -> bool:
-    """Whether `file` holds an identity, which is then this one. Raises `ResumeError` that names what differs."""
+def read_identity(file: Path) -> dict[str, Any] | None:
+    """What a file says of whose folder it is in; None where there is no file. Raises `ResumeError` for anything else."""
     if not file.exists():
+        return None
+    try:
+        old = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError:
+        old = None
+    if not isinstance(old, dict):
+        raise ResumeError(f"{file} does not say whose folder it is")
+    return old
+
+
+def check_identity(file: Path, identity: Mapping[str, Any]) -> bool:
+    """Whether `file` holds an identity, which is then this one; if not, its folder is empty.
+
+    Raises:
+        ResumeError: the folder holds another run (names what differs), or something else.
+    """
+    old = read_identity(file)
+    if old is None:
+        _refuse_foreign(file)
         return False
-    old = json.loads(file.read_text(encoding="utf-8"))
     if differ := sorted(k for k in identity.keys() | old.keys() if identity.get(k) != old.get(k)):
         raise ResumeError(f"{file.parent} belongs to another run; these differ: {', '.join(differ)}")
     return True

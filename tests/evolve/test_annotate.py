@@ -8,8 +8,10 @@ import pytest
 from rstar.answers import AnswerKey
 from rstar.config import Config, SearchConfig
 from rstar.datasets import ProblemSet
-from rstar.errors import DataError
+from rstar.errors import DataError, ResumeError
+from rstar.evals.solve import solve_run
 from rstar.evolve.annotate import Annotation, generate, verified
+from rstar.evolve.trees import read_trees
 from rstar.models.fake import FakeEngine
 from rstar.problems import Problem
 from rstar.search.choose import Votes
@@ -64,6 +66,20 @@ def test_with_a_reward_q_begins_at_what_it_says():
     assert going_on
     assert all(node["value"] == 0.5 for node in going_on)
     assert {node["value"] for node in tree if node["answer"] is not None} == {1.0, -1.0}
+
+
+def test_a_verified_search_and_another_never_share_a_folder(tmp_path):
+    config = Config(policy="fake:steps", reward="agreement", search=SearchConfig(method="mcts", rollouts=2))
+    problems = ProblemSet([PROBLEM], KEYS)
+    asyncio.run(generate(config, problems, tmp_path / "verified"))
+    asyncio.run(solve_run(config, problems, tmp_path / "solved"))
+    with pytest.raises(ResumeError, match="ends: 'verified' there, None now"):
+        asyncio.run(solve_run(config, problems, tmp_path / "verified"))
+    with pytest.raises(ResumeError, match="ends: None there, 'verified' now"):
+        asyncio.run(generate(config, problems, tmp_path / "solved"))
+    assert len(list(read_trees(tmp_path / "verified"))) == 1
+    with pytest.raises(DataError, match="ends were not verified"):
+        list(read_trees(tmp_path / "solved"))
 
 
 def test_problems_without_gold_answers_are_refused_before_any_work(tmp_path):

@@ -1,6 +1,7 @@
 """Trees become training data."""
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,11 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from rstar.cli.app import app
-from rstar.errors import DataError
+from rstar.errors import ConfigError, DataError
 from rstar.evolve.extract import Counts, ExtractConfig, difficulty, extract, pair_line, sft_lines
-from rstar.evolve.trees import StoredTree, _nodes, read_trees
+from rstar.evolve.trees import VERIFIED_ENDS, StoredTree, _nodes, read_trees
 from rstar.prompts import steps as prompt
+from rstar.runs import write_json
 from rstar.train.data import read_pieces
 
 LOOSE = ExtractConfig(margin=0.0, distance=0)
@@ -114,9 +116,11 @@ def test_difficulty(rows, wanted):
 
 def store(folder: Path, *trees: tuple[str, tuple[dict[str, Any], ...]]) -> Path:
     folder.mkdir(parents=True)
+    write_json(folder / "config.json", {"identity": {"policy": "tiny", **VERIFIED_ENDS}})
     with (folder / "results.jsonl").open("w") as results, (folder / "trees.jsonl").open("w") as lines:
         for name, rows in trees:
-            results.write(json.dumps({"id": name, "question": "What is 3 + 4?"}) + "\n")
+            found = [{"answer": row["answer"]} for row in rows if row["answer"] is not None]
+            results.write(json.dumps({"id": name, "question": "What is 3 + 4?", "trajectories": found}) + "\n")
             if rows:
                 lines.write(json.dumps({"id": name, "nodes": [ROOT, *rows]}) + "\n")
     return folder
@@ -143,14 +147,59 @@ def test_a_problem_in_several_folders_gives_its_share_once(tmp_path):
 
 def test_damaged_trees_are_named(tmp_path):
     run = store(tmp_path / "run", ("a", EXAMPLE))
-    (run / "trees.jsonl").write_text(json.dumps({"id": "a", "nodes": [{"parent": 5}]}) + "\n")
-    with pytest.raises(DataError, match="tree of problem 'a' is damaged"):
-        list(read_trees(run))
-    (run / "trees.jsonl").write_text(json.dumps({"id": "b", "nodes": []}) + "\n")
-    with pytest.raises(DataError, match="'b' has no result"):
-        list(read_trees(run))
-    with pytest.raises(DataError, match=r"no trees\.jsonl"):
-        extract([tmp_path], tmp_path / "data", ExtractConfig())
+    lost = {"parent": 5, "answer": None}
+    unverified = end(0, "print(7)", "7", 0.3)
+    unranked = step(0, "x", math.nan)
+    half = step(0, "\ud800", 0.0)
+    for nodes in (
+        [lost],
+        [ROOT, lost],
+        [ROOT, unverified],
+        [ROOT, unranked],
+        [ROOT, half],
+        [EXAMPLE[2] | {"parent": -1}],
+    ):
+        (run / "trees.jsonl").write_text(json.dumps({"id": "a", "nodes": nodes}) + "\n")
+        with pytest.raises(DataError, match="tree of problem 'a' is damaged"):
+            list(read_trees(run))
+    two = store(tmp_path / "two", ("a", EXAMPLE), ("b", EXAMPLE), ("c", EXAMPLE))
+    trees = (two / "trees.jsonl").read_text().splitlines(keepends=True)
+    results = (two / "results.jsonl").read_text().splitlines(keepends=True)
+    (two / "results.jsonl").write_text("".join(results[:2]))
+    assert [one.id for one in read_trees(two)] == ["a", "b"]  # killed between the tree of c and its result
+    (two / "results.jsonl").write_text(results[0])
+    with pytest.raises(DataError, match="'b' and others after it have no result"):
+        list(read_trees(two))
+    (two / "results.jsonl").write_text("".join(results))
+    (two / "trees.jsonl").write_text("".join(trees[:2]) + trees[2][:50])
+    with pytest.raises(DataError, match="tree of problem 'c' is not at its place"):
+        list(read_trees(two))
+
+
+def test_only_verified_ends_become_training_data(tmp_path):
+    run, data = store(tmp_path / "run", ("a", EXAMPLE)), tmp_path / "data"
+    for identity, said in (
+        ({"policy": "tiny"}, "ends were not verified"),
+        (["ends"], "not the configuration of a run"),
+    ):
+        write_json(run / "config.json", {"identity": identity})
+        with pytest.raises(DataError, match=said):
+            extract([store(tmp_path / said, ("a", EXAMPLE)), run], data, ExtractConfig())
+    (run / "config.json").unlink()
+    with pytest.raises(DataError, match=r"no config\.json"):
+        extract([run], data, ExtractConfig())
+    twice = store(tmp_path / "twice", ("a", EXAMPLE))
+    with pytest.raises(ConfigError, match="given twice"):
+        extract([twice, tmp_path / "." / "twice"], data, ExtractConfig())
+    assert not data.exists()
+
+
+def test_other_problems_of_the_same_id_are_others(tmp_path):
+    runs = [store(tmp_path / name, ("0", EXAMPLE)) for name in ("one", "two")]
+    other = (runs[1] / "results.jsonl").read_text().replace("3 + 4", "2 + 5")
+    (runs[1] / "results.jsonl").write_text(other)
+    counts = extract(runs, tmp_path / "data", ExtractConfig())
+    assert (counts.found["problems"], counts.found["solutions kept"]) == (2, 4)
 
 
 def test_the_command(tmp_path):

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from rstar.datasets import ProblemSet
-from rstar.errors import DataError, ResumeError
+from rstar.errors import ConfigError, DataError, ResumeError
 from rstar.evolve.rounds import _shares, _spread, evolve
 from rstar.evolve.settings import Problems, Round, read_recipe
 from rstar.models.spec import tiny_folder
@@ -37,6 +37,7 @@ entry = [
   { name = "mcts", reward = "ppm", search = { rollouts = 2 } },
 ]
 """
+TEN = {"problems": Problems(n=10)}
 
 
 def start(recipe: Path, out: Path, *options: str) -> subprocess.Popen[bytes]:
@@ -112,7 +113,10 @@ def test_what_cannot_be_is_said_before_any_work(tmp_path):
     out = tmp_path / "run"
     with pytest.raises(DataError, match="round 1 takes 30 new problems, and there are 24"):
         evolve(small(tmp_path, "take = 12", "take = 30"), out, never, bar)
-    assert not (out / "config.json").exists()
+    assert not out.exists()
+    with pytest.raises(DataError, match="round 1 takes 13 new problems, and there are 10"):  # its own problems
+        evolve(small(tmp_path, "take = 12", "take = 13").model_copy(update=TEN), out, never, bar)
+    out.mkdir()
     (out / "config.json").write_text(json.dumps(small(tmp_path, "distance = 1", "distance = 2").identity()))
     with pytest.raises(ResumeError, match="these differ: base_weights, extract"):
         evolve(small(tmp_path), out, never, bar)
@@ -121,6 +125,49 @@ def test_what_cannot_be_is_said_before_any_work(tmp_path):
     config = small(tmp_path).model_copy(update={"problems": Problems(file=file)})
     with pytest.raises(DataError, match="no gold answer"):
         evolve(config, tmp_path / "other", never, bar)
+
+
+def test_what_is_needed_later_is_looked_for_first(tmp_path):
+    out = tmp_path / "run"
+    for old, new, said in (
+        ('base = "tiny"', 'base = "hf:/no/model"', "no model in /no/model"),
+        ("seed = 3", 'seed = 3\nlauncher = ["torchrunn"]', "launcher: no program 'torchrunn'"),
+        ("seed = 3", 'seed = 3\nserve = ["vlm", "{model}", "{port}"]', "serve: no program 'vlm'"),
+        ("expansions = 4", "expansions = 4, keep_trees = false", "keep_trees"),
+        ("expansions = 4", "expansions = 4, temperature = 0", "temperature = 0"),
+        ("unsolved = [6]", "unsolved = [0]", "at least one rollout"),
+    ):
+        with pytest.raises(ConfigError, match=said):
+            evolve(small(tmp_path, old, new), out, never, bar)
+    assert not out.exists() or not list(out.iterdir())
+
+
+def test_files_of_problems_belong_to_the_run(tmp_path):
+    file, held_out, out = tmp_path / "train.jsonl", tmp_path / "held-out.jsonl", tmp_path / "run"
+    lines = [json.dumps({"id": str(n), "question": f"What is {n} + 4?", "answer": str(n + 4)}) for n in range(40)]
+    file.write_text("\n".join(lines[:30]))
+    held_out.write_text("\n".join(lines[29:]))
+    config = small(tmp_path).model_copy(update={"problems": Problems(file=file), "held_out": Problems(file=held_out)})
+    with pytest.raises(DataError, match="1 of 11 held-out problems are among the others too, such as '29'"):
+        evolve(config, out, never, bar)
+    held_out.write_text("\n".join(lines[30:]))
+    with pytest.raises(AssertionError, match="nothing may be done"):
+        evolve(config, out, never, bar)
+    file.write_text("\n".join(lines[:29]))
+    with pytest.raises(ResumeError, match="these differ: problems[.]sha256"):
+        evolve(config, out, never, bar)
+    file.unlink()
+    with pytest.raises(DataError, match="problems[.]file: no file"):
+        evolve(config, out, never, bar)
+
+
+def test_a_folder_of_something_else_is_left_alone(tmp_path):
+    out = tmp_path / "run"
+    out.mkdir()
+    (out / "problems.jsonl").write_text("mine")
+    with pytest.raises(ResumeError, match="not empty: it holds 'problems[.]jsonl'"):
+        evolve(small(tmp_path), out, never, bar)
+    assert (out / "problems.jsonl").read_text() == "mine"
 
 
 def test_policies_are_trained_on_the_references_again(tmp_path, monkeypatch):

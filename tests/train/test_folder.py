@@ -47,6 +47,22 @@ def test_where_and_how_visibly_is_no_part_of_the_identity(tmp_path: Path, data: 
         pass
 
 
+def test_a_folder_with_something_else_in_it_is_left_alone(tmp_path: Path, data: Path) -> None:
+    thesis = tmp_path / "out" / "model" / "thesis.txt"
+    thesis.parent.mkdir(parents=True)
+    thesis.write_text("years of work")
+    refused = claimed(CONFIG, [data], tmp_path / "out")
+    with pytest.raises(ResumeError, match="not empty: it holds 'model'"), refused:
+        pass
+    assert thesis.read_text() == "years of work"
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "config.json").write_text("[]")
+    refused = claimed(CONFIG, [data], other)
+    with pytest.raises(ResumeError, match="does not say whose folder it is"), refused:
+        pass
+
+
 def test_two_trainings_cannot_share_it(tmp_path: Path, data: Path) -> None:
     with (
         claimed(CONFIG, [data], tmp_path / "out"),

@@ -7,6 +7,7 @@ import pytest
 import torch
 from tokenizers import Tokenizer
 
+from rstar.errors import TrainingError
 from rstar.models.decoder_files import load_decoder
 from rstar.train.data import tokenize
 from rstar.train.loop import Trainer, build_optimizers, schedule
@@ -53,6 +54,16 @@ def test_random_numbers_differ_from_step_to_step_and_by_seed(home: Path, tmp_pat
         drawn[seed] = []
         train("noisy", home, tmp_path / str(seed), seed=seed, spy=drawn[seed].append)
     assert len(set(drawn[3] + drawn[4])) == len(drawn[3] + drawn[4]) > 20
+
+
+def test_a_loss_that_is_no_number_ends_the_training(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loss = Supervised.loss
+    monkeypatch.setattr(Supervised, "loss", lambda *given: loss(*given) * float("nan"))
+    with pytest.raises(TrainingError, match="step 1: the loss is nan"):
+        train("sft", home, tmp_path)
+    assert not (tmp_path / "checkpoint.pt").exists()
 
 
 def test_metrics_say_how_the_step_was_made(home: Path, tmp_path: Path) -> None:

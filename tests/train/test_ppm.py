@@ -1,6 +1,7 @@
 """A process preference model: it learns what is preferred, resumes exactly, and is an ordinary transformers folder."""
 
 import json
+import math
 import random
 from importlib.resources import files
 from pathlib import Path
@@ -18,7 +19,7 @@ from rstar.models.decoder_files import save_decoder
 from rstar.models.ppm import PreferenceModel, load_ppm
 from rstar.models.ppm_inputs import INPUTS, Piece, Reader, collate_rows, join
 from rstar.train.loop import Progress
-from rstar.train.ppm import Line, PPMConfig, Preferences, collate_lines, pair_scores, read_pairs, train_ppm
+from rstar.train.ppm import Line, PPMConfig, Preferences, _final_only, collate_lines, pair_scores, read_pairs, train_ppm
 
 TINY = Path(str(files("rstar") / "tiny" / "weights"))
 
@@ -164,6 +165,19 @@ def test_the_loss_is_the_mean_of_each_steps_pairs(base, data):
     assert loss[3] == pytest.approx(sum(alone), rel=1e-4)
 
 
+def test_an_outcome_model_learns_as_much_from_every_problem(base, data):
+    """However many steps of it are compared, too."""
+    line = lines_of(data, base)[0]
+    assert {one.kind for one in line.comparisons} == {"step", "final"}
+    only = _final_only(line)
+    assert {one.kind for one in only.comparisons} == {"final"}
+    model = PreferenceModel(Decoder(DecoderConfig(vocab_size=2_000, **SHAPE)))
+    with torch.no_grad():
+        model.score.weight.zero_()
+    objective = Preferences([only], CONFIG.model_copy(update={"target": "outcome"}))
+    assert objective.loss(model, collate_lines([only])).item() == pytest.approx(math.log(2))
+
+
 def test_an_epoch_holds_every_line_once(base, data):
     objective = Preferences(lines_of(data, base), CONFIG)
     seen, step = 0, 0
@@ -180,7 +194,10 @@ NODE = '{"parent": -1, "text": "a", "shown": "", "q": 1}'
     "text", ["{", "[]", '{"prompt": "x"}', f'{{"prompt": "x", "nodes": [{NODE}], "steps": []}}',
              f'{{"prompt": "x", "nodes": [{NODE}], "steps": [{{"kind": "step", "pairs": [[0, 1]]}}]}}',
              f'{{"prompt": "x", "nodes": [{NODE}], "steps": [{{"kind": "step", "pairs": []}}]}}',
-             f'{{"prompt": "x", "nodes": [{NODE.replace("-1", "0")}], "steps": [{{"kind": "x", "pairs": [[0, 0]]}}]}}'],
+             f'{{"prompt": "x", "nodes": [{NODE.replace("-1", "0")}], "steps": [{{"kind": "x", "pairs": [[0, 0]]}}]}}',
+             *(f'{{"prompt": "x", "nodes": [{node}, {NODE}], "steps": [{{"kind": "step", "pairs": [[0, 1]]}}]}}'
+               for node in (NODE.replace("1}", "NaN}"), NODE.replace("1}", "1.5}"), NODE.replace("1}", '"nan"}'),
+                            NODE.replace("}", ', "logprobs": [NaN]}'), NODE.replace("}", ', "logprobs": [900]}')))],
 )  # fmt: skip
 def test_bad_lines_are_named(tmp_path, base, text):
     file = tmp_path / "pairs.jsonl"

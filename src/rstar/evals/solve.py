@@ -12,7 +12,7 @@ import json
 import platform
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -50,6 +50,7 @@ async def solve_run(
     on_result: Callable[[Record], None] = lambda record: None,
     solver: Solver | None = None,
     grade: Grader = verify,
+    further: Mapping[str, str] | None = None,
 ) -> Finished:
     """Solve what `folder` does not hold yet, and finish it.
 
@@ -60,15 +61,16 @@ async def solve_run(
         on_result: called with each result, those stored earlier first.
         solver: to use instead of one made from `config`.
         grade: what a gold answer makes of an answer.
+        further: what else decides the results, such as the parts of `solver` that `config` does not name.
 
     Raises:
         ResumeError: the folder belongs to another run.
         ConfigError, DataError: a model that cannot be opened, a check that is none. The folder is not claimed.
         EngineError, SandboxError: infrastructure failed; what was finished is kept.
     """
-    _refuse_bad_checks(problems)
+    refuse_bad_checks(problems)
     solver = solver or Solver(config)
-    identity = config.identity() | _model_identity(config) | {"problems": _digest(problems)}
+    identity = config.identity() | _model_identity(config) | {"problems": _digest(problems)} | dict(further or {})
     about = {"digest": config.digest(), "config": config.model_dump(mode="json"), "versions": versions()}
     with Run.open(folder, identity, about) as run:
         order = [problem.id for problem in problems.problems]
@@ -164,7 +166,8 @@ def versions() -> dict[str, str]:
     return found
 
 
-def _refuse_bad_checks(problems: ProblemSet) -> None:
+def refuse_bad_checks(problems: ProblemSet) -> None:
+    """Raise `DataError` for a problem whose check is none."""
     for name, key in problems.keys.items():
         if key.check is not None:
             try:

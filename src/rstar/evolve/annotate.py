@@ -14,14 +14,13 @@ from rstar.config import Config
 from rstar.datasets import ProblemSet
 from rstar.errors import ConfigError
 from rstar.evals.solve import Finished, Record, solve_run
+from rstar.evolve.trees import RIGHT, VERIFIED_ENDS, WRONG
 from rstar.grading import verify
 from rstar.problems import Problem
 from rstar.search.choose import Votes
 from rstar.search.reward import Reward, open_reward, ppm_folder
 from rstar.search.solver import Solver
 from rstar.trajectories import Trajectory
-
-RIGHT, WRONG = 1.0, -1.0
 
 TerminalValue = Callable[[Problem, str], float]
 """What an answer to a problem is worth, in [-1, 1]."""
@@ -88,7 +87,7 @@ async def generate(
     else:  # no reward takes part, and none, such as the one that `auto` means, belongs to the run's identity
         config = config.model_copy(update={"reward": "agreement"})
     solver = Solver(config, reward=Annotation(verified(problems.keys), partial))
-    return await solve_run(config, problems, folder, on_result, solver)
+    return await solve_run(config, problems, folder, on_result, solver, further=VERIFIED_ENDS)
 
 
 def is_solved(record: Record) -> bool:

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rstar.evolve.trees import VERIFIED_ENDS
 from rstar.prompts import steps as prompt
-from rstar.runs import RESULTS, TREES
+from rstar.runs import CONFIG, RESULTS, TREES, write_json
 
 QUESTION = "How much money does Maya have after {0} weeks if she saves ${1} a week and begins with ${2}?"
 
@@ -36,6 +37,7 @@ def bench_extract(trees: int, seed: int = 0) -> Extraction:
         run, out = Path(place, "run"), Path(place, "data")
         run.mkdir()
         draw = random.Random(seed)
+        write_json(run / CONFIG, {"identity": VERIFIED_ENDS})
         with (run / RESULTS).open("w") as results, (run / TREES).open("w") as lines:
             for number in range(trees):
                 question = QUESTION.format(*(draw.randrange(2, 99) for _ in range(3)))

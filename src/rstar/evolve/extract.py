@@ -28,9 +28,10 @@ from pydantic import Field
 from rapidfuzz.distance import Levenshtein
 
 from rstar.config import Section
-from rstar.evolve.trees import Solved, StoredNode, StoredTree, read_trees
+from rstar.errors import ConfigError
+from rstar.evolve.trees import Solved, StoredNode, StoredTree, check_verified, read_trees
 from rstar.prompts import steps as prompt
-from rstar.runs import write_json
+from rstar.runs import make_folder, write_json
 
 SFT, PAIRS, COUNTS = "sft.jsonl", "pairs.jsonl", "counts.json"
 
@@ -76,17 +77,23 @@ def extract(folders: Sequence[Path], out: Path, config: ExtractConfig) -> Counts
         config: what is taken.
 
     Raises:
-        DataError: a folder without trees, or with damaged ones.
+        ConfigError: a folder is given twice, or `out` cannot be made.
+        DataError: a folder without trees of verified ends, or with damaged ones.
     """
+    for number, folder in enumerate(folders):
+        check_verified(folder)
+        if any(folder.samefile(other) for other in folders[:number]):
+            raise ConfigError(f"{folder}: given twice")
     counts = Counts()
-    out.mkdir(parents=True, exist_ok=True)
+    make_folder(out)
     parts = {name: out / f"{name}.part" for name in (SFT, PAIRS)}
     with parts[SFT].open("w", encoding="utf-8") as solutions, parts[PAIRS].open("w", encoding="utf-8") as pairs:
-        taken: dict[str, set[int]] = {}
+        taken: dict[tuple[str, str], set[int]] = {}
         for folder in folders:
             for tree in read_trees(folder):
                 counts.found["trees"] += 1
-                seen = taken.setdefault(tree.id, set()) if len(folders) > 1 else set()
+                problem = tree.id, tree.question  # ids are often numbers only
+                seen = taken.setdefault(problem, set()) if len(folders) > 1 else set()
                 for line in sft_lines(tree, config, counts, seen):
                     solutions.write(json.dumps(line, ensure_ascii=False) + "\n")
                 if (compared := pair_line(tree, config, counts)) is not None:

@@ -127,14 +127,15 @@ def read_candidates(run: Path) -> list[tuple[str, list[Candidate]]]:
     trees = {line["id"]: line["nodes"] for line in read_lines(run / TREES)}
     found: list[tuple[str, list[Candidate]]] = []
     for record in read_lines(run / RESULTS):
-        right = {row["answer"]: row["correct"] for row in record["trajectories"] if "correct" in row}
+        if "correct" not in record:  # no gold answer
+            continue
+        right = {row["answer"]: row["correct"] for row in record["trajectories"]}
         nodes = trees.get(record["id"], [])
         ends = [node for node in nodes if node["answer"] is not None]
         if any("logprobs" not in node for node in ends):
             raise DataError(f"{run / TREES}: no log-probabilities in it; solve with --set search.record_tokens=true")
         solutions = [Candidate(_pieces(nodes, end), end["answer"], end["votes"], right[end["answer"]]) for end in ends]
-        if "correct" in record:
-            found.append((record["question"], solutions))
+        found.append((record["question"], solutions))
     return found
 
 

@@ -15,10 +15,13 @@ from typing import Any
 
 import httpx
 
-from rstar.errors import ConfigError, EngineError, TrainingError
+from rstar.errors import ConfigError, DataError, EngineError, TrainingError
 from rstar.sandbox import kernel
 from rstar.train.folder import MODEL
 from rstar.train.settings import TrainConfig
+
+_BAD_INPUT = 2
+"""Exit status of a command that was given what cannot be."""
 
 
 def train(kind: str, config: TrainConfig, data: Path | Sequence[Path], out: Path, launcher: Sequence[str]) -> Path:
@@ -35,7 +38,9 @@ def train(kind: str, config: TrainConfig, data: Path | Sequence[Path], out: Path
         launcher: command and options before ``-m rstar``; empty: this Python.
 
     Raises:
-        TrainingError: it failed.
+        ConfigError: the launcher cannot be started.
+        DataError: it refused its settings or its data.
+        TrainingError: it failed otherwise.
     """
     model = out / MODEL
     if model.is_dir():
@@ -47,10 +52,12 @@ def train(kind: str, config: TrainConfig, data: Path | Sequence[Path], out: Path
     options = [part for file in files for part in ("--data", str(file))]
     command = [*(launcher or [sys.executable]), "-m", "rstar", "train", kind, str(recipe), *options, "--out", str(out)]
     try:
-        with subprocess.Popen(command, preexec_fn=_die_with_parent) as process:
+        with subprocess.Popen(command, stdout=sys.stderr, preexec_fn=_die_with_parent) as process:
             code = process.wait()
     except OSError as error:
         raise ConfigError(f"launcher: cannot start {command[0]!r}: {error.strerror}") from error
+    if code == _BAD_INPUT and not launcher:  # what that of a launcher means, nobody knows
+        raise DataError(f"training {out} refused its input and said why; it cannot go on with this recipe")
     if code:
         raise TrainingError(f"training {out} ended with exit status {code}; the same command goes on with it")
     return model

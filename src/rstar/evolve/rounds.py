@@ -19,8 +19,10 @@ run ends with the same table however often it was killed.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import os
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -29,9 +31,9 @@ from typing import Any
 
 from rstar.config import Config
 from rstar.datasets import ProblemSet, read_problems
-from rstar.errors import DataError
+from rstar.errors import ConfigError, DataError
 from rstar.evals.compare import Entry, Row, compare_methods, entries_of
-from rstar.evals.solve import Finished, Record, solve_run
+from rstar.evals.solve import Finished, Record, refuse_bad_checks, solve_run
 from rstar.evolve.annotate import generate, is_solved
 from rstar.evolve.extract import COUNTS, PAIRS, SFT, extract
 from rstar.evolve.models import served, train
@@ -95,11 +97,12 @@ class _Evolution:
     def __init__(self, config: EvolveConfig, folder: Path, announce: Callable[[str], None], bar: Bar) -> None:
         self._config, self._folder, self._announce, self._bar = config, folder, announce, bar
         self._entries(None, None)
-        identity = _identity(config, folder)
-        self._problems = self._read(config.problems, "problems")
-        self._held_out = self._read(config.held_out, "held_out")
-        self._shares = _shares(self._problems, config.rounds)
-        write_json(folder / CONFIG, identity)
+        _find_programs(config)
+        with _claimed(folder, _identity(config)):
+            self._problems = self._read(config.problems, "problems")
+            self._held_out = self._read(config.held_out, "held_out")
+            _refuse_overlap(self._problems, self._held_out)
+            self._shares = _shares(self._problems, config.rounds)
 
     def run(self) -> list[Result]:
         config = self._config
@@ -130,6 +133,7 @@ class _Evolution:
         file = source.file or self._drawn(source, self._folder / f"{name}.jsonl")
         found = read_problems(file)
         found.need_gold("self-evolution", file)
+        refuse_bad_checks(found)
         return found
 
     def _drawn(self, source: Problems, file: Path, solutions: bool = False) -> Path:
@@ -182,7 +186,9 @@ class _Evolution:
                     break
             out = folder / (f"search-{number}" if found else "search")
             self._announce(f"{name}: {rollouts} rollouts of {len(problems):,} problems")
-            tokens = config.search.record_tokens or "logprobs" in config.ppm.inputs
+            tokens = config.search.record_tokens or any(
+                "logprobs" in varied(config.ppm, a_round.ppm).inputs for a_round in config.rounds
+            )
             own = {"rollouts": rollouts, "record_tokens": tokens}
             search = config.search.model_copy(update=own | ({} if spec is None else {"shots": config.first_shots}))
             with self._served(policy) if spec is None else nullcontext(spec) as model:
@@ -254,13 +260,51 @@ class _Evolution:
             return compare_methods(self._entries(spec, ppm), run)
 
 
-def _identity(config: EvolveConfig, folder: Path) -> dict[str, Any]:
-    """What decides the run's results. Raises `ResumeError` for the folder of another run."""
+def _identity(config: EvolveConfig) -> dict[str, Any]:
+    """What decides the run's results. Raises `ConfigError` or `DataError` for files that are not there."""
     identity = config.identity()
     if config.base is not None and (base := local_folder(config.base)) is not None:
+        if not (base / "config.json").is_file():
+            raise ConfigError(f"base = {config.base!r}: no model in {base}")
         identity["base_weights"] = fingerprint(base)
-    check_identity(folder / CONFIG, identity)
+    for name, source in (("problems", config.problems), ("held_out", config.held_out)):
+        if source.file is not None:
+            if not source.file.is_file():
+                raise DataError(f"{name}.file: no file {source.file}")
+            identity[f"{name}.sha256"] = hashlib.sha256(source.file.read_bytes()).hexdigest()
     return identity
+
+
+def _find_programs(config: EvolveConfig) -> None:
+    """Raise `ConfigError` for commands of the recipe that this machine does not have: they are needed much later."""
+    for name, command in (("launcher", config.launcher), ("serve", config.serve)):
+        if command and shutil.which(command[0]) is None:
+            raise ConfigError(f"{name}: no program {command[0]!r} on this machine")
+
+
+@contextmanager
+def _claimed(folder: Path, identity: dict[str, Any]) -> Iterator[None]:
+    """Make `folder` that of this run; where it is new and what is done in the block is refused, it is empty again."""
+    known = check_identity(folder / CONFIG, identity)
+    write_json(folder / CONFIG, identity)
+    try:
+        yield
+    except (ConfigError, DataError):
+        if not known:
+            for file in folder.iterdir():
+                file.unlink()
+            folder.rmdir()
+        raise
+
+
+def _refuse_overlap(problems: ProblemSet, held_out: ProblemSet) -> None:
+    """Raise `DataError` for held-out problems that are to be learnt from."""
+    asked = {problem.question for problem in problems.problems}
+    both = [problem.id for problem in held_out.problems if problem.question in asked]
+    if both:
+        raise DataError(
+            f"{len(both)} of {len(held_out)} held-out problems are among the others too, such as {both[0]!r}"
+        )
 
 
 def _shares(problems: ProblemSet, rounds: Sequence[Round]) -> list[ProblemSet]:

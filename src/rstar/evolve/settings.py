@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeVar
 
 from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
 
@@ -16,6 +16,8 @@ from rstar.tiny.family import Split
 from rstar.tiny.generate import parse_levels
 from rstar.train.ppm import PPMConfig
 from rstar.train.settings import TrainConfig
+
+C = TypeVar("C", bound=TrainConfig)
 
 
 class Problems(Section):
@@ -118,6 +120,12 @@ class EvolveConfig(Section):
             raise ValueError("round 1: there is no PPM yet; its value must be terminal")
         if self.search.method != "mcts":
             raise ValueError(f"search.method = {self.search.method!r}: training data comes from mcts")
+        if not self.search.keep_trees:
+            raise ValueError("search.keep_trees = false: training data comes from trees")
+        if self.search.temperature == 0:
+            raise ValueError("search.temperature = 0: the steps of a node would all be the same")
+        if any(rollouts < 1 for one in self.rounds for rollouts in one.unsolved):
+            raise ValueError("round.unsolved: searches have at least one rollout")
         for number, one in enumerate(self.rounds, 1):
             _varied(self.policy, one.policy, f"round {number}: policy")
             _varied(self.ppm, one.ppm, f"round {number}: ppm")
@@ -129,7 +137,7 @@ class EvolveConfig(Section):
         return self.model_dump(mode="json", exclude=dict.fromkeys(free, True) | {"search": {"concurrency"}})
 
 
-def _varied(config: TrainConfig, own: dict[str, Any], where: str) -> TrainConfig:
+def _varied(config: C, own: dict[str, Any], where: str) -> C:
     try:
         return type(config).model_validate(config.model_dump() | own)
     except ValidationError as error:
@@ -138,7 +146,7 @@ def _varied(config: TrainConfig, own: dict[str, Any], where: str) -> TrainConfig
         ) from None
 
 
-def varied(config: TrainConfig, own: dict[str, Any]) -> TrainConfig:
+def varied(config: C, own: dict[str, Any]) -> C:
     """A training configuration with some settings of a round."""
     return _varied(config, own, "round")
 

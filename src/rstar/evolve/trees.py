@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +14,14 @@ from typing import Any
 
 from rstar.errors import DataError
 from rstar.prompts import steps as prompt
-from rstar.runs import RESULTS, TREES, read_lines
+from rstar.runs import CONFIG, RESULTS, TREES, read_lines
+
+RIGHT, WRONG = 1.0, -1.0
+"""Values of ends."""
+
+VERIFIED_ENDS = {"ends": "verified"}
+"""What the identity of a run says whose search learnt from gold answers how trajectories ended: no other run goes on in
+its folder, and training data comes from no other."""
 
 _ANSWER_BEGINS = f"{prompt.END_OUTPUT}\n{prompt.ANSWER}"
 
@@ -106,56 +115,93 @@ class StoredTree:
         for end in ends:
             steps = end.path()
             mean_q = sum(node.q for node in steps) / len(steps)
-            found.append(Solved(steps, (end.value or 0.0) > 0, mean_q))
+            found.append(Solved(steps, end.value == RIGHT, mean_q))
         return found
 
 
 def read_trees(folder: Path) -> Iterator[StoredTree]:
     """The trees of a run folder, one at a time: memory does not grow with their number.
 
+    A last tree whose result was not written any more is left out, as when the run goes on.
+
     Raises:
-        DataError: there are none, they are damaged, or they are not those of the folder's results.
+        DataError: there are none, their ends are not verified, they are damaged, or not those of the folder's results.
     """
-    trees, results = folder / TREES, folder / RESULTS
-    for file in (trees, results):
-        if not file.exists():
-            raise DataError(f"{folder}: no {file.name} in it")
-    questions = read_lines(results)
-    for line in read_lines(trees):
-        name = line["id"]
-        result = next((one for one in questions if one["id"] == name), None)
-        if result is None:
-            raise DataError(f"{trees}: the tree of problem {name!r} has no result, or not in the same order")
+    check_verified(folder)
+    trees = folder / TREES
+    lines = read_lines(trees)
+    line = next(lines, None)
+    for result in read_lines(folder / RESULTS):
+        name = result["id"]
+        if line is None or line["id"] != name:
+            if not result.get("trajectories"):  # nothing was found
+                continue
+            raise DataError(f"{trees}: the tree of problem {name!r} is not at its place, which is that of its result")
         try:
-            yield StoredTree(name, result["question"], _nodes(line["nodes"]))
-        except (KeyError, IndexError, TypeError) as error:
+            yield StoredTree(name, _text(result, "question"), _nodes(line["nodes"]))
+        except (KeyError, IndexError, TypeError, ValueError) as error:
             raise DataError(f"{trees}: the tree of problem {name!r} is damaged: {error!r}") from error
+        line = next(lines, None)
+    if line is not None and next(lines, None) is not None:
+        raise DataError(f"{trees}: problem {line['id']!r} and others after it have no result")
+
+
+def check_verified(folder: Path) -> None:
+    """Raise `DataError` for what is no run folder of trees with verified ends."""
+    for name in (CONFIG, TREES, RESULTS):
+        if not (folder / name).exists():
+            raise DataError(f"{folder}: no {name} in it")
+    try:
+        identity = json.loads((folder / CONFIG).read_text(encoding="utf-8"))["identity"]
+        verified = VERIFIED_ENDS.items() <= identity.items()
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DataError(f"{folder / CONFIG} is not the configuration of a run: {error}") from error
+    if not verified:
+        raise DataError(f"{folder}: a run whose ends were not verified; `rstar evolve search` makes those that were")
+
+
+def _text(row: dict[str, Any], name: str) -> str:
+    text = row.get(name, "")
+    if not isinstance(text, str):
+        raise TypeError(f"{name} = {text!r}")
+    text.encode()  # half a surrogate pair could not be written again
+    return text
+
+
+def _number(row: dict[str, Any], name: str) -> float:
+    number = row[name]
+    if not isinstance(number, int | float) or not math.isfinite(number):
+        raise TypeError(f"{name} = {number!r}")
+    return number
 
 
 def _nodes(rows: list[dict[str, Any]]) -> list[StoredNode]:
     nodes: list[StoredNode] = []
     for row in rows:
         parent = nodes[row["parent"]] if row["parent"] >= 0 else None
+        if parent is None and (nodes or row["answer"] is not None):
+            raise ValueError("one node has no parent, the first, and it is no end")
         node = StoredNode(
             parent,
-            row.get("text", ""),
-            row.get("shown", ""),
+            _text(row, "text"),
+            _text(row, "shown"),
             row.get("logprobs", []),
             row.get("values", {}),
             row.get("status"),
-            row["q"],
+            _number(row, "q"),
             row["value"],
             row["answer"],
             row["finish"],
         )
+        if node.answer is not None and node.value not in (RIGHT, WRONG):
+            raise ValueError(f"an end of value {node.value!r}")
         if parent is not None:
             parent.children.append(node)
         nodes.append(node)
     for node in reversed(nodes):  # children come after their parents
         if node.answer is not None:
-            correct = (node.value or 0.0) > 0
-            node.right += correct
-            node.wrong += not correct
+            node.right += node.value == RIGHT
+            node.wrong += node.value == WRONG
         if node.parent is not None:
             node.parent.right += node.right
             node.parent.wrong += node.wrong

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import shutil
 from collections.abc import Iterator, Sequence
@@ -15,7 +14,7 @@ import torch
 
 from rstar.errors import DataError
 from rstar.models.spec import fingerprint
-from rstar.runs import check_identity, lock_folder, write_json
+from rstar.runs import check_identity, lock_folder, read_identity, write_json
 from rstar.train.ranks import Ranks, computes_bf16, joined
 from rstar.train.settings import TrainConfig
 from rstar.train.trackers import check_trackers
@@ -73,7 +72,7 @@ def _claim(config: C, data: Sequence[Path], folder: Path, device: torch.device) 
         if not file.is_file():
             raise DataError(f"no data file {file}")
     file = folder / IDENTITY
-    old = json.loads(file.read_text(encoding="utf-8")) if file.exists() else None
+    old = read_identity(file)
     if config.bf16 == "auto":
         config = config.model_copy(update={"bf16": computes_bf16(device) if old is None else bool(old.get("bf16"))})
     identity = config.identity()

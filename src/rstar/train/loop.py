@@ -12,6 +12,7 @@ whole, can be continued by any number of processes.
 from __future__ import annotations
 
 import copy
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from rstar.errors import TrainingError
 from rstar.seeds import derive
 from rstar.train.checkpoint import gather, load, save
 from rstar.train.data import IntArray, plan, rounded
@@ -228,6 +230,9 @@ class Trainer(Generic[M]):
         count = max(1, sum(self.objective.count(batch) for batch in micro))
         mine = sum(self._backward(micro, number, count) for number in self.ranks.share(len(micro)))
         norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip)
+        loss, due = self.ranks.total(mine, overdue)
+        if not math.isfinite(loss):
+            raise TrainingError(f"step {self.step + 1}: the loss is {loss}; begin again with lower learning rates")
         factor = schedule(self.step, self.steps, self._warmup, self.config.decay)
         for optimizer, lrs in zip(self.optimizers, self._base_lrs, strict=True):
             for group, lr in zip(optimizer.param_groups, lrs, strict=True):
@@ -235,7 +240,6 @@ class Trainer(Generic[M]):
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
         self.step += 1
-        loss, due = self.ranks.total(mine, overdue)
         rate = sum(self.objective.tokens(batch) for batch in micro) / (time.perf_counter() - started)
         return Progress(self.step, self.steps, loss, factor, self.ranks.value(norm), rate), due > 0
 

@@ -11,8 +11,9 @@ square (``q``), and an outcome reward model that tells right solutions from wron
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -33,6 +34,9 @@ from rstar.train.losses import outcome_loss, preference_loss, value_loss
 from rstar.train.settings import TrainConfig
 
 Target = Literal["pairs", "q", "outcome"]
+
+_ROUNDING = 1e-3
+"""By so much may a log-probability lie above 0."""
 
 
 class PPMConfig(TrainConfig):
@@ -122,7 +126,7 @@ class Preferences:
         if self._target == "q":
             return value_loss(scores, batch.q, batch.shares)
         if self._target == "outcome":
-            return outcome_loss(scores, batch.pairs[batch.final], batch.weights[batch.final])
+            return outcome_loss(scores, batch.pairs, batch.weights)
         return preference_loss(scores, batch.pairs, batch.weights)
 
 
@@ -168,10 +172,18 @@ def _line(entry: dict[str, Any], reader: Reader) -> tuple[list[Encoded], Line]:
     nodes = range(len(ways))
     if not found or any(not c.pairs or any(i not in nodes or j not in nodes for i, j in c.pairs) for c in found):
         raise ValueError("'pairs' are no numbers of 'nodes'")
+    q = [float(node["q"]) for node in entry["nodes"]]
+    logprobs = [value for node in entry["nodes"] for value in node.get("logprobs", ())]
+    if not all(-1 <= value <= 1 for value in q) or not all(-math.inf < value <= _ROUNDING for value in logprobs):
+        raise ValueError("a Q that is not from -1 to 1, or a log-probability that is no number below 0")
     if reader.reads_logprobs and not all(node.get("logprobs") for node in entry["nodes"]):
         raise ValueError("no log-probabilities, which this model reads; search with search.record_tokens = true")
     solutions = [reader.encode(entry["prompt"], way) for way in ways]
-    return solutions, Line(join(solutions), [float(node["q"]) for node in entry["nodes"]], found)
+    return solutions, Line(join(solutions), q, found)
+
+
+def _final_only(line: Line) -> Line:
+    return replace(line, comparisons=[one for one in line.comparisons if one.kind == "final"])
 
 
 def ways_to(nodes: Sequence[dict[str, Any]]) -> list[list[Piece]]:
@@ -202,7 +214,7 @@ def train_ppm(config: PPMConfig, data: Sequence[Path], folder: Path, report: Cal
         most = config.shape.max_context
         lines = [line for file in data for line in read_pairs(file, reader, most)]
         if config.target == "outcome":
-            lines = [line for line in lines if any(one.kind == "final" for one in line.comparisons)]
+            lines = [final for line in lines if (final := _final_only(line)).comparisons]
         if not lines:
             raise DataError(f"{', '.join(map(str, data))}: no pairs of at most {most} tokens")
         model = PreferenceModel(load_decoder(base, torch.float32), config.inputs, seed=config.seed)
