@@ -233,7 +233,7 @@ def _check(folder: Path, identity: Mapping[str, Any]) -> None:
 
 
 def read_identity(file: Path) -> dict[str, Any] | None:
-    """What a file says of whose folder it is in; None where there is no file. Raises `ResumeError` for anything else."""
+    """What a file says of whose folder it is in; None where there is none. Raises `ResumeError` for anything else."""
     if not file.exists():
         return None
     try:

@@ -154,10 +154,10 @@ def test_files_of_problems_belong_to_the_run(tmp_path):
     with pytest.raises(AssertionError, match="nothing may be done"):
         evolve(config, out, never, bar)
     file.write_text("\n".join(lines[:29]))
-    with pytest.raises(ResumeError, match="these differ: problems[.]sha256"):
+    with pytest.raises(ResumeError, match=r"these differ: problems\.sha256"):
         evolve(config, out, never, bar)
     file.unlink()
-    with pytest.raises(DataError, match="problems[.]file: no file"):
+    with pytest.raises(DataError, match=r"problems\.file: no file"):
         evolve(config, out, never, bar)
 
 
@@ -165,7 +165,7 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path):
     out = tmp_path / "run"
     out.mkdir()
     (out / "problems.jsonl").write_text("mine")
-    with pytest.raises(ResumeError, match="not empty: it holds 'problems[.]jsonl'"):
+    with pytest.raises(ResumeError, match=r"it holds 'problems\.jsonl'"):
         evolve(small(tmp_path), out, never, bar)
     assert (out / "problems.jsonl").read_text() == "mine"
 
