@@ -130,7 +130,9 @@ def test_what_cannot_be_is_said_before_any_work(tmp_path):
 def test_what_is_needed_later_is_looked_for_first(tmp_path):
     out = tmp_path / "run"
     for old, new, said in (
-        ('base = "tiny"', 'base = "hf:/no/model"', "no model in /no/model"),
+        ('base = "tiny"', 'base = "hf:/no/model"', "/no/model"),
+        ("seed = 3", 'seed = 3\nfirst_policy = "opnai:http://127.0.0.1:9#m"', "opnai"),
+        ('reward = "ppm"', 'reward = "pmp"', "reward 'pmp'"),
         ("seed = 3", 'seed = 3\nlauncher = ["torchrunn"]', "launcher: no program 'torchrunn'"),
         ("seed = 3", 'seed = 3\nserve = ["vlm", "{model}", "{port}"]', "serve: no program 'vlm'"),
         ("expansions = 4", "expansions = 4, keep_trees = false", "keep_trees"),

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rstar.errors import ResumeError
+from rstar.errors import ConfigError, ResumeError
 from rstar.train import folder as folders
 from rstar.train.folder import claimed
 from rstar.train.settings import TrainConfig
@@ -61,6 +61,13 @@ def test_a_folder_with_something_else_in_it_is_left_alone(tmp_path: Path, data: 
     refused = claimed(CONFIG, [data], other)
     with pytest.raises(ResumeError, match="does not say whose folder it is"), refused:
         pass
+
+
+def test_a_base_that_is_not_there_claims_nothing(tmp_path: Path, data: Path) -> None:
+    refused = claimed(CONFIG.model_copy(update={"base": Path("tiny")}), [data], tmp_path / "out")
+    with pytest.raises(ConfigError, match="base = 'tiny': no model there"), refused:
+        pass
+    assert not (tmp_path / "out" / "config.json").exists()
 
 
 def test_two_trainings_cannot_share_it(tmp_path: Path, data: Path) -> None:

@@ -38,13 +38,15 @@ from rstar.evolve.annotate import generate, is_solved
 from rstar.evolve.extract import COUNTS, PAIRS, SFT, extract
 from rstar.evolve.models import served, train
 from rstar.evolve.settings import EvolveConfig, Problems, Round, varied
-from rstar.models.spec import fingerprint, local_folder
+from rstar.models.spec import check_spec, fingerprint, local_folder
 from rstar.problems import Problem
 from rstar.runs import RESULTS, check_identity, lock_folder, read_lines, write_json
+from rstar.search.reward import open_reward
 from rstar.seeds import derive
 from rstar.tiny.generate import draw_set, parse_levels, write_set
 
 CONFIG, ROUNDS = "config.json", "rounds.json"
+_OWN_PPM = "ppm:of-the-round"
 
 Bar = Callable[[int, str], AbstractContextManager[Callable[..., None]]]
 """A progress bar: (total, what it is) to a context that gives a function (advance, note)."""
@@ -96,7 +98,12 @@ def evolve(config: EvolveConfig, folder: Path, announce: Callable[[str], None], 
 class _Evolution:
     def __init__(self, config: EvolveConfig, folder: Path, announce: Callable[[str], None], bar: Bar) -> None:
         self._config, self._folder, self._announce, self._bar = config, folder, announce, bar
-        self._entries(None, None)
+        for entry in self._entries(None, None):
+            if entry.config.reward not in ("auto", _OWN_PPM):
+                open_reward(entry.config.reward)
+        for spec in (config.base, config.first_policy):
+            if spec is not None:
+                check_spec(spec)
         _find_programs(config)
         with _claimed(folder, _identity(config)):
             self._problems = self._read(config.problems, "problems")
@@ -243,7 +250,7 @@ class _Evolution:
             if table.get("reward") == "ppm":
                 if ppm is None and policy is not None:
                     continue
-                table = table | {"reward": f"ppm:{ppm or 'of-the-round'}"}
+                table = table | {"reward": _OWN_PPM if ppm is None else f"ppm:{ppm}"}
             tables.append(table)
         sandbox, engine = (part.model_dump(mode="json") for part in (self._config.sandbox, self._config.engine))
         shared = {"sandbox": sandbox, "engine": engine}
@@ -264,8 +271,6 @@ def _identity(config: EvolveConfig) -> dict[str, Any]:
     """What decides the run's results. Raises `ConfigError` or `DataError` for files that are not there."""
     identity = config.identity()
     if config.base is not None and (base := local_folder(config.base)) is not None:
-        if not (base / "config.json").is_file():
-            raise ConfigError(f"base = {config.base!r}: no model in {base}")
         identity["base_weights"] = fingerprint(base)
     for name, source in (("problems", config.problems), ("held_out", config.held_out)):
         if source.file is not None:

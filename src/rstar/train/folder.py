@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import torch
 
-from rstar.errors import DataError
+from rstar.errors import ConfigError, DataError
 from rstar.models.spec import fingerprint
 from rstar.runs import check_identity, lock_folder, read_identity, write_json
 from rstar.train.ranks import Ranks, computes_bf16, joined
@@ -31,7 +31,7 @@ def claimed(config: C, data: Sequence[Path], folder: Path) -> Iterator[tuple[C, 
         The settings with ``bf16`` decided, and this process among all.
 
     Raises:
-        ConfigError: a device or a package that is not there.
+        ConfigError: a base, a device or a package that is not there.
         DataError: a missing data file.
         ResumeError: `folder` was written with another configuration or other data, or is in use by another process.
     """
@@ -77,6 +77,8 @@ def _claim(config: C, data: Sequence[Path], folder: Path, device: torch.device) 
         config = config.model_copy(update={"bf16": computes_bf16(device) if old is None else bool(old.get("bf16"))})
     identity = config.identity()
     if config.base is not None:
+        if not (config.base / "config.json").is_file():
+            raise ConfigError(f"base = {str(config.base)!r}: no model there; a folder with a config.json is needed")
         identity["base.weights"] = fingerprint(config.base)
     identity["data.sha256"] = [hashlib.sha256(file.read_bytes()).hexdigest() for file in data]
     if not check_identity(file, identity):
