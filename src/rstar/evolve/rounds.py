@@ -47,6 +47,7 @@ from rstar.tiny.generate import draw_set, parse_levels, write_set
 
 CONFIG, ROUNDS = "config.json", "rounds.json"
 _OWN_PPM = "ppm:of-the-round"
+"""Stands for the PPM of a round that has none yet."""
 
 Bar = Callable[[int, str], AbstractContextManager[Callable[..., None]]]
 """A progress bar: (total, what it is) to a context that gives a function (advance, note)."""
