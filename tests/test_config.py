@@ -48,6 +48,8 @@ def test_every_bad_key_is_named() -> None:
         (["search.rollouts"], "expected KEY=VALUE"),
         (["policy.x=1"], "policy"),
         (["search.method=magic"], "search.method = 'magic'"),
+        (["search.rollouts=true"], "search.rollouts = True: this is no switch"),
+        (["search=3"], "search = 3: a group of settings, such as search.method"),
     ],
 )
 def test_refusals(overrides: list[str], reason: str) -> None:

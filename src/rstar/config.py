@@ -3,7 +3,8 @@
 A configuration is a tree of pydantic models. Layers, later ones win: defaults, a TOML file (``--config``), dotted
 overrides (``--set search.rollouts=64``), the command line's own options. Unknown keys are refused with the nearest
 valid name, combinations that cannot work are refused when the configuration is resolved, and the resolved tree with
-its digest lies in every run folder. Imports nothing heavy.
+its digest lies in every run folder. Recipes of trainings and of self-evolution are read likewise. Imports nothing
+heavy.
 """
 
 from __future__ import annotations
@@ -13,23 +14,41 @@ import hashlib
 import json
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from rstar.errors import ConfigError
 
 Method = Literal["greedy", "sample", "best-of-n", "beam", "mcts"]
 Choice = Literal["best", "majority", "weighted"]
 Level = Literal["full", "no-namespaces", "limits"]
+S = TypeVar("S", bound="Section")
 
 
 class Section(BaseModel):
     """A group of settings: immutable, no unknown keys."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _no_switch(cls, value: Any, field: ValidationInfo) -> Any:
+        """Python takes true for 1."""
+        kind = cls.model_fields[field.field_name or ""].annotation
+        if isinstance(value, bool) and bool not in (kind, *get_args(kind)):
+            raise ValueError(f"this is no switch, which could be {str(value).lower()}")
+        return value
 
 
 class SearchConfig(Section):
@@ -161,14 +180,7 @@ def resolve(
     """
     tree: dict[str, Any] = {}
     if file is not None:
-        try:
-            tree = tomllib.loads(Path(file).read_text(encoding="utf-8"))
-        except OSError as error:
-            raise ConfigError(f"cannot read configuration {file}: {error.strerror}") from error
-        except UnicodeDecodeError as error:
-            raise ConfigError(f"{file}: not UTF-8 text (byte {error.start})") from error
-        except tomllib.TOMLDecodeError as error:
-            raise ConfigError(f"{file}: not valid TOML: {error}") from error
+        tree = read_toml(Path(file))
     for override in overrides:
         key, equals, text = override.partition("=")
         if not equals or not key.strip():
@@ -182,10 +194,27 @@ def resolve(
 
 def build(tree: Mapping[str, Any], where: str = "configuration") -> Config:
     """A `Config` from nested plain data. Raises `ConfigError` that names every bad key."""
+    return checked(Config, tree, where)
+
+
+def read_toml(file: Path) -> dict[str, Any]:
+    """What a TOML file says. Raises `ConfigError` that names the file and the reason."""
     try:
-        return Config.model_validate(tree)
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"cannot read {file}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{file}: not UTF-8 text (byte {error.start})") from error
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{file}: not valid TOML: {error}") from error
+
+
+def checked(kind: type[S], tree: Mapping[str, Any], where: str) -> S:
+    """A group of settings from nested plain data. Raises `ConfigError`: `where`, and every bad key."""
+    try:
+        return kind.model_validate(tree)
     except ValidationError as error:
-        raise ConfigError("\n".join(f"{where}: {_explain(item)}" for item in error.errors())) from error
+        raise ConfigError("\n".join(f"{where}: {_explain(item, kind)}" for item in error.errors())) from error
 
 
 def _value(text: str) -> Any:
@@ -204,19 +233,36 @@ def _put(tree: dict[str, Any], key: str, value: Any, where: str) -> None:
     tree[last] = value
 
 
-def _explain(item: Any) -> str:
-    key = ".".join(str(part) for part in item["loc"])
+def _explain(item: Any, kind: type[Section]) -> str:
+    key = ".".join(part for part in item["loc"] if isinstance(part, str))
+    shown = re.sub(r"\.(\d+)", lambda place: f" {int(place[1]) + 1}", ".".join(map(str, item["loc"])))  # counted from 1
+    known = list(_keys(kind))
     if item["type"] != "extra_forbidden":
         message = item["msg"].removeprefix("Value error, ")
-        if item["type"] == "model_type":
-            message = f"a group of settings, such as {key}.{next(iter(Config.model_fields[key].default.model_dump()))}"
+        if item["type"] == "model_type" and (own := [one for one in known if one.startswith(f"{key}.")]):
+            message = f"a group of settings, such as {own[0]}"
         if item["type"] == "literal_error":
             choices = re.findall(r"'([^']*)'", item["ctx"]["expected"])
             if near := difflib.get_close_matches(str(item["input"]), choices, n=1):
                 message += f"; did you mean {near[0]!r}?"
-        return f"{key} = {item['input']!r}: {message}" if key else message
-    known = flatten(Config().model_dump(mode="json"))
+        return f"{shown} = {item['input']!r}: {message}" if key and item["type"] != "missing" else _join(shown, message)
     near = difflib.get_close_matches(key, known, n=1, cutoff=0.5) or [
         full for full in known if full.rpartition(".")[2] == key.rpartition(".")[2]
     ]
-    return f"unknown key {key!r}" + (f", did you mean {near[0]!r}?" if near else "")
+    return f"unknown key {shown!r}" + (f", did you mean {near[0]!r}?" if near else "")
+
+
+def _join(key: str, message: str) -> str:
+    return f"{key}: {message}" if key else message
+
+
+def _keys(kind: type[Section], prefix: str = "") -> Iterator[str]:
+    """Dotted keys of all settings; the elements of a list of groups have those of the group."""
+    for name, field in kind.model_fields.items():
+        key = prefix + (field.alias or name)
+        parts = {field.annotation, *get_args(field.annotation)}
+        groups = [part for part in parts if isinstance(part, type) and issubclass(part, Section)]
+        if groups:
+            yield from _keys(groups[0], f"{key}.")
+        else:
+            yield key

@@ -67,17 +67,24 @@ def test_smoke_is_laid_over_it(tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("tokens = 1000", "tokns = 1000", "policy.tokns"),
-        ("tokens = 2000", "tokns = 2000", "round 2: policy.tokns"),
+        ("tokens = 1000", "tokns = 1000", "unknown key 'policy.tokns', did you mean 'policy.tokens'?"),
+        ("tokens = 2000", "tokns = 2000", "round 2: policy: unknown key 'tokns', did you mean 'tokens'?"),
+        ("rollouts = 8", "rolouts = 8", "unknown key 'round 1.rolouts', did you mean 'round.rollouts'?"),
+        ("rollouts = 8", "rollouts = true", "round 1.rollouts = True: this is no switch"),
+        ("[problems]", "search = 3\n[problems]", "search = 3: a group of settings, such as search.method"),
+        ("[ppm]", "[pmm]", "ppm: Field required"),
         ('base = "hf:models/base"', "", "`base`"),
         ("hf:models/base", "openai:http://x#y", "can be trained"),
         ('file = "train.jsonl"', "", "`file`, or `n`"),
         ('file = "train.jsonl"', 'file = "train.jsonl"\nn = 5', "`file`, or `n`"),
+        ('file = "train.jsonl"', 'file = "train.jsonl"\nlevels = "1-2"', "levels: of drawn ones only"),
+        ('name = "greedy"', 'name = "greedy"\nseed = 3', "entry.seed: an entry measures the policies of the rounds"),
+        ("[problems]", 'serve = ["vllm", "serve", "{model}"]\n[problems]', "serve: {port} must be in the command"),
         ("rollouts = 8", 'rollouts = 8\nvalue = "ppm"', "round 1: there is no PPM yet"),
         ("[policy]", '[search]\nmethod = "beam"\n[policy]', "training data comes from mcts"),
         ('inputs = ["numbers"]', 'inputs = ["sound"]', "ppm.inputs"),
         ("[problems]", "[problems", "not valid TOML"),
-        ("rollouts = 8", "rollouts = 0", "round.0.rollouts"),
+        ("rollouts = 8", "rollouts = 0", "round 1.rollouts = 0"),
     ],
 )
 def test_what_cannot_be_is_named(tmp_path, old, new, message):
@@ -89,7 +96,8 @@ def test_what_cannot_be_is_named(tmp_path, old, new, message):
 def test_where_it_runs_is_no_part_of_its_identity(tmp_path):
     first = recipe(tmp_path).identity()
     tables = "[engine]\nbatch = 3\n[search]\nconcurrency = 3\n"
-    other = recipe(tmp_path, 'launcher = ["torchrun"]\nserve = ["vllm"]\n' + RECIPE + tables).identity()
+    serve = 'serve = ["vllm", "serve", "{model}", "--port", "{port}"]\n'
+    other = recipe(tmp_path, 'launcher = ["torchrun"]\n' + serve + RECIPE + tables).identity()
     assert first == other
     assert first != recipe(tmp_path, RECIPE.replace("rollouts = 8", "rollouts = 9")).identity()
     assert first != recipe(tmp_path, RECIPE + "[search]\nexpansions = 3\n").identity()

@@ -180,5 +180,8 @@ def test_bad_recipes_are_named(tmp_path: Path) -> None:
     file.write_text("tokens = 0\n[shape]\nlayer = 3\n")
     with pytest.raises(ConfigError) as caught:
         read_train_config(file, TrainConfig)
-    assert "tokens" in str(caught.value)
-    assert "shape.layer" in str(caught.value)
+    assert "tokens = 0" in str(caught.value)
+    assert "unknown key 'shape.layer', did you mean 'shape.layers'?" in str(caught.value)
+    file.write_bytes(b"tokens = '\xff'\n")
+    with pytest.raises(ConfigError, match=r"r\.toml: not UTF-8 text \(byte 10\)"):
+        read_train_config(file, TrainConfig)

@@ -6,7 +6,6 @@ settings outside of them hold for all entries that do not say otherwise.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any
 
 from rich.table import Table
 
-from rstar.config import Config, build
+from rstar.config import Config, build, read_toml
 from rstar.errors import ConfigError
 from rstar.evals.metrics import percent, sign_test
 from rstar.evals.solve import Finished, Record
@@ -59,12 +58,7 @@ class Row:
 
 def read_entries(recipe: Path, options: Mapping[str, Any]) -> list[Entry]:
     """The entries of a recipe; `options` (those that are not None) hold for all. Raises `ConfigError`."""
-    try:
-        shared = tomllib.loads(recipe.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cannot read {recipe}: {error}") from error
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{recipe}: not valid TOML: {error}") from error
+    shared = read_toml(recipe)
     tables = shared.pop("entry", None)
     if not isinstance(tables, list) or not tables or not all(isinstance(table, dict) for table in tables):
         raise ConfigError(f"{recipe}: it needs [[entry]] tables, each with a name and the settings of a method")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
 
-from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import ConfigDict, Field, field_validator, model_validator
 
-from rstar.config import EngineConfig, SandboxConfig, SearchConfig, Section
+from rstar.config import EngineConfig, SandboxConfig, SearchConfig, Section, checked, read_toml
 from rstar.errors import ConfigError
 from rstar.evolve.extract import ExtractConfig
 from rstar.models.spec import local_folder
@@ -34,6 +33,8 @@ class Problems(Section):
     def _one_source(self) -> Self:
         if (self.file is None) == (self.n is None):
             raise ValueError("give either `file`, or `n` to draw that many problems")
+        if self.file is not None and (others := sorted(self.model_fields_set - {"file"})):
+            raise ValueError(f"a file's problems are taken as they are; {', '.join(others)}: of drawn ones only")
         return self
 
 
@@ -126,6 +127,11 @@ class EvolveConfig(Section):
             raise ValueError("search.temperature = 0: the steps of a node would all be the same")
         if any(rollouts < 1 for one in self.rounds for rollouts in one.unsolved):
             raise ValueError("round.unsolved: searches have at least one rollout")
+        if odd := sorted({key for entry in self.entries for key in ("policy", "seed") if key in entry}):
+            raise ValueError(f"entry.{odd[0]}: an entry measures the policies of the rounds, with the run's seed")
+        for part in ("{model}", "{port}"):
+            if self.serve and not any(part in word for word in self.serve):
+                raise ValueError(f"serve: {part} must be in the command")
         for number, one in enumerate(self.rounds, 1):
             _varied(self.policy, one.policy, f"round {number}: policy")
             _varied(self.ppm, one.ppm, f"round {number}: ppm")
@@ -139,11 +145,9 @@ class EvolveConfig(Section):
 
 def _varied(config: C, own: dict[str, Any], where: str) -> C:
     try:
-        return type(config).model_validate(config.model_dump() | own)
-    except ValidationError as error:
-        raise ValueError(
-            "; ".join(f"{where}.{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
-        ) from None
+        return checked(type(config), config.model_dump() | own, where)
+    except ConfigError as error:
+        raise ValueError(str(error)) from None
 
 
 def varied(config: C, own: dict[str, Any]) -> C:
@@ -162,22 +166,13 @@ def read_recipe(file: Path, smoke: bool = False) -> EvolveConfig:
     Raises:
         ConfigError: it cannot be read, or has bad keys; names all of them.
     """
-    try:
-        tree = tomllib.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"cannot read {file}: {error.strerror}") from error
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ConfigError(f"{file}: not valid TOML: {error}") from error
+    tree = read_toml(file)
     small = tree.pop("smoke", None)
     if smoke:
         if not isinstance(small, dict):
             raise ConfigError(f"{file}: it has no table [smoke]")
         tree = _over(tree, small)
-    try:
-        return EvolveConfig.model_validate(tree)
-    except ValidationError as error:
-        problems = (f"{'.'.join(map(str, e['loc']))}: {e['msg'].removeprefix('Value error, ')}" for e in error.errors())
-        raise ConfigError("\n".join(f"{file}: {problem.removeprefix(': ')}" for problem in problems)) from error
+    return checked(EvolveConfig, tree, str(file))
 
 
 def _over(tree: Any, small: Any) -> Any:

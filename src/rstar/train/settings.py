@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from rstar.config import Section, flatten
-from rstar.errors import ConfigError
+from rstar.config import Section, checked, flatten, read_toml
 
 FREE = frozenset({"device", "threads", "checkpoint_seconds", "tensorboard", "wandb"})
 """Settings with which a training may be continued however they were before."""
@@ -85,12 +83,4 @@ C = TypeVar("C", bound=TrainConfig)
 
 def read_train_config(file: Path, kind: type[C]) -> C:
     """The training configuration in a TOML file. Raises `ConfigError` that names the file and every bad key."""
-    try:
-        return kind.model_validate(tomllib.loads(file.read_text(encoding="utf-8")))
-    except OSError as error:
-        raise ConfigError(f"cannot read {file}: {error.strerror}") from error
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{file}: not valid TOML: {error}") from error
-    except ValidationError as error:
-        problems = (f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
-        raise ConfigError(f"{file}: " + "; ".join(problems)) from error
+    return checked(kind, read_toml(file), str(file))
