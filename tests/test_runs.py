@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rstar.errors import ConfigError, DataError, ResumeError, StorageError
+from rstar.errors import ConfigError, DataError, EngineError, ResumeError, StorageError
 from rstar.runs import RESULTS, TREES, Run, read_lines
 
 IDENTITY = {"seed": 1, "search.c": 2.0}
@@ -80,6 +80,20 @@ def test_a_run_that_never_began_claims_nothing(tmp_path: Path) -> None:
     with Run.open(tmp_path / "run", {"seed": 2}, {}) as run:
         run.begin()
     assert [file.name for file in (tmp_path / "run").iterdir()] == ["config.json"]
+
+
+def test_a_run_that_failed_before_it_achieved_anything_claims_nothing(tmp_path: Path) -> None:
+    def fail(add: bool) -> None:
+        with open_run(tmp_path / "run") as run:
+            run.begin()
+            if add:
+                run.add({"id": "a"})
+            raise EngineError("no such model")
+
+    for achieved in (False, True):
+        with pytest.raises(EngineError):
+            fail(achieved)
+        assert (tmp_path / "run").exists() == achieved
 
 
 def test_folders_that_cannot_be_made(tmp_path: Path) -> None:

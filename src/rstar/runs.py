@@ -17,6 +17,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shutil
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -68,7 +69,9 @@ class Run:
         try:
             for file in self._files.values():
                 file.close()
-            with suppress(OSError):  # a run that could not even begin leaves nothing behind
+            with suppress(OSError):  # a run that achieved nothing leaves nothing behind
+                if error is not None and [entry.name for entry in self.folder.iterdir()] == [CONFIG]:
+                    (self.folder / CONFIG).unlink()
                 self.folder.rmdir()
         finally:
             os.close(self._lock)
@@ -206,6 +209,17 @@ def make_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigError(f"cannot make the folder {folder}: {error.strerror}") from error
+
+
+def abandon(folder: Path) -> None:
+    """Remove a folder that was claimed in vain, and all that is in it. One that cannot be removed is left empty."""
+    for entry in folder.iterdir():
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry, ignore_errors=True)
+        else:
+            entry.unlink()
+    with suppress(OSError):
+        folder.rmdir()
 
 
 def _refuse_foreign(file: Path) -> None:

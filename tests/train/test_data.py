@@ -108,12 +108,29 @@ def test_too_long_is_dropped_and_counted(tmp_path: Path, tokenizer: Tokenizer) -
     assert (len(data), dropped) == (1, 1)
 
 
-@pytest.mark.parametrize("line", ["{", "[]", '{"pieces": ["one"]}', '{"pieces": [1, 2]}', '{"x": 1}'])
-def test_bad_lines_are_named(tmp_path: Path, tokenizer: Tokenizer, line: str) -> None:
+@pytest.mark.parametrize(
+    "line",
+    [b"{", b"[]", b'{"pieces": ["one"]}', b'{"pieces": [1, 2]}', b'{"x": 1}', b'{"pieces": ["q", "\\ud800"]}',
+     b'{"pieces": ["q", "\xff"]}', b'{"pieces": ["q", "a"], "n": ' + b"9" * 6000 + b"}", b"[" * 100_000],
+    ids=repr,
+)  # fmt: skip
+def test_bad_lines_are_named(tmp_path: Path, tokenizer: Tokenizer, line: bytes) -> None:
     file = tmp_path / "d.jsonl"
-    file.write_text(json.dumps({"pieces": ["q", "a"]}) + "\n" + line + "\n")
+    file.write_bytes(json.dumps({"pieces": ["q", "a"]}).encode() + b"\n" + line + b"\n")
     with pytest.raises(DataError, match=r"d\.jsonl:2: "):
         tokenize([file], tokenizer, 0, 50)
+
+
+def test_damaged_tokens_are_named(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    file = tmp_path / "d.jsonl"
+    file.write_text(json.dumps({"pieces": ["q", "a"]}) + "\n")
+    stored = tmp_path / "tokens.npz"
+    tokenize([file], tokenizer, 0, 50)[0].save(stored)
+    whole = stored.read_bytes()
+    for cut in (0, 30, len(whole) // 2, len(whole) - 10):
+        stored.write_bytes(whole[:cut])
+        with pytest.raises(DataError, match=r"tokens\.npz: damaged; without it, it is made again"):
+            TokenSet.load(stored)
 
 
 @given(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rstar.errors import ConfigError, ResumeError
+from rstar.errors import ConfigError, DataError, ResumeError
 from rstar.train import folder as folders
 from rstar.train.folder import claimed
 from rstar.train.settings import TrainConfig
@@ -68,6 +68,28 @@ def test_a_base_that_is_not_there_claims_nothing(tmp_path: Path, data: Path) -> 
     with pytest.raises(ConfigError, match="base = 'tiny': no model there"), refused:
         pass
     assert not (tmp_path / "out" / "config.json").exists()
+
+
+def test_a_new_folder_in_which_a_training_is_refused_is_gone_again(tmp_path: Path, data: Path) -> None:
+    def refuse(out: Path, wrote: str = "") -> None:
+        with claimed(CONFIG, [data], out):
+            if wrote:
+                (out / wrote).write_text("half")
+            raise DataError("bad lines")
+
+    (tmp_path / "empty").mkdir()
+    for name in ("new", "empty"):
+        with pytest.raises(DataError, match="bad lines"):
+            refuse(tmp_path / name, "tokens.npz")
+        assert not (tmp_path / name).exists()
+    with claimed(CONFIG, [data], tmp_path / "known"):
+        pass
+    with pytest.raises(DataError, match="bad lines"):
+        refuse(tmp_path / "known")
+    assert (tmp_path / "known" / "config.json").exists()
+    with pytest.raises(DataError, match="bad lines"):
+        refuse(tmp_path / "hours", "checkpoint.pt")
+    assert (tmp_path / "hours" / "checkpoint.pt").exists()
 
 
 def test_two_trainings_cannot_share_it(tmp_path: Path, data: Path) -> None:

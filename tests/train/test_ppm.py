@@ -197,11 +197,15 @@ NODE = '{"parent": -1, "text": "a", "shown": "", "q": 1}'
              f'{{"prompt": "x", "nodes": [{NODE.replace("-1", "0")}], "steps": [{{"kind": "x", "pairs": [[0, 0]]}}]}}',
              *(f'{{"prompt": "x", "nodes": [{node}, {NODE}], "steps": [{{"kind": "step", "pairs": [[0, 1]]}}]}}'
                for node in (NODE.replace("1}", "NaN}"), NODE.replace("1}", "1.5}"), NODE.replace("1}", '"nan"}'),
-                            NODE.replace("}", ', "logprobs": [NaN]}'), NODE.replace("}", ', "logprobs": [900]}')))],
+                            NODE.replace("}", ', "logprobs": [NaN]}'), NODE.replace("}", ', "logprobs": [900]}'),
+                            NODE.replace("}", ', "values": null}'), NODE.replace("}", ', "values": ["x"]}'),
+                            NODE.replace('"a"', '"\\ud800"'), NODE.replace('"a"', '"\udcff"'), NODE.replace('"a"', "7"),
+                            NODE.replace("1}", "9" * 400 + "}"), NODE.replace("1}", "9" * 6000 + "}"))),
+             f'{{"prompt": "x", "nodes": [{NODE}], "steps": [{{"kind": "step", "pairs": [[0, 0]]}}]}}'],
 )  # fmt: skip
 def test_bad_lines_are_named(tmp_path, base, text):
     file = tmp_path / "pairs.jsonl"
-    file.write_text(text + "\n")
+    file.write_bytes(text.encode(errors="surrogateescape") + b"\n")
     with pytest.raises(DataError, match=r"pairs\.jsonl:1: not a line of preference pairs"):
         lines_of(file, base)
 

@@ -12,7 +12,7 @@ from tensorboardX.proto.event_pb2 import Event, SessionLog
 
 from rstar.errors import ConfigError
 from rstar.train.settings import TrainConfig
-from rstar.train.trackers import EVENTS, METRICS, check_trackers, opened_trackers
+from rstar.train.trackers import EVENTS, METRICS, JsonLines, check_trackers, opened_trackers
 
 
 def log(config: TrainConfig, folder: Path, after: int, last: int, name: str = "loss") -> None:
@@ -53,6 +53,12 @@ def test_steps_made_again_are_there_once(tmp_path: Path) -> None:
     assert points(tmp_path) == wanted
     rows = [json.loads(line) for line in (tmp_path / METRICS).read_text().splitlines()]
     assert [(row["step"], row["loss"]) for row in rows] == wanted
+
+
+def test_damaged_metrics_do_not_stop_a_training(tmp_path: Path) -> None:
+    (tmp_path / "metrics.jsonl").write_bytes(b'{"step": 1}\n{"st\xff\n[]\n{"step": 2}\n{"step": 3')
+    JsonLines(tmp_path, 3).close()
+    assert (tmp_path / "metrics.jsonl").read_text() == '{"step": 1}\n{"step": 2}\n'
 
 
 def test_tensorboard_can_be_left_out(tmp_path: Path) -> None:

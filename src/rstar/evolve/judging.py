@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from tokenizers import Tokenizer
 
 from rstar.errors import DataError
 from rstar.evals.metrics import sign_test
 from rstar.evolve.features import features, fit, pairs_of
 from rstar.grading import is_equivalent
+from rstar.models.decoder_files import read_tokenizer
 from rstar.models.ppm import load_ppm
 from rstar.models.ppm_inputs import Piece, Reader, collate_rows, join, step_pieces
 from rstar.models.ppm_scorer import few_threads
@@ -95,7 +95,7 @@ def pair_accuracy(folder: Path, pairs: Path) -> list[PairAccuracy]:
     Raises `ConfigError` for what is no PPM, and `DataError` for a file without pairs.
     """
     model = load_ppm(folder)
-    reader = Reader(Tokenizer.from_file(str(folder / "tokenizer.json")), model.inputs)
+    reader = Reader(read_tokenizer(folder), model.inputs)
     lines = list(read_pairs(pairs, reader, model.config.max_position_embeddings))
     margins: dict[str, list[float]] = {}
     with few_threads(model):
@@ -234,7 +234,7 @@ def _regression(problems: Problems, training: Path) -> list[list[float]]:
 def _scores(problems: Problems, folder: Path) -> list[list[float]]:
     """The PPM's logits (before the tanh, twice, so that differences are those of log-odds), clipped."""
     model = load_ppm(folder)
-    reader = Reader(Tokenizer.from_file(str(folder / "tokenizer.json")), model.inputs)
+    reader = Reader(read_tokenizer(folder), model.inputs)
     found: list[list[float]] = []
     for question, some in problems:
         rows = [join([reader.encode(prompt(question), one.pieces) for one in some])] if some else []

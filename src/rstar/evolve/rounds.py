@@ -40,7 +40,7 @@ from rstar.evolve.models import served, train
 from rstar.evolve.settings import EvolveConfig, Problems, Round, varied
 from rstar.models.spec import check_spec, fingerprint, local_folder
 from rstar.problems import Problem
-from rstar.runs import RESULTS, check_identity, lock_folder, read_lines, write_json
+from rstar.runs import RESULTS, abandon, check_identity, lock_folder, read_lines, write_json
 from rstar.search.reward import open_reward
 from rstar.seeds import derive
 from rstar.tiny.generate import draw_set, parse_levels, write_set
@@ -290,16 +290,14 @@ def _find_programs(config: EvolveConfig) -> None:
 
 @contextmanager
 def _claimed(folder: Path, identity: dict[str, Any]) -> Iterator[None]:
-    """Make `folder` that of this run; where it is new and what is done in the block is refused, it is empty again."""
+    """Make `folder` that of this run; where it is new and what is done in the block is refused, it is gone again."""
     known = check_identity(folder / CONFIG, identity)
     write_json(folder / CONFIG, identity)
     try:
         yield
     except (ConfigError, DataError):
         if not known:
-            for file in folder.iterdir():
-                file.unlink()
-            folder.rmdir()
+            abandon(folder)
         raise
 
 

@@ -19,6 +19,7 @@ from typing import Any
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
+from tokenizers import Tokenizer
 from torch import Tensor
 
 from rstar.errors import ConfigError
@@ -45,10 +46,17 @@ def read_config(folder: Path, classes: Mapping[str, Architecture] = CLASSES) -> 
     """
     raw = _read_json(folder / "config.json")
     names = raw.get("architectures") or []
-    architecture = classes.get(names[0]) if names else None
+    architecture = classes.get(str(names[0])) if isinstance(names, list) and names else None
     if architecture is None:
-        known = ", ".join(classes)
-        raise ConfigError(f"{folder}: architecture {', '.join(names) or '(none)'} is not one of {known}; {_ADVICE}")
+        known, there = ", ".join(classes), ", ".join(map(str, names)) or "(none)"
+        raise ConfigError(f"{folder}: architecture {there} is not one of {known}; {_ADVICE}")
+    try:
+        return _config(raw, architecture, folder)
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        raise ConfigError(f"{folder / 'config.json'}: not a model's: {error!r}") from error
+
+
+def _config(raw: dict[str, Any], architecture: Architecture, folder: Path) -> DecoderConfig:
     _refuse_unsupported(raw, folder)
     theta, scaling = _rope(raw, folder)
     heads = raw["num_attention_heads"]
@@ -139,6 +147,17 @@ def write_model(folder: Path, config: Mapping[str, Any], weights: Mapping[str, T
     save_file(stored, folder / "model.safetensors", metadata={"format": "pt"})
     # safetensors lets only the owner read what it writes, whatever the umask says
     shutil.copymode(folder / "config.json", folder / "model.safetensors")
+
+
+def read_tokenizer(folder: Path) -> Tokenizer:
+    """The tokenizer of the model in `folder`. Raises `ConfigError` where there is none, or a damaged one."""
+    file = folder / "tokenizer.json"
+    if not file.is_file():
+        raise ConfigError(f"{folder}: tokenizer.json is missing")
+    try:
+        return Tokenizer.from_file(str(file))
+    except Exception as error:  # the library raises nothing more exact
+        raise ConfigError(f"{file}: {error}") from error
 
 
 def copy_tokenizer(source: Path, target: Path) -> None:

@@ -97,7 +97,7 @@ def load_ppm(folder: Path, dtype: torch.dtype = torch.float32, device: str | tor
     """
     config = read_config(folder, CLASSES)
     inputs = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("ppm_inputs", [])
-    if not set(inputs) <= set(INPUTS):
+    if not isinstance(inputs, list) or not all(name in INPUTS for name in inputs):
         raise ConfigError(f"{folder}: unknown inputs {inputs} in config.json; known: {', '.join(INPUTS)}")
     model = PreferenceModel(Decoder(replace(config, tie_word_embeddings=True), seed=None), inputs)  # no output matrix
     stored = read_weights(folder)

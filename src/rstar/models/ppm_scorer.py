@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from tokenizers import Tokenizer
 
-from rstar.errors import ConfigError
+from rstar.models.decoder_files import read_tokenizer
 from rstar.models.local import SMALL, placed
 from rstar.models.ppm import PreferenceModel, load_ppm
 from rstar.models.ppm_inputs import Piece, Reader, Row, collate_rows, join, step_pieces
@@ -42,11 +41,10 @@ class Scorer:
     """
 
     def __init__(self, folder: Path, batch_tokens: int = 8192, device: str = "auto") -> None:
-        if not (folder / "tokenizer.json").is_file():
-            raise ConfigError(f"{folder}: tokenizer.json is missing")
+        tokenizer = read_tokenizer(folder)
         device, dtype = placed(device, "auto")
         self._model = load_ppm(folder, getattr(torch, dtype), device)
-        self._reader = Reader(Tokenizer.from_file(str(folder / "tokenizer.json")), self._model.inputs)
+        self._reader = Reader(tokenizer, self._model.inputs)
         self._batch_tokens = 0 if device == "cpu" else batch_tokens
         # One thread of our own: how many threads torch uses is a setting of the thread that calls it.
         self._thread = ThreadPoolExecutor(1, "rstar-ppm")

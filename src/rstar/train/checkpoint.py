@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any, cast
 
 import torch
@@ -15,6 +16,9 @@ from torch.distributed.checkpoint.state_dict import (
     set_state_dict,
 )
 
+from rstar.errors import DataError, StorageError
+
+CHECKPOINT = "checkpoint.pt"
 WHOLE = StateDictOptions(full_state_dict=True, cpu_offload=True)
 
 
@@ -24,22 +28,38 @@ def gather(model: nn.Module) -> dict[str, Tensor]:
 
 
 def save(file: Path, step: int, model: nn.Module, optimizers: Sequence[torch.optim.Optimizer], main: bool) -> None:
-    """Write the state after `step`, atomically, in the main process. All processes call this."""
+    """Write the state after `step`, atomically, in the main process. All processes call this.
+
+    Raises:
+        StorageError: it cannot be written; the checkpoint before it is kept.
+    """
     weights, state = get_state_dict(model, optimizers, options=WHOLE)
     if main:
         part = file.with_suffix(".part")
-        torch.save({"step": step, "model": weights, "optimizers": state}, part)
+        try:
+            torch.save({"step": step, "model": weights, "optimizers": state}, part)
+        except (OSError, RuntimeError) as error:  # torch calls a full disk a RuntimeError
+            raise StorageError(f"cannot write {part}; {file.name} is kept: {str(error).splitlines()[0]}") from error
         part.replace(file)
 
 
 def load(file: Path, model: nn.Module, optimizers: Sequence[torch.optim.Optimizer]) -> int:
-    """Put what `save` wrote into a model and its optimizers, divided as they are. Returns the step. All call this."""
-    saved: dict[str, Any] = torch.load(file, map_location="cpu", mmap=True, weights_only=True)
+    """Put what `save` wrote into a model and its optimizers, divided as they are. Returns the step. All call this.
+
+    Raises:
+        DataError: it is damaged.
+    """
+    try:
+        saved: dict[str, Any] = torch.load(file, map_location="cpu", mmap=True, weights_only=True)
+        step, weights, state = int(saved["step"]), saved["model"], saved["optimizers"]
+    except (OSError, RuntimeError, ValueError, KeyError, TypeError, EOFError, UnpicklingError) as error:
+        reason = str(error).partition("\n")[0]
+        raise DataError(f"{file}: damaged; without it the training begins again: {reason}") from error
     set_state_dict(
         model,
         optimizers,
-        model_state_dict=saved["model"],
-        optim_state_dict=saved["optimizers"],
+        model_state_dict=weights,
+        optim_state_dict=state,
         options=StateDictOptions(full_state_dict=True),
     )
-    return int(saved["step"])
+    return step

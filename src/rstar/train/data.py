@@ -13,10 +13,12 @@ from __future__ import annotations
 
 import bisect
 import json
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
@@ -62,9 +64,12 @@ class TokenSet:
 
     @staticmethod
     def load(file: Path) -> TokenSet:
-        """Read what `save` wrote."""
-        with np.load(file) as arrays:
-            return TokenSet(arrays["ids"], arrays["written"], arrays["starts"], arrays["stages"])
+        """Read what `save` wrote. Raises `DataError` where it is damaged."""
+        try:
+            with np.load(file) as arrays:
+                return TokenSet(arrays["ids"], arrays["written"], arrays["starts"], arrays["stages"])
+        except (OSError, ValueError, KeyError, EOFError, BadZipFile, zlib.error) as error:
+            raise DataError(f"{file}: damaged; without it, it is made again: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +89,12 @@ class Batch:
 
 def read_pieces(file: Path) -> Iterator[list[str]]:
     """The pieces of each line. Raises `DataError` that names file and line."""
-    with file.open(encoding="utf-8") as lines:
+    with file.open("rb") as lines:
         for number, line in enumerate(lines, 1):
             try:
                 pieces = json.loads(line)["pieces"]
-            except (json.JSONDecodeError, KeyError, TypeError) as error:
+                json.dumps(pieces, ensure_ascii=False).encode()  # half a character is no text
+            except (ValueError, KeyError, TypeError, RecursionError) as error:
                 hint = "`rstar problems make --solutions` adds them"
                 raise DataError(f"{file}:{number}: an object with 'pieces' is needed ({hint}): {error}") from error
             if not isinstance(pieces, list) or len(pieces) < 2 or not all(isinstance(p, str) for p in pieces):

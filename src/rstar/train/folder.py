@@ -14,7 +14,8 @@ import torch
 
 from rstar.errors import ConfigError, DataError
 from rstar.models.spec import fingerprint
-from rstar.runs import check_identity, lock_folder, read_identity, write_json
+from rstar.runs import abandon, check_identity, lock_folder, read_identity, write_json
+from rstar.train.checkpoint import CHECKPOINT
 from rstar.train.ranks import Ranks, computes_bf16, joined
 from rstar.train.settings import TrainConfig
 from rstar.train.trackers import check_trackers
@@ -30,6 +31,8 @@ def claimed(config: C, data: Sequence[Path], folder: Path) -> Iterator[tuple[C, 
     Yields:
         The settings with ``bf16`` decided, and this process among all.
 
+    A new folder in which a training is refused, because of its data, say, is gone again.
+
     Raises:
         ConfigError: a base, a device or a package that is not there.
         DataError: a missing data file.
@@ -39,12 +42,17 @@ def claimed(config: C, data: Sequence[Path], folder: Path) -> Iterator[tuple[C, 
     if config.threads:
         torch.set_num_threads(config.threads)
     with joined(config.device) as ranks:
-        lock = None
+        lock, new = None, False
         try:
             with ranks.main_first():
                 lock = lock_folder(folder) if ranks.main else None
+                new = ranks.main and not any(folder.iterdir())
                 config = _claim(config, data, folder, ranks.device)
             yield config, ranks
+        except (ConfigError, DataError):
+            if new and not (folder / CHECKPOINT).exists():
+                abandon(folder)
+            raise
         finally:
             if lock is not None:
                 os.close(lock)

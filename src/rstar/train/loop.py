@@ -27,14 +27,14 @@ from torch import Tensor, nn
 
 from rstar.errors import TrainingError
 from rstar.seeds import derive
-from rstar.train.checkpoint import gather, load, save
+from rstar.train.checkpoint import CHECKPOINT, gather, load, save
 from rstar.train.data import IntArray, plan, rounded
 from rstar.train.muon import Muon
 from rstar.train.ranks import Ranks
 from rstar.train.settings import TrainConfig
 from rstar.train.trackers import opened_trackers
 
-CHECKPOINT, LOG_EVERY = "checkpoint.pt", 10
+LOG_EVERY = 10
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,11 +20,10 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from pydantic import Field
-from tokenizers import Tokenizer
 from torch import Tensor
 
 from rstar.errors import ConfigError, DataError
-from rstar.models.decoder_files import copy_tokenizer, load_decoder
+from rstar.models.decoder_files import copy_tokenizer, load_decoder, read_tokenizer
 from rstar.models.ppm import PreferenceModel, save_ppm
 from rstar.models.ppm_inputs import Encoded, Input, Piece, Reader, Row, Rows, collate_rows, join, step_pieces
 from rstar.train.data import LENGTH_STEP
@@ -156,11 +155,11 @@ def collate_lines(lines: Sequence[Line]) -> PairBatch:
 
 def read_pairs(file: Path, reader: Reader, max_length: int) -> Iterator[Line]:
     """The lines of a file whose solutions fit `max_length` tokens. Raises `DataError` that names file and line."""
-    with file.open(encoding="utf-8") as lines:
+    with file.open("rb") as lines:
         for number, text in enumerate(lines, 1):
             try:
                 solutions, line = _line(json.loads(text), reader)
-            except (ValueError, KeyError, TypeError, IndexError) as error:
+            except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
                 raise DataError(f"{file}:{number}: not a line of preference pairs: {error!r}") from error
             if max(map(len, solutions)) <= max_length:
                 yield line
@@ -170,8 +169,9 @@ def _line(entry: dict[str, Any], reader: Reader) -> tuple[list[Encoded], Line]:
     ways = ways_to(entry["nodes"])
     found = [Comparison(step["kind"], [(i, j) for i, j in step["pairs"]]) for step in entry["steps"]]
     nodes = range(len(ways))
-    if not found or any(not c.pairs or any(i not in nodes or j not in nodes for i, j in c.pairs) for c in found):
-        raise ValueError("'pairs' are no numbers of 'nodes'")
+    pairs = [pair for comparison in found for pair in comparison.pairs]
+    if not all(c.pairs for c in found) or not all(i != j and i in nodes and j in nodes for i, j in pairs) or not pairs:
+        raise ValueError("'pairs' are not the numbers of two 'nodes' each")
     q = [float(node["q"]) for node in entry["nodes"]]
     logprobs = [value for node in entry["nodes"] for value in node.get("logprobs", ())]
     if not all(-1 <= value <= 1 for value in q) or not all(-math.inf < value <= _ROUNDING for value in logprobs):
@@ -210,7 +210,7 @@ def train_ppm(config: PPMConfig, data: Sequence[Path], folder: Path, report: Cal
     if base is None:
         raise ConfigError("a PPM begins from a policy: set `base` to its folder")
     with claimed(config, data, folder) as (config, ranks):
-        reader = Reader(Tokenizer.from_file(str(base / "tokenizer.json")), config.inputs)
+        reader = Reader(read_tokenizer(base), config.inputs)
         most = config.shape.max_context
         lines = [line for file in data for line in read_pairs(file, reader, most)]
         if config.target == "outcome":

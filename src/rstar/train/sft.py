@@ -19,7 +19,7 @@ from torch import Tensor
 
 from rstar.errors import ConfigError
 from rstar.models.decoder import Decoder, DecoderConfig
-from rstar.models.decoder_files import copy_tokenizer, load_decoder, save_decoder
+from rstar.models.decoder_files import copy_tokenizer, load_decoder, read_tokenizer, save_decoder
 from rstar.train.data import Batch, TokenSet, alone, collate, pack, read_pieces, tokenize
 from rstar.train.folder import MODEL, claimed, finished
 from rstar.train.loop import Progress, Steps, Trainer
@@ -82,14 +82,14 @@ def train_sft(config: TrainConfig, data: Sequence[Path], folder: Path, report: C
 def _start(config: TrainConfig, data: Sequence[Path], folder: Path) -> tuple[Tokenizer, Decoder]:
     """The tokenizer and the model before the first step: those of `base`, or fresh ones."""
     if config.base is not None:
-        return Tokenizer.from_file(str(config.base / "tokenizer.json")), load_decoder(config.base, torch.float32)
+        return read_tokenizer(config.base), load_decoder(config.base, torch.float32)
     shape = config.shape
     if not (folder / "tokenizer.json").exists():
         texts = ["".join(pieces) for file in data for pieces in read_pieces(file)]
         sample = random.Random(config.seed).sample(texts, min(len(texts), config.tokenizer.sample))
         tokenizer = train_tokenizer(sample, config.tokenizer)
         save_tokenizer(tokenizer, folder, shape.max_context)
-    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    tokenizer = read_tokenizer(folder)
     eos = _eos(tokenizer, folder)
     model = DecoderConfig(
         vocab_size=tokenizer.get_vocab_size(),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import math
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -39,8 +40,8 @@ class JsonLines:
         """Open, and drop what an interrupted training wrote about the steps after `step`."""
         file = folder / METRICS
         if file.exists():
-            lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
-            kept = [line for line in lines if line.endswith("\n") and json.loads(line)["step"] <= step]
+            lines = file.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
+            kept = [line for line in lines if _step(line) <= step]
             part = file.with_suffix(".part")
             part.write_text("".join(kept), encoding="utf-8")
             part.replace(file)
@@ -54,6 +55,14 @@ class JsonLines:
     def close(self) -> None:
         """See `Tracker`."""
         self._out.close()
+
+
+def _step(line: str) -> float:
+    """Which step a line is of; a torn or damaged one is of none that was finished."""
+    try:
+        return float(json.loads(line)["step"]) if line.endswith("\n") else math.inf
+    except (ValueError, KeyError, TypeError):
+        return math.inf
 
 
 class TensorBoard:
