@@ -104,7 +104,9 @@ class EngineConfig(Section):
 
     batch: int = Field(64, ge=1, description="local: sequences decoded together")
     dtype: Literal["auto", "float32", "bfloat16"] = Field("auto", description="local: arithmetic; auto: fp32 on CPU")
-    device: str = Field("auto", description="local: cpu, cuda, cuda:1 …; auto: an accelerator where there is one")
+    device: str = Field(
+        "auto", description="local, and reward models: cpu, cuda, cuda:1 …; auto: an accelerator where there is one"
+    )
     threads: int | None = Field(
         None, ge=1, description="local: processor threads; unset: all, or one for a small model"
     )

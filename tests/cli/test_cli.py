@@ -118,7 +118,7 @@ def test_default_run_folder_is_named(tmp_path: Path) -> None:
         (["solve", "q", "--set", "search.method=mtcs"], "did you mean 'mcts'?"),
         (["solve", "q", "--set", "search=3"], "search = 3: a group of settings, such as search.method"),
         (["solve", "q", "--set", "search.c=inf"], "search.c"),
-        (["solve", "q", "--set", "engine.device=nowhere"], "engine.device 'nowhere'"),
+        (["solve", "q", "--set", "engine.device=nowhere"], "device 'nowhere'"),
         (["solve", "q", "--policy", "fake:stepz"], "fake:stepz"),
         (
             ["compare", "r.toml", "--problems", "p.jsonl", "--out", "c"],

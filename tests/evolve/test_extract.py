@@ -2,7 +2,9 @@
 
 import json
 import math
+import re
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -48,7 +50,8 @@ EXAMPLE = (
 
 def test_solutions_for_the_policy():
     counts = Counts()
-    (first, second) = sft_lines(tree(*EXAMPLE), ExtractConfig(), counts, set())
+    (q, first), (_, second) = sft_lines(tree(*EXAMPLE), ExtractConfig(), counts)
+    assert q == 0.75
     written = "good\n<end_of_step>print(7)\n<end_of_code>"
     output = "\n<output>7<end_of_output>\n<answer>"
     assert first["pieces"] == [prompt.prompt("What is 3 + 4?"), written, output, "\\boxed{7}<end_of_answer>"]
@@ -61,16 +64,15 @@ def test_solutions_for_the_policy():
 def test_solutions_with_an_error_in_them_are_left_out():
     counts = Counts()
     rows = (step(0, "x\n<end_of_step>", 1.0, "error"), end(1, "print(7)\n<end_of_code>", "7", 1.0))
-    assert list(sft_lines(tree(*rows), ExtractConfig(), counts, set())) == []
+    assert list(sft_lines(tree(*rows), ExtractConfig(), counts)) == []
     assert counts.dropped == {"solution: a step failed": 1}
 
 
 def test_a_solution_counts_once():
-    counts, taken = Counts(), set()
+    counts = Counts()
     again = end(1, "print(7)\n<end_of_code>", "7", 1.0)
-    assert len(list(sft_lines(tree(*EXAMPLE, again), ExtractConfig(solutions=3), counts, taken))) == 2
+    assert len(list(sft_lines(tree(*EXAMPLE, again), ExtractConfig(solutions=3), counts))) == 2
     assert counts.dropped["solution: said before"] == 1
-    assert list(sft_lines(tree(*EXAMPLE), ExtractConfig(solutions=3), counts, taken)) == []
 
 
 def test_pairs_of_steps_and_of_solutions():
@@ -143,6 +145,43 @@ def test_a_problem_in_several_folders_gives_its_share_once(tmp_path):
     runs = [store(tmp_path / name, ("a", EXAMPLE)) for name in ("one", "two")]
     counts = extract(runs, tmp_path / "data", ExtractConfig())
     assert (counts.found["problems"], counts.found["trees"], counts.found["solutions kept"]) == (1, 2, 2)
+    assert counts.dropped["solution: said before"] == 2
+
+
+@given(st.lists(st.lists(st.floats(-1, 1), max_size=3), min_size=2, max_size=3), st.integers(1, 3))
+def test_of_all_trees_the_best_solutions_are_taken(many, most):
+    with TemporaryDirectory() as home:
+        runs = []
+        for number, values in enumerate(many):
+            ends = [end(0, f"print(7)  # {number} {place}\n<end_of_code>", "7", 1.0) | {"q": q}
+                    for place, q in enumerate(values)]  # fmt: skip
+            runs.append(store(Path(home) / str(number), ("other", EXAMPLE), ("a", ends)))
+        counts = extract(runs, Path(home) / "data", ExtractConfig(solutions=most))
+        lines = [json.loads(line) for line in (Path(home) / "data" / "sft.jsonl").read_text().splitlines()]
+    found = {f"{number} {place}": q for number, values in enumerate(many) for place, q in enumerate(values)}
+    taken = [re.search(r"# (.*)", line["pieces"][1])[1] for line in lines if line["id"] == "a"]
+    assert len(set(taken)) == len(taken)
+    assert sorted(found[name] for name in taken) == sorted(sorted(found.values())[-most:])
+    assert sum(line["id"] == "other" for line in lines) == min(most, 2)
+    assert counts.found["solutions kept"] == len(lines)
+    assert (
+        counts.found["solutions kept"]
+        + sum(count for reason, count in counts.dropped.items() if reason.startswith("solution"))
+        == counts.found["solutions"]
+    )
+
+
+def test_a_step_that_failed_is_not_preferred():
+    for status, pairs in (("ok", 1), ("error", 0)):
+        rows = (
+            step(0, "good\n<end_of_step>", 0.5, status),
+            step(0, "bad\n<end_of_step>", -1.0),
+            end(1, "print(7)\n<end_of_code>", "7", 1.0),
+            end(2, "print(9)\n<end_of_code>", "9", -1.0),
+        )
+        counts = Counts()
+        pair_line(tree(*rows), LOOSE, counts)
+        assert counts.found["step pairs kept"] == pairs
 
 
 def test_damaged_trees_are_named(tmp_path):
@@ -232,7 +271,7 @@ def trees(draw):
 def test_what_holds_for_every_tree(one, most, margin, distance):
     config = ExtractConfig(solutions=most, candidates=most, margin=margin, distance=distance)
     counts = Counts()
-    lines = list(sft_lines(one, config, counts, set()))
+    lines = [line for _, line in sft_lines(one, config, counts)]
     assert len(lines) <= most
     kept = counts.found["solutions kept"]
     assert len(lines) == kept

@@ -79,6 +79,8 @@ def test_smoke_is_laid_over_it(tmp_path):
         ('file = "train.jsonl"', 'file = "train.jsonl"\nn = 5', "`file`, or `n`"),
         ('file = "train.jsonl"', 'file = "train.jsonl"\nlevels = "1-2"', "levels: of drawn ones only"),
         ('name = "greedy"', 'name = "greedy"\nseed = 3', "entry.seed: an entry measures the policies of the rounds"),
+        ("tokens = 1000", 'tokens = 1000\nbase = "x"', "policies begin from the recipe's base"),
+        ("tokens = 2000", 'base = "x"', "policies begin from the recipe's base"),
         ("[problems]", 'serve = ["vllm", "serve", "{model}"]\n[problems]', "serve: {port} must be in the command"),
         ("rollouts = 8", 'rollouts = 8\nvalue = "ppm"', "round 1: there is no PPM yet"),
         ("[policy]", '[search]\nmethod = "beam"\n[policy]', "training data comes from mcts"),

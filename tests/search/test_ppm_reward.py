@@ -8,7 +8,7 @@ import pytest
 import torch
 from tokenizers import Tokenizer
 
-from rstar.config import Config, SearchConfig
+from rstar.config import Config, SearchConfig, resolve
 from rstar.errors import ConfigError, EngineError
 from rstar.models.decoder import Decoder, DecoderConfig
 from rstar.models.decoder_files import copy_tokenizer
@@ -97,6 +97,12 @@ def test_the_reward_scores_the_steps_so_far(folder):
     wanted = asyncio.run(Scorer(folder).score(prompt(problem.question), [t.steps for t in trajectories]))
     assert found == wanted
     assert found[0] != found[1]
+
+
+def test_it_computes_where_the_engine_is_told_to(folder):
+    config = resolve(overrides=["policy=fake:steps", f"reward=ppm:{folder}", "engine.device=nowhere"])
+    with pytest.raises(ConfigError, match="device 'nowhere'"):
+        list(Solver(config).solve([Problem("p", "What is 3 + 4?")]))
 
 
 def test_one_that_reads_logprobs_says_what_it_needs(tmp_path, folder):

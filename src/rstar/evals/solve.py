@@ -61,7 +61,8 @@ async def solve_run(
         on_result: called with each result, those stored earlier first.
         solver: to use instead of one made from `config`.
         grade: what a gold answer makes of an answer.
-        further: what else decides the results, such as the parts of `solver` that `config` does not name.
+        further: what else decides the results, such as the parts of `solver` that `config` does not name, or what is to
+            be said instead of a setting.
 
     Raises:
         ResumeError: the folder belongs to another run.
@@ -176,13 +177,18 @@ def refuse_bad_checks(problems: ProblemSet) -> None:
                 raise DataError(f"problem {name!r}: {error}") from error
 
 
+def by_weights(what: str, folder: Path) -> dict[str, str]:
+    """How a run's identity names a model in a folder: by what it is, not by where it lies; folders are moved."""
+    return {what: "a folder", f"{what}.weights": fingerprint(folder)}
+
+
 def _model_identity(config: Config) -> dict[str, str]:
-    """What tells models that run here from others in the same folders; nothing for other models."""
+    """The models that run here; nothing for other models."""
     identity: dict[str, str] = {}
     if (folder := local_folder(config.policy)) is not None:
-        identity |= {"policy.weights": fingerprint(folder), "engine.dtype": arithmetic(config.engine)}
+        identity |= by_weights("policy", folder) | {"engine.dtype": arithmetic(config.engine)}
     if (judge := ppm_folder(reward_spec(config))) is not None:
-        identity |= {"reward.weights": fingerprint(judge)}
+        identity |= by_weights("reward", judge)
     return identity
 
 

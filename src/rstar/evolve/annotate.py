@@ -62,7 +62,11 @@ class Annotation:
 
 
 async def generate(
-    config: Config, problems: ProblemSet, folder: Path, on_result: Callable[[Record], None] = lambda record: None
+    config: Config,
+    problems: ProblemSet,
+    folder: Path,
+    on_result: Callable[[Record], None] = lambda record: None,
+    further: Mapping[str, str] | None = None,
 ) -> Finished:
     """Search problems for training data: trees with verified ends, in a run folder, which is continued.
 
@@ -71,7 +75,7 @@ async def generate(
             other, and ``auto``, is not used (rounds 1 and 2).
         problems: all with gold answers.
         folder: the run folder.
-        on_result: see `rstar.evals.solve.solve_run`.
+        on_result: see `rstar.evals.solve.solve_run`; so is `further`.
 
     Raises:
         ConfigError: another method than MCTS.
@@ -83,11 +87,11 @@ async def generate(
     problems.need_gold("training data")
     partial = None
     if ppm_folder(config.reward) is not None:
-        partial = open_reward(config.reward)
+        partial = open_reward(config.reward, config.engine.device)
     else:  # no reward takes part, and none, such as the one that `auto` means, belongs to the run's identity
         config = config.model_copy(update={"reward": "agreement"})
     solver = Solver(config, reward=Annotation(verified(problems.keys), partial))
-    return await solve_run(config, problems, folder, on_result, solver, further=VERIFIED_ENDS)
+    return await solve_run(config, problems, folder, on_result, solver, further=dict(further or {}) | VERIFIED_ENDS)
 
 
 def is_solved(record: Record) -> bool:

@@ -3,16 +3,16 @@ r"""Trees become training data: solutions for the policy, preference pairs for t
 ``sft.jsonl``: per problem the correct solutions of highest mean Q, none with an execution error in them. A line is
 ``{"id", "pieces": [prompt, written, shown, written]}``, as `rstar train sft` reads it.
 
-``pairs.jsonl``: per step the candidates of highest Q that lead to a correct answer against those of lowest Q that lead
-to a wrong one, which share their prefix; for the last step the prefix may differ, and whole solutions are compared: the
-correct ones of highest mean Q against the wrong ones of lowest. Pairs that say little are left out: those whose Q
-differs by less than a margin, and those whose texts hardly differ. A line is the part of a problem's tree that is
-compared, every step of it once: ``{"id", "prompt", "nodes": [{"parent", "text", "shown", "q", "values",
+``pairs.jsonl``: per step the candidates of highest Q that ran and lead to a correct answer against those of lowest Q
+that lead to a wrong one, which share their prefix; for the last step the prefix may differ, and whole solutions are
+compared: the correct ones of highest mean Q against the wrong ones of lowest. Pairs that say little are left out: those
+whose Q differs by less than a margin, and those whose texts hardly differ. A line is the part of a problem's tree that
+is compared, every step of it once: ``{"id", "prompt", "nodes": [{"parent", "text", "shown", "q", "values",
 "logprobs"}, …], "steps": [{"kind": "step" | "final", "pairs": [[i, j], …]}, …]}``; `parent` is -1 for a first step, and
 of pair (i, j) node i is preferred to node j.
 
-Trees are read one at a time, and nothing is kept of them but, where there are several folders, what was taken of which
-problem.
+Trees are read one at a time, and nothing is kept of them but, where there are several folders, hashes of the best
+solutions of each problem.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from rstar.prompts import steps as prompt
 from rstar.runs import make_folder, write_json
 
 SFT, PAIRS, COUNTS = "sft.jsonl", "pairs.jsonl", "counts.json"
+SAID, ENOUGH = "solution: said before", "solution: enough of this problem"
 
 Difficulty = Literal["easy", "medium", "hard"]
 Line = dict[str, Any]
@@ -71,8 +72,8 @@ def extract(folders: Sequence[Path], out: Path, config: ExtractConfig) -> Counts
     """Extract training data from the trees of run folders.
 
     Args:
-        folders: run folders with verified trees. Of a problem that is in several, all trees give pairs, and all
-            together its solutions; earlier folders come first.
+        folders: run folders with verified trees. Of a problem that is in several, all trees give pairs, and its
+            solutions are the best of all.
         out: folder that gets the data; what an earlier extraction left there is replaced, whole or not at all.
         config: what is taken.
 
@@ -87,22 +88,63 @@ def extract(folders: Sequence[Path], out: Path, config: ExtractConfig) -> Counts
     counts = Counts()
     make_folder(out)
     parts = {name: out / f"{name}.part" for name in (SFT, PAIRS)}
+    best = _Best(config.solutions)
     with parts[SFT].open("w", encoding="utf-8") as solutions, parts[PAIRS].open("w", encoding="utf-8") as pairs:
-        taken: dict[tuple[str, str], set[int]] = {}
         for folder in folders:
             for tree in read_trees(folder):
                 counts.found["trees"] += 1
-                problem = tree.id, tree.question  # ids are often numbers only
-                seen = taken.setdefault(problem, set()) if len(folders) > 1 else set()
-                for line in sft_lines(tree, config, counts, seen):
+                for mean_q, line in sft_lines(tree, config, counts):
                     solutions.write(json.dumps(line, ensure_ascii=False) + "\n")
+                    if len(folders) > 1:
+                        best.see(line, mean_q)
+                if len(folders) > 1:
+                    best.problems.add(hash((tree.id, tree.question)))
                 if (compared := pair_line(tree, config, counts)) is not None:
                     pairs.write(json.dumps(compared, ensure_ascii=False) + "\n")
-        counts.found["problems"] = len(taken) or counts.found["trees"]
+    counts.found["problems"] = len(best.problems) or counts.found["trees"]
+    if len(folders) > 1:
+        best.keep_only(parts[SFT], counts)
     for name, part in parts.items():
         part.replace(out / name)
     write_json(out / COUNTS, counts.record())
     return counts
+
+
+class _Best:
+    """The solutions of highest mean Q of each problem, where its trees are in several folders; only hashes are kept."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._found: dict[int, dict[int, float]] = {}
+        """Problem -> text -> mean Q."""
+        self.problems: set[int] = set()
+
+    def see(self, line: Line, mean_q: float) -> None:
+        problem, text = self._hashes(line)
+        found = self._found.setdefault(problem, {})
+        found[text] = max(mean_q, found.get(text, -1.0))
+        if len(found) > self._most:
+            del found[min(reversed(found), key=lambda one: found[one])]  # of equal ones the first stays
+
+    def keep_only(self, file: Path, counts: Counts) -> None:
+        """Leave out of a file of lines what is not among the best, or was there before."""
+        part = file.with_name(f"{file.name}.best")
+        taken: set[tuple[int, int]] = set()
+        with file.open(encoding="utf-8") as lines, part.open("w", encoding="utf-8") as kept:
+            for line in lines:
+                problem, text = which = self._hashes(json.loads(line))
+                if text in self._found[problem] and which not in taken:
+                    taken.add(which)
+                    kept.write(line)
+                else:
+                    counts.found["solutions kept"] -= 1
+                    counts.dropped[SAID if which in taken else ENOUGH] += 1
+        part.replace(file)
+
+    @staticmethod
+    def _hashes(line: Line) -> tuple[int, int]:
+        prompt, *solution = line["pieces"]
+        return hash((line["id"], prompt)), hash("".join(solution))  # ids are often numbers only
 
 
 def difficulty(solved: Iterable[Solved]) -> Difficulty:
@@ -111,9 +153,10 @@ def difficulty(solved: Iterable[Solved]) -> Difficulty:
     return "hard" if True not in verdicts else "medium" if False in verdicts else "easy"
 
 
-def sft_lines(tree: StoredTree, config: ExtractConfig, counts: Counts, taken: set[int]) -> Iterator[Line]:
-    """The solutions of a tree that the policy is trained on; `taken` are the hashes of those of earlier trees."""
+def sft_lines(tree: StoredTree, config: ExtractConfig, counts: Counts) -> Iterator[tuple[float, Line]]:
+    """The solutions of a tree that the policy is trained on, each with its mean Q."""
     solved = tree.solved()
+    taken: set[str] = set()
     counts.found["solutions"] += len(solved)
     counts.difficulty[difficulty(solved)] += 1
     for one in sorted(solved, key=lambda one: -one.mean_q):
@@ -121,14 +164,14 @@ def sft_lines(tree: StoredTree, config: ExtractConfig, counts: Counts, taken: se
             counts.dropped["solution: wrong"] += 1
         elif not one.ran:
             counts.dropped["solution: a step failed"] += 1
-        elif (text := hash(one.text)) in taken:
-            counts.dropped["solution: said before"] += 1
+        elif one.text in taken:
+            counts.dropped[SAID] += 1
         elif len(taken) == config.solutions:
-            counts.dropped["solution: enough of this problem"] += 1
+            counts.dropped[ENOUGH] += 1
         else:
-            taken.add(text)
+            taken.add(one.text)
             counts.found["solutions kept"] += 1
-            yield {"id": tree.id, "pieces": [prompt.prompt(tree.question), *one.pieces()]}
+            yield one.mean_q, {"id": tree.id, "pieces": [prompt.prompt(tree.question), *one.pieces()]}
 
 
 def pair_line(tree: StoredTree, config: ExtractConfig, counts: Counts) -> Line | None:
@@ -136,7 +179,7 @@ def pair_line(tree: StoredTree, config: ExtractConfig, counts: Counts) -> Line |
     compared: list[tuple[str, list[tuple[StoredNode, StoredNode]]]] = []
     for node in tree.nodes:
         going_on = [child for child in node.children if child.answer is None and child.finish is None]
-        good = sorted((child for child in going_on if child.right), key=lambda child: -child.q)
+        good = sorted((child for child in going_on if child.right and child.ran), key=lambda child: -child.q)
         bad = sorted((child for child in going_on if child.wrong), key=lambda child: child.q)
         above, below = ([Candidate(n, n.text, n.q) for n in some[: config.candidates]] for some in (good, bad))
         compared.append(("step", _telling(above, below, config, counts, "step")))

@@ -33,7 +33,7 @@ from rstar.config import Config
 from rstar.datasets import ProblemSet, read_problems
 from rstar.errors import ConfigError, DataError
 from rstar.evals.compare import Entry, Row, compare_methods, entries_of
-from rstar.evals.solve import Finished, Record, refuse_bad_checks, solve_run
+from rstar.evals.solve import Finished, Record, by_weights, refuse_bad_checks, solve_run
 from rstar.evolve.annotate import generate, is_solved
 from rstar.evolve.extract import COUNTS, PAIRS, SFT, extract
 from rstar.evolve.models import served, train
@@ -209,12 +209,17 @@ class _Evolution:
                     engine=config.engine,
                 )
                 with self._counted(len(problems), name, is_solved, "solved") as on_result:
-                    asyncio.run(generate(settings, problems, out, on_result))
+                    further = self._identified(policy) if spec is None else {}
+                    asyncio.run(generate(settings, problems, out, on_result, further))
             found.append(out)
         return found
 
     def _served(self, model: Path) -> AbstractContextManager[str]:
         return served(model, self._config.serve, self._config.serve_port, self._config.serve_seconds)
+
+    def _identified(self, model: Path) -> dict[str, str]:
+        """What the identities of runs say of a model that is served: not at which port, and under which name."""
+        return by_weights("policy", model) if self._config.serve else {}
 
     @contextmanager
     def _counted(
@@ -263,7 +268,10 @@ class _Evolution:
             def run(entry: Entry) -> Finished:
                 self._announce(f"{name}: evaluation, {entry.name}")
                 with self._counted(len(self._held_out), entry.name, lambda row: row["correct"], "right") as on_result:
-                    return asyncio.run(solve_run(entry.config, self._held_out, out / entry.name, on_result))
+                    further = self._identified(policy)
+                    return asyncio.run(
+                        solve_run(entry.config, self._held_out, out / entry.name, on_result, further=further)
+                    )
 
             return compare_methods(self._entries(spec, ppm), run)
 
@@ -271,13 +279,14 @@ class _Evolution:
 def _identity(config: EvolveConfig) -> dict[str, Any]:
     """What decides the run's results. Raises `ConfigError` or `DataError` for files that are not there."""
     identity = config.identity()
-    if config.base is not None and (base := local_folder(config.base)) is not None:
-        identity["base_weights"] = fingerprint(base)
+    for name, spec in (("base", config.base), ("first_policy", config.first_policy)):
+        if spec is not None and (folder := local_folder(spec)) is not None:
+            identity[name] = fingerprint(folder)
     for name, source in (("problems", config.problems), ("held_out", config.held_out)):
         if source.file is not None:
             if not source.file.is_file():
                 raise DataError(f"{name}.file: no file {source.file}")
-            identity[f"{name}.sha256"] = hashlib.sha256(source.file.read_bytes()).hexdigest()
+            identity[name] = {"sha256": hashlib.sha256(source.file.read_bytes()).hexdigest()}
     return identity
 
 

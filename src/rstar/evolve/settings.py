@@ -132,9 +132,12 @@ class EvolveConfig(Section):
         for part in ("{model}", "{port}"):
             if self.serve and not any(part in word for word in self.serve):
                 raise ValueError(f"serve: {part} must be in the command")
+        models = [self.policy, self.ppm]
         for number, one in enumerate(self.rounds, 1):
-            _varied(self.policy, one.policy, f"round {number}: policy")
-            _varied(self.ppm, one.ppm, f"round {number}: ppm")
+            models.append(_varied(self.policy, one.policy, f"round {number}: policy"))
+            models.append(_varied(self.ppm, one.ppm, f"round {number}: ppm"))
+        if any(model.base is not None for model in models):
+            raise ValueError("policy.base, ppm.base: policies begin from the recipe's base, PPMs from their policy")
         return self
 
     def identity(self) -> dict[str, Any]:

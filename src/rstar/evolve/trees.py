@@ -57,6 +57,11 @@ class StoredNode:
     right: int = 0
     wrong: int = 0
 
+    @property
+    def ran(self) -> bool:
+        """Whether the step's code ran without an error, if it has any."""
+        return self.status in ("ok", None)
+
     def path(self) -> list[StoredNode]:
         """The steps from the first to this one."""
         nodes: list[StoredNode] = []
@@ -89,7 +94,7 @@ class Solved:
     @property
     def ran(self) -> bool:
         """Whether every step's code ran without an error."""
-        return all(node.status in ("ok", None) for node in self.steps)
+        return all(node.ran for node in self.steps)
 
     def pieces(self) -> list[str]:
         """What the policy wrote and what it was shown, in turns, the policy's part first."""

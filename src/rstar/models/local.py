@@ -60,6 +60,14 @@ def placed(device: str, dtype: str) -> tuple[str, str]:
     return device, dtype
 
 
+def existing(device: str) -> torch.device:
+    """A device of this machine. Raises `ConfigError` for one that is not there."""
+    try:
+        return torch.empty(0, device=device).device
+    except (RuntimeError, AssertionError) as error:  # which of them depends on how torch was built
+        raise ConfigError(f"device {device!r}: {str(error).splitlines()[0]}") from error
+
+
 Marks = tuple[tuple[str, int, int], ...]
 
 
@@ -132,10 +140,7 @@ class LocalEngine:
         device, dtype = placed(device, dtype)
         if dtype not in DTYPES:
             raise ConfigError(f"dtype {dtype!r} is not one of auto, {', '.join(DTYPES)}")
-        try:
-            torch.empty(0, device=device)
-        except (RuntimeError, AssertionError) as error:  # which of them depends on how torch was built
-            raise ConfigError(f"engine.device {device!r}: {str(error).splitlines()[0]}") from error
+        existing(device)
         marked = marks(folder)
         decoder = load_decoder(folder)
         small = sum(weight.numel() for weight in decoder.parameters()) < SMALL

@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 
 from rstar.models.decoder_files import read_tokenizer
-from rstar.models.local import SMALL, placed
+from rstar.models.local import SMALL, existing, placed
 from rstar.models.ppm import PreferenceModel, load_ppm
 from rstar.models.ppm_inputs import Piece, Reader, Row, collate_rows, join, step_pieces
 from rstar.trajectories import Step
@@ -37,12 +37,13 @@ class Scorer:
         device: ``auto`` is an accelerator where there is one.
 
     Raises:
-        ConfigError: no PPM there, or no tokenizer.
+        ConfigError: no PPM there, no tokenizer, or no such device.
     """
 
     def __init__(self, folder: Path, batch_tokens: int = 8192, device: str = "auto") -> None:
         tokenizer = read_tokenizer(folder)
         device, dtype = placed(device, "auto")
+        existing(device)
         self._model = load_ppm(folder, getattr(torch, dtype), device)
         self._reader = Reader(tokenizer, self._model.inputs)
         self._batch_tokens = 0 if device == "cpu" else batch_tokens

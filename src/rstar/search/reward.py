@@ -100,6 +100,7 @@ class Preference:
 
     Args:
         folder: the model's; it is loaded when the first solution is scored.
+        device: where it computes; ``auto`` is an accelerator where there is one.
 
     Raises:
         ConfigError: it is no model's folder.
@@ -107,10 +108,10 @@ class Preference:
 
     name = "ppm"
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, device: str = "auto") -> None:
         if not (folder / "config.json").is_file():
             raise ConfigError(f"reward ppm:{folder}: no model there (config.json is missing)")
-        self._folder = folder
+        self._folder, self._device = folder, device
         self._scorer: Scorer | None = None
         self._loading = asyncio.Lock()
 
@@ -118,7 +119,7 @@ class Preference:
         """See `Reward.score`. A solution that is too long for the model gets no opinion."""
         async with self._loading:
             if self._scorer is None:
-                self._scorer = await asyncio.to_thread(_load_scorer, self._folder)
+                self._scorer = await asyncio.to_thread(_load_scorer, self._folder, self._device)
         if self._scorer.reads_logprobs and any(
             step.text and not step.logprobs for t in trajectories for step in t.steps
         ):
@@ -126,12 +127,12 @@ class Preference:
         return await self._scorer.score(prompt(problem.question), [trajectory.steps for trajectory in trajectories])
 
 
-def _load_scorer(folder: Path) -> Scorer:
+def _load_scorer(folder: Path, device: str) -> Scorer:
     try:
         from rstar.models.ppm_scorer import Scorer  # torch is imported only where a model scores
     except ImportError as error:
         raise ConfigError(f"reward ppm:{folder}: needs {error.name}; install rstar[local]") from error
-    return Scorer(folder)
+    return Scorer(folder, device=device)
 
 
 def reward_spec(config: Config, given: bool = False) -> str:
@@ -159,10 +160,10 @@ def ppm_folder(spec: str) -> Path | None:
     return tiny_folder("ppm") if rest == "tiny" else Path(rest).expanduser()
 
 
-def open_reward(spec: str) -> Reward:
-    """The reward that a ``--reward`` SPEC names. Raises `ConfigError` for an unknown one."""
+def open_reward(spec: str, device: str = "auto") -> Reward:
+    """The reward that a ``--reward`` SPEC names; a model computes on `device`. Raises `ConfigError` for a bad SPEC."""
     if (folder := ppm_folder(spec)) is not None:
-        return Preference(folder)
+        return Preference(folder, device)
     rewards: dict[str, type[Agreement] | type[LogProb]] = {kind.name: kind for kind in (Agreement, Grounded, LogProb)}
     if spec not in rewards:
         raise ConfigError(f"reward {spec!r}: expected one of auto, {', '.join(rewards)}, ppm:FOLDER, ppm:tiny")

@@ -111,7 +111,9 @@ class Solver:
         self.config = config or Config()
         if policy is None:
             check_spec(self.config.policy)
-        self.reward = reward or open_reward(reward_spec(self.config, given=policy is not None))
+        self.reward = reward or open_reward(
+            reward_spec(self.config, given=policy is not None), self.config.engine.device
+        )
         self.equivalent = equivalent
         self._search = search or METHODS[self.config.search.method]
         self._given = policy, sandbox

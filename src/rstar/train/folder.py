@@ -87,7 +87,7 @@ def _claim(config: C, data: Sequence[Path], folder: Path, device: torch.device) 
     if config.base is not None:
         if not (config.base / "config.json").is_file():
             raise ConfigError(f"base = {str(config.base)!r}: no model there; a folder with a config.json is needed")
-        identity["base.weights"] = fingerprint(config.base)
+        identity["base"] = fingerprint(config.base)  # wherever it lies
     identity["data.sha256"] = [hashlib.sha256(file.read_bytes()).hexdigest() for file in data]
     if not check_identity(file, identity):
         write_json(file, identity)

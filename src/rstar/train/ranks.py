@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from rstar.errors import ConfigError, RstarError
 from rstar.models.decoder import Block
-from rstar.models.local import placed
+from rstar.models.local import existing, placed
 
 LAUNCHER = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 """What a launcher tells the processes that it starts."""
@@ -133,13 +133,13 @@ def joined(device: str = "auto") -> Iterator[Ranks]:
     """
     name, _ = placed(device, "float32")
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
-        yield Ranks(0, 1, _checked(name))
+        yield Ranks(0, 1, existing(name))
         return
     if missing := [variable for variable in LAUNCHER if variable not in os.environ]:
         raise ConfigError(f"WORLD_SIZE is set, {', '.join(missing)} not: start with torchrun or accelerate launch")
     if name == "cuda":
         name = f"cuda:{os.environ['LOCAL_RANK']}"
-    place = _checked(name)
+    place = existing(name)
     if place.type == "cuda":
         torch.cuda.set_device(place)
     if not dist.is_initialized():
@@ -150,13 +150,6 @@ def joined(device: str = "auto") -> Iterator[Ranks]:
     ranks = Ranks(dist.get_rank(), dist.get_world_size(), place)
     yield ranks
     ranks.total(0.0)  # nobody leaves before the main process has written all
-
-
-def _checked(name: str) -> torch.device:
-    try:
-        return torch.empty(0, device=name).device
-    except (RuntimeError, AssertionError) as error:  # which of them depends on how torch was built
-        raise ConfigError(f"device {name!r}: {str(error).splitlines()[0]}") from error
 
 
 def computes_bf16(device: torch.device) -> bool:
