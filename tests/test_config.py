@@ -2,8 +2,10 @@ from pathlib import Path
 
 import pytest
 
-from rstar.config import Config, EngineConfig, SandboxConfig, SearchConfig, build, flatten, resolve
+from rstar.config import Config, build, flatten, resolve, settings_of
 from rstar.errors import ConfigError
+from rstar.evolve.settings import EvolveConfig
+from rstar.train.ppm import PPMConfig
 
 
 def test_layers_later_wins(tmp_path: Path) -> None:
@@ -74,9 +76,9 @@ def test_digest_ignores_what_cannot_change_results() -> None:
 
 
 def test_every_setting_explains_itself() -> None:
-    for section in (Config, SearchConfig, SandboxConfig, EngineConfig):
-        for name, field in section.model_fields.items():
-            assert field.description or name in ("search", "sandbox", "engine"), f"{section.__name__}.{name}"
+    for kind in (Config, PPMConfig, EvolveConfig):
+        for key, field in settings_of(kind):
+            assert field.description, f"{kind.__name__}: {key}"
 
 
 def test_flatten() -> None:

@@ -27,6 +27,7 @@ from pydantic import (
     field_validator,
     model_validator,
 )
+from pydantic.fields import FieldInfo
 
 from rstar.errors import ConfigError
 
@@ -174,7 +175,7 @@ def resolve(
 
     Args:
         file: TOML file, or None.
-        overrides: ``key.path=value`` strings; the value is read as TOML where it can be, else as text.
+        overrides: see `override`.
         options: dotted key to value, of the command line's own options; None values are skipped.
 
     Raises:
@@ -183,11 +184,7 @@ def resolve(
     tree: dict[str, Any] = {}
     if file is not None:
         tree = read_toml(Path(file))
-    for override in overrides:
-        key, equals, text = override.partition("=")
-        if not equals or not key.strip():
-            raise ConfigError(f"--set {override!r}: expected KEY=VALUE, for example search.rollouts=64")
-        _put(tree, key.strip(), _value(text), f"--set {override!r}")
+    override(tree, overrides)
     for key, value in (options or {}).items():
         if value is not None:
             _put(tree, key, value, "option")
@@ -197,6 +194,19 @@ def resolve(
 def build(tree: Mapping[str, Any], where: str = "configuration") -> Config:
     """A `Config` from nested plain data. Raises `ConfigError` that names every bad key."""
     return checked(Config, tree, where)
+
+
+def override(tree: dict[str, Any], overrides: Sequence[str]) -> None:
+    """Put settings into nested plain data: ``key.path=value``, the value as TOML where it can be, else as text.
+
+    Raises:
+        ConfigError: names what is no such setting.
+    """
+    for one in overrides:
+        key, equals, text = one.partition("=")
+        if not equals or not key.strip():
+            raise ConfigError(f"--set {one!r}: expected KEY=VALUE, for example search.rollouts=64")
+        _put(tree, key.strip(), _value(text), f"--set {one!r}")
 
 
 def read_toml(file: Path) -> dict[str, Any]:
@@ -238,7 +248,7 @@ def _put(tree: dict[str, Any], key: str, value: Any, where: str) -> None:
 def _explain(item: Any, kind: type[Section]) -> str:
     key = ".".join(part for part in item["loc"] if isinstance(part, str))
     shown = re.sub(r"\.(\d+)", lambda place: f" {int(place[1]) + 1}", ".".join(map(str, item["loc"])))  # counted from 1
-    known = list(_keys(kind))
+    known = [key for key, _ in settings_of(kind)]
     if item["type"] != "extra_forbidden":
         message = item["msg"].removeprefix("Value error, ")
         if item["type"] == "model_type" and (own := [one for one in known if one.startswith(f"{key}.")]):
@@ -258,13 +268,21 @@ def _join(key: str, message: str) -> str:
     return f"{key}: {message}" if key else message
 
 
-def _keys(kind: type[Section], prefix: str = "") -> Iterator[str]:
-    """Dotted keys of all settings; the elements of a list of groups have those of the group."""
+def settings_of(
+    kind: type[Section], whole: Sequence[type[Section]] = (), prefix: str = ""
+) -> Iterator[tuple[str, FieldInfo]]:
+    """Dotted keys of all settings; the elements of a list of groups have those of the group.
+
+    Args:
+        kind: a group of settings.
+        whole: kinds of groups in it that are one setting each.
+        prefix: of the keys.
+    """
     for name, field in kind.model_fields.items():
         key = prefix + (field.alias or name)
-        parts = {field.annotation, *get_args(field.annotation)}
-        groups = [part for part in parts if isinstance(part, type) and issubclass(part, Section)]
-        if groups:
-            yield from _keys(groups[0], f"{key}.")
+        parts = (field.annotation, *get_args(field.annotation))
+        group = next((part for part in parts if isinstance(part, type) and issubclass(part, Section)), None)
+        if group is None or group in whole:
+            yield key, field
         else:
-            yield key
+            yield from settings_of(group, whole, f"{key}.")

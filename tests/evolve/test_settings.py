@@ -1,9 +1,13 @@
 """Recipes of self-evolution."""
 
+import json
+import re
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from rstar.cli.app import app
 from rstar.errors import ConfigError
 from rstar.evolve.settings import read_recipe, varied
 
@@ -62,6 +66,30 @@ def test_smoke_is_laid_over_it(tmp_path):
     assert [one.rollouts for one in config.rounds] == [2]  # as many rounds as it says
     with pytest.raises(ConfigError, match=r"no table \[smoke\]"):
         recipe(tmp_path, RECIPE.partition("[smoke]")[0], smoke=True)
+
+
+def test_settings_behind_set_are_laid_over_all(tmp_path):
+    file = tmp_path / "evolve.toml"
+    file.write_text(RECIPE)
+    over = ["problems.file=other.jsonl", "policy.tokens=7", 'launcher=["torchrun", "--nproc-per-node", "2"]']
+    config = read_recipe(file, smoke=True, overrides=over)
+    assert (config.problems.file, config.policy.tokens) == (Path("other.jsonl"), 7)
+    assert config.launcher == ["torchrun", "--nproc-per-node", "2"]
+    for bad, said in (("sed=3", "unknown key 'sed', did you mean 'seed'?"), ("round.rollouts=3", "'round' is a value")):
+        with pytest.raises(ConfigError, match=re.escape(said)):
+            read_recipe(file, overrides=[bad])
+
+
+@pytest.mark.parametrize("command", ["evolve", "train"])
+def test_what_can_be_said_is_listed(command):
+    listed = CliRunner().invoke(app, [command, "settings", "--json"])
+    known = json.loads(listed.stdout)
+    wanted = {"evolve": ("round.rollouts", 16), "train": ("inputs", [])}[command]
+    assert known[wanted[0]]["default"] == wanted[1]
+    assert all(one["meaning"] for one in known.values())
+    shown = CliRunner().invoke(app, [command, "settings"])
+    assert shown.exit_code == 0
+    assert wanted[0] in shown.stdout
 
 
 @pytest.mark.parametrize(

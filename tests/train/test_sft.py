@@ -182,6 +182,9 @@ def test_bad_recipes_are_named(tmp_path: Path) -> None:
         read_train_config(file, TrainConfig)
     assert "tokens = 0" in str(caught.value)
     assert "unknown key 'shape.layer', did you mean 'shape.layers'?" in str(caught.value)
+    with pytest.raises(ConfigError, match=r"unknown key 'shape\.layer'") as caught:
+        read_train_config(file, TrainConfig, ["tokens=5"])
+    assert "tokens" not in str(caught.value)
     file.write_bytes(b"tokens = '\xff'\n")
     with pytest.raises(ConfigError, match=r"r\.toml: not UTF-8 text \(byte 10\)"):
         read_train_config(file, TrainConfig)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -12,7 +12,11 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+from rstar.config import Section, settings_of
 
 ConfigFile = Annotated[
     Path | None,
@@ -45,6 +49,29 @@ def print_json(value: Any) -> None:
         sys.stdout.write(json.dumps(value, ensure_ascii=False) + "\n")
     except UnicodeEncodeError:  # a terminal of another encoding, or half a character
         sys.stdout.write(json.dumps(value) + "\n")
+
+
+def print_settings(kind: type[Section], as_json: bool, whole: Sequence[type[Section]] = ()) -> None:
+    """All that can be set, with defaults; groups of the kinds `whole` are not taken apart."""
+    rows = {key: (field.get_default(call_default_factory=True), field) for key, field in settings_of(kind, whole)}
+    if as_json:
+        print_json({k: {"default": _plain(default), "meaning": f.description} for k, (default, f) in rows.items()})
+        return
+    table = Table(header_style="bold", pad_edge=False)
+    for name in ("setting", "default", "meaning"):
+        table.add_column(name, no_wrap=name != "meaning")
+    for key, (default, field) in rows.items():
+        shown = "" if field.is_required() or isinstance(default, Section) else _shown(default)
+        table.add_row(key, escape(shown), escape(field.description or ""))
+    console().print(table)
+
+
+def _plain(default: Any) -> Any:
+    return default if default is None or isinstance(default, bool | int | float | str | list | dict) else None
+
+
+def _shown(default: Any) -> str:
+    return "unset" if default is None else str(default)
 
 
 def run_folder(name: str) -> Path:

@@ -13,8 +13,17 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from rstar.cli.common import AsJson, ConfigFile, Overrides, console, counted, print_json, progress
-from rstar.config import resolve
+from rstar.cli.common import (
+    AsJson,
+    ConfigFile,
+    Overrides,
+    console,
+    counted,
+    print_json,
+    print_settings,
+    progress,
+)
+from rstar.config import EngineConfig, SandboxConfig, SearchConfig, resolve
 from rstar.datasets import read_problems
 from rstar.errors import ConfigError
 from rstar.evals.metrics import percent
@@ -146,13 +155,15 @@ def run(
     smoke: Annotated[
         bool, typer.Option("--smoke", help="The same in small, as the recipe's table `smoke` says: does it all work?")
     ] = False,
+    set_: Overrides = None,
     as_json: AsJson = False,
 ) -> None:
     """Let a policy and a process preference model train themselves, round after round (rStar-Math).
 
     Each round searches problems with gold answers, takes solutions and preference pairs from the trees, trains the
     policy from the base and the PPM from the policy, and measures both on held-out problems. An interrupted run goes on
-    where it was, and ends with the same table. `OUT/report.html` has the pictures.
+    where it was, and ends with the same table. `OUT/report.html` has the pictures. `rstar evolve settings` lists what a
+    recipe can say.
 
     Example: `rstar evolve run recipes/tiny/evolve.toml --smoke --out runs/evolve-smoke`
     """
@@ -164,7 +175,7 @@ def run(
         if not as_json:
             console(stderr=True).print(f"[dim]{datetime.now():%H:%M:%S}[/] {escape(stage)}", highlight=False)
 
-    config = read_recipe(recipe, smoke)
+    config = read_recipe(recipe, smoke, set_ or ())
     try:
         results = evolve(config, out, announce, progress)
     except KeyboardInterrupt:
@@ -177,6 +188,20 @@ def run(
         return
     console().print(results_table(results))
     console().print(f"pictures in [bold]{escape(str(page))}[/]", highlight=False)
+
+
+@app.command("settings")
+def settings(as_json: AsJson = False) -> None:
+    """List what a recipe of self-evolution can say, with defaults.
+
+    Settings stand in the recipe, a TOML file; rounds are tables `[[round]]`, and what is measured after each of them
+    `[[entry]]`. What is no list stands behind `--set`, too.
+    """
+    from rstar.evolve.settings import EvolveConfig
+    from rstar.train.ppm import PPMConfig
+    from rstar.train.settings import TrainConfig
+
+    print_settings(EvolveConfig, as_json, (SearchConfig, SandboxConfig, EngineConfig, TrainConfig, PPMConfig))
 
 
 def _pairs_table(name: str, found: Sequence[PairAccuracy]) -> Table:

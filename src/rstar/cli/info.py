@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Iterator
 from importlib.resources import files
 from typing import Annotated, Any
 
 import typer
-from pydantic import BaseModel
-from rich.markup import escape
 from rich.table import Table
 
-from rstar.cli.common import AsJson, console, print_json
+from rstar.cli.common import AsJson, console, print_json, print_settings
 from rstar.config import Config
 from rstar.evals.solve import versions
 from rstar.sandbox.levels import probe
@@ -29,7 +26,7 @@ def info(
     Settings stand in a TOML file (`--config`), with a table per group, or behind `--set`.
     """
     if settings:
-        _settings(as_json)
+        print_settings(Config, as_json)
         return
     isolation = probe()
     bundled = {"tiny": "weights", "ppm:tiny": "ppm"}
@@ -65,26 +62,3 @@ def info(
     table.add_row("reward ppm:tiny", facts["models"]["ppm:tiny"])
     table.add_row("families", f"{facts['families']} (rstar problems families)")
     console().print(table)
-
-
-def _settings(as_json: bool) -> None:
-    rows = list(_fields("", Config()))
-    if as_json:
-        print_json({key: {"default": default, "meaning": meaning} for key, default, meaning in rows})
-        return
-    table = Table(header_style="bold", pad_edge=False)
-    for name in ("setting", "default", "meaning"):
-        table.add_column(name, no_wrap=name != "meaning")
-    for key, default, meaning in rows:
-        table.add_row(key, "unset" if default is None else escape(str(default)), escape(meaning))
-    console().print(table)
-
-
-def _fields(prefix: str, section: BaseModel) -> Iterator[tuple[str, Any, str]]:
-    """Dotted key, default and meaning of all settings."""
-    for name, field in type(section).model_fields.items():
-        value = getattr(section, name)
-        if isinstance(value, BaseModel):
-            yield from _fields(f"{prefix}{name}.", value)
-        else:
-            yield prefix + name, value, field.description or ""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 from rich.markup import escape
 
-from rstar.cli.common import console, progress
+from rstar.cli.common import AsJson, Overrides, console, print_settings, progress
 from rstar.errors import RstarError
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ def sft(
         ),
     ],
     out: Out,
+    set_: Overrides = None,
     wandb: Wandb = None,
 ) -> None:
     """Train a policy on solutions: from nothing (tokenizer and all), or from the model that the recipe names.
@@ -49,6 +50,8 @@ def sft(
     Several processes, one for each GPU, say, divide model and data among them; a training may be continued with another
     number of them. A step has `batch_tokens / micro_tokens` parts to share out: let it be a multiple of the processes.
 
+    `rstar train settings` lists what a recipe can say.
+
     Example: `rstar train sft recipes/tiny/sft.toml --data train.jsonl --out runs/tiny-sft`
 
     On 8 GPUs: `torchrun --nproc-per-node 8 -m rstar train sft RECIPE --data train.jsonl --out OUT`
@@ -57,7 +60,7 @@ def sft(
     from rstar.train.settings import TrainConfig, read_train_config  # torch is imported only when something is trained
     from rstar.train.sft import train_sft
 
-    _train(train_sft, read_train_config(recipe, TrainConfig), data, out, wandb)
+    _train(train_sft, read_train_config(recipe, TrainConfig, set_ or ()), data, out, wandb)
 
 
 @app.command("ppm")
@@ -68,19 +71,31 @@ def ppm(
     ],
     data: Annotated[list[Path], typer.Option(help="pairs.jsonl, as `rstar evolve extract` writes it.")],
     out: Out,
+    set_: Overrides = None,
     wandb: Wandb = None,
 ) -> None:
     """Train a process preference model: the policy's backbone with a scalar head, on pairs of steps.
 
     The finished model is a transformers folder, `OUT/model`: a sequence classifier of one label. Interruptions, metrics
-    and several processes are as in `rstar train sft`.
+    and several processes are as in `rstar train sft`. `rstar train settings` lists what a recipe can say.
 
     Example: `rstar train ppm ppm.toml --data runs/round1/data/pairs.jsonl --out runs/round1/ppm`
     """
     from rstar.train.ppm import PPMConfig, train_ppm
     from rstar.train.settings import read_train_config
 
-    _train(train_ppm, read_train_config(recipe, PPMConfig), data, out, wandb)
+    _train(train_ppm, read_train_config(recipe, PPMConfig, set_ or ()), data, out, wandb)
+
+
+@app.command("settings")
+def settings(as_json: AsJson = False) -> None:
+    """List what a recipe of a training can say, with defaults; `inputs` and `target` are of `rstar train ppm` only.
+
+    Settings stand in the recipe, a TOML file with a table per group, or behind `--set`.
+    """
+    from rstar.train.ppm import PPMConfig
+
+    print_settings(PPMConfig, as_json)
 
 
 def _train(

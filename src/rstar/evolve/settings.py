@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
-from rstar.config import EngineConfig, SandboxConfig, SearchConfig, Section, checked, read_toml
+from rstar.config import EngineConfig, SandboxConfig, SearchConfig, Section, checked, override, read_toml
 from rstar.errors import ConfigError
 from rstar.evolve.extract import ExtractConfig
 from rstar.models.spec import local_folder
@@ -42,7 +43,7 @@ class Bootstrap(Section):
     """A base model that is trained from nothing on reference solutions."""
 
     problems: list[Problems] = Field(min_length=1, description="drawn sets, the stages of a curriculum")
-    train: TrainConfig = Field(description="how it is trained")
+    train: TrainConfig = Field(description="how it is trained: `rstar train settings`")
     replay: bool = Field(False, description="policies are trained on these solutions, too, beside their own")
 
     @model_validator(mode="after")
@@ -92,12 +93,12 @@ class EvolveConfig(Section):
     problems: Problems = Field(description="to learn from: questions and gold answers")
     held_out: Problems = Field(description="to evaluate on")
     accumulate: bool = Field(False, description="a round trains on the trees of all rounds so far, not on its own only")
-    search: SearchConfig = SearchConfig()
-    sandbox: SandboxConfig = SandboxConfig()
-    engine: EngineConfig = EngineConfig()
+    search: SearchConfig = Field(SearchConfig(), description="how problems are searched: `rstar info --settings`")
+    sandbox: SandboxConfig = Field(SandboxConfig(), description="where and how code runs: `rstar info --settings`")
+    engine: EngineConfig = Field(EngineConfig(), description="how models are run or reached: `rstar info --settings`")
     extract: ExtractConfig = ExtractConfig()
-    policy: TrainConfig = Field(description="how policies are trained, each from the base")
-    ppm: PPMConfig = Field(description="how PPMs are trained, each from its round's policy")
+    policy: TrainConfig = Field(description="how policies are trained, each from the base: `rstar train settings`")
+    ppm: PPMConfig = Field(description="how PPMs are trained, each from its round's policy: `rstar train settings`")
     rounds: list[Round] = Field(alias="round", min_length=1)
     entries: list[dict[str, Any]] = Field(
         alias="entry", min_length=1, description="what is measured after each round, as for `rstar compare`"
@@ -158,13 +159,14 @@ def varied(config: C, own: dict[str, Any]) -> C:
     return _varied(config, own, "round")
 
 
-def read_recipe(file: Path, smoke: bool = False) -> EvolveConfig:
+def read_recipe(file: Path, smoke: bool = False, overrides: Sequence[str] = ()) -> EvolveConfig:
     """The configuration in a TOML file.
 
     Args:
         file: the recipe. Paths in it are relative to the working directory.
         smoke: lay the recipe's table ``smoke`` over it: the same in small, to see that everything works. In it
             ``false`` takes a table away.
+        overrides: settings over both, see `rstar.config.override`.
 
     Raises:
         ConfigError: it cannot be read, or has bad keys; names all of them.
@@ -175,6 +177,7 @@ def read_recipe(file: Path, smoke: bool = False) -> EvolveConfig:
         if not isinstance(small, dict):
             raise ConfigError(f"{file}: it has no table [smoke]")
         tree = _over(tree, small)
+    override(tree, overrides)
     return checked(EvolveConfig, tree, str(file))
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from pydantic import Field
 
-from rstar.config import Section, checked, flatten, read_toml
+from rstar.config import Section, checked, flatten, override, read_toml
 
 FREE = frozenset({"device", "threads", "checkpoint_seconds", "tensorboard", "wandb"})
 """Settings with which a training may be continued however they were before."""
@@ -26,11 +27,11 @@ class TokenizerConfig(Section):
 class ShapeConfig(Section):
     """Shape of a fresh Llama model."""
 
-    hidden_size: int = Field(192, ge=8)
-    layers: int = Field(6, ge=1)
-    heads: int = Field(6, ge=1)
-    kv_heads: int = Field(3, ge=1)
-    intermediate_size: int = Field(512, ge=8)
+    hidden_size: int = Field(192, ge=8, description="width of the model")
+    layers: int = Field(6, ge=1, description="blocks")
+    heads: int = Field(6, ge=1, description="heads of attention; they share the width")
+    kv_heads: int = Field(3, ge=1, description="heads of keys and values; they divide `heads`")
+    intermediate_size: int = Field(512, ge=8, description="width of the MLP")
     max_context: int = Field(1024, ge=64, description="longest sequence the model will be used with, tokens")
 
 
@@ -57,7 +58,7 @@ class TrainConfig(Section):
     optimizer: Literal["muon", "adamw"] = Field("muon", description="muon: for the matrices of the blocks; else AdamW")
     matrix_lr: float = Field(0.02, gt=0, description="learning rate of Muon")
     other_lr: float = Field(3e-3, gt=0, description="learning rate of AdamW")
-    weight_decay: float = Field(0.0, ge=0)
+    weight_decay: float = Field(0.0, ge=0, description="of AdamW and of Muon, decoupled")
     warmup_tokens: int = Field(300_000, ge=0, description="tokens at the beginning with a rising rate")
     decay: float = Field(0.5, ge=0, le=1, description="share of the steps at the end with a falling rate")
     clip: float = Field(1.0, gt=0, description="largest gradient norm")
@@ -66,7 +67,7 @@ class TrainConfig(Section):
         description="compute in bfloat16 (weights and optimizer stay in float32); auto: where the hardware does. "
         "A run that is continued goes on as it began",
     )
-    seed: int = Field(0, ge=0)
+    seed: int = Field(0, ge=0, description="of the fresh weights and of the order of the data")
     device: str = Field("auto", description="cpu, cuda, cuda:1 …; auto: an accelerator where there is one")
     threads: int | None = Field(None, ge=1, description="processor threads of each process; unset: torch's choice")
     checkpoint_seconds: float = Field(120.0, gt=0, description="time between checkpoints")
@@ -81,6 +82,12 @@ class TrainConfig(Section):
 C = TypeVar("C", bound=TrainConfig)
 
 
-def read_train_config(file: Path, kind: type[C]) -> C:
-    """The training configuration in a TOML file. Raises `ConfigError` that names the file and every bad key."""
-    return checked(kind, read_toml(file), str(file))
+def read_train_config(file: Path, kind: type[C], overrides: Sequence[str] = ()) -> C:
+    """The training configuration in a TOML file, with `overrides` (see `rstar.config.override`).
+
+    Raises:
+        ConfigError: names the file and every bad key.
+    """
+    tree = read_toml(file)
+    override(tree, overrides)
+    return checked(kind, tree, str(file))
