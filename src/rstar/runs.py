@@ -27,6 +27,8 @@ from typing import Any, BinaryIO, Self
 from rstar.errors import ConfigError, DataError, ResumeError, StorageError
 
 CONFIG, RESULTS, TREES, SUMMARY = "config.json", "results.jsonl", "trees.jsonl", "summary.json"
+ROUNDS = "rounds.json"
+"""In the folder of a self-evolution: its table."""
 
 
 class Run:

@@ -12,10 +12,13 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from rstar.cli.app import app
 from rstar.datasets import ProblemSet
 from rstar.errors import ConfigError, DataError, ResumeError
-from rstar.evolve.rounds import _shares, _spread, evolve
+from rstar.evals.compare import Row
+from rstar.evolve.rounds import Result, _shares, _spread, evolve, read_results
 from rstar.evolve.settings import Problems, Round, read_recipe
 from rstar.models.spec import tiny_folder
 from rstar.problems import Problem
@@ -64,6 +67,11 @@ def test_the_smoke_variant_of_the_recipe(tmp_path):
     assert "round 4" in page
     for folder in ("policy", "ppm"):
         assert (tmp_path / "round4" / folder / "model" / "tokenizer.json").exists()
+    table = CliRunner().invoke(app, ["view", str(tmp_path)]).stdout
+    assert "round 4" in table
+    assert "report.html" in table
+    searched = CliRunner().invoke(app, ["view", str(tmp_path / "round1" / "search")]).stdout
+    assert f"{solved[0][0]} of 25 problems with a verified solution" in searched
     recipe = (tmp_path / "round4" / "policy.toml").read_text()
     assert "round" not in recipe.partition("base = ")[2].splitlines()[0]  # from the base, not from round 3
 
@@ -171,6 +179,16 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path):
     with pytest.raises(ResumeError, match=r"it holds 'problems\.jsonl'"):
         evolve(small(tmp_path), out, never, bar)
     assert (out / "problems.jsonl").read_text() == "mine"
+
+
+def test_a_table_is_read_again(tmp_path):
+    result = Result("base", [Row("greedy", 4, 2, 1, 0, 3, 7.5, None)], {"found": {"trees": 3}}, {"all": (1, 2)})
+    (tmp_path / "rounds.json").write_text(json.dumps({"rounds": [result.plain()]}))
+    assert read_results(tmp_path) == [result]
+    for damaged in ("", "[]", '{"rounds": [{"name": "base"}]}', '{"rounds": [3]}'):
+        (tmp_path / "rounds.json").write_text(damaged)
+        with pytest.raises(DataError, match=r"rounds\.json: damaged"):
+            read_results(tmp_path)
 
 
 def test_policies_are_trained_on_the_references_again(tmp_path, monkeypatch):

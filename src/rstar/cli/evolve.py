@@ -31,6 +31,7 @@ from rstar.evolve.extract import Counts, ExtractConfig
 
 if TYPE_CHECKING:
     from rstar.evolve.judging import Choice, PairAccuracy
+    from rstar.evolve.rounds import Result
 
 app = typer.Typer(no_args_is_help=True, help="Self-evolution: search trees become training data.")
 
@@ -175,14 +176,17 @@ def run(
         if not as_json:
             console(stderr=True).print(f"[dim]{datetime.now():%H:%M:%S}[/] {escape(stage)}", highlight=False)
 
+    page = out / "report.html"
+
+    def draw(results: Sequence[Result]) -> None:
+        page.write_text(report(results), encoding="utf-8")
+
     config = read_recipe(recipe, smoke, set_ or ())
     try:
-        results = evolve(config, out, announce, progress)
+        results = evolve(config, out, announce, progress, draw)
     except KeyboardInterrupt:
         console(stderr=True).print(f"interrupted; the same command goes on in [bold]{escape(str(out))}[/]")
         raise typer.Exit(130) from None
-    page = out / "report.html"
-    page.write_text(report(results), encoding="utf-8")
     if as_json:
         print_json({"rounds": [result.plain() for result in results]})
         return

@@ -114,11 +114,23 @@ def solve_file(settings: Config, problems: ProblemSet, folder: Path, quiet: bool
         return asyncio.run(solve_run(settings, problems, folder, on_result))
 
 
-def print_summary(results: Sequence[Mapping[str, Any]], folder: Path, skipped: Sequence[str] = ()) -> None:
-    """Accuracy with its interval, cost, and where the run folder is."""
+def print_summary(
+    results: Sequence[Mapping[str, Any]], folder: Path, skipped: Sequence[str] = (), ends_verified: bool = False
+) -> None:
+    """Accuracy with its interval, cost, and where the run folder is.
+
+    Where the ends of trees were verified there is no accuracy: the search knew what is right.
+    """
     out = console()
     graded = [row for row in results if "correct" in row]
-    if graded:
+    if ends_verified:
+        solved = sum(any(t["correct"] for t in row["trajectories"]) for row in results)
+        out.print(
+            f"{solved:,} of {counted(len(results), 'problem')} with a verified solution; the search was told which "
+            "answers are right, so this measures no model",
+            highlight=False,
+        )
+    elif graded:
         right = sum(row["correct"] for row in graded)
         out.print(f"accuracy [bold]{percent(right, len(graded))}[/] (95% interval, n = {len(graded)})", highlight=False)
     if skipped:

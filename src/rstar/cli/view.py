@@ -11,19 +11,23 @@ from rich.markup import escape
 from rstar.cli.common import console, counted
 from rstar.cli.solve import print_summary
 from rstar.errors import DataError
-from rstar.runs import CONFIG, RESULTS, SUMMARY, TREES, read_lines
+from rstar.evolve.trees import is_verified
+from rstar.runs import CONFIG, RESULTS, ROUNDS, SUMMARY, TREES, read_lines
 from rstar.view.terminal import results_table, search_tree
 
 
 def view(
-    run: Annotated[Path, typer.Argument(help="Run folder.", exists=True, file_okay=False)],
+    run: Annotated[Path, typer.Argument(help="Run folder, or that of a self-evolution.", exists=True, file_okay=False)],
     problem: Annotated[str | None, typer.Argument(help="Id of a problem: draw its search tree.")] = None,
     nodes: Annotated[int, typer.Option(help="Draw at most this many nodes.", min=1)] = 40,
 ) -> None:
-    """Show the results of a run, or the search tree of one of its problems.
+    """Show the results of a run, or the search tree of one of its problems; or the table of a self-evolution.
 
     Example: `rstar view runs/first numbers-7-12`
     """
+    if (run / ROUNDS).is_file():
+        _rounds(run)
+        return
     if not (run / RESULTS).is_file():
         if (run / CONFIG).is_file():
             raise DataError(f"{run}: nothing is finished yet")
@@ -36,7 +40,8 @@ def view(
         raise DataError(f"{run / RESULTS}:{bad}: not the result of a problem")
     if problem is None:
         console().print(results_table(results))
-        print_summary(results, run)
+        verified = (run / CONFIG).is_file() and is_verified(run)
+        print_summary(results, run, ends_verified=verified)
         if not (run / SUMMARY).is_file():
             console().print(f"[yellow]not finished: {counted(len(results), 'problem')} so far[/]", highlight=False)
         return
@@ -47,3 +52,15 @@ def view(
     console().print(search_tree(tree["nodes"], row["question"], nodes, row["answer"]))
     gold = f" (gold {row['gold']})" if "gold" in row else ""
     console().print(f"answer [bold]{escape(str(row['answer']))}[/]{escape(gold)}", highlight=False)
+
+
+def _rounds(run: Path) -> None:
+    from rstar.evolve import report  # torch and all of search are imported with it
+    from rstar.evolve.rounds import read_results
+
+    console().print(report.results_table(read_results(run)))
+    pictures = run / "report.html"
+    shown = f"pictures in [bold]{escape(str(pictures))}[/]; " if pictures.is_file() else ""
+    searches = sorted(folder.parent for folder in run.glob(f"round*/search*/{RESULTS}"))
+    trees = f"trees: [bold]rstar view {escape(str(searches[0]))}[/]" if searches else ""
+    console().print(shown + trees, highlight=False)

@@ -23,7 +23,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,12 +40,11 @@ from rstar.evolve.models import served, train
 from rstar.evolve.settings import EvolveConfig, Problems, Round, varied
 from rstar.models.spec import check_spec, fingerprint, local_folder
 from rstar.problems import Problem
-from rstar.runs import RESULTS, abandon, check_identity, lock_folder, read_lines, write_json
+from rstar.runs import CONFIG, RESULTS, ROUNDS, abandon, check_identity, lock_folder, read_lines, write_json
 from rstar.search.reward import open_reward
 from rstar.seeds import derive
 from rstar.tiny.generate import draw_set, parse_levels, write_set
 
-CONFIG, ROUNDS = "config.json", "rounds.json"
 _OWN_PPM = "ppm:of-the-round"
 """Stands for the PPM of a round that has none yet."""
 
@@ -74,8 +73,20 @@ class Result:
         rows = [row.plain() for row in self.rows]
         return {"name": self.name, "evaluation": rows, "counts": self.counts, "solved": self.solved}
 
+    @classmethod
+    def of_plain(cls, plain: Mapping[str, Any]) -> Result:
+        """What `plain` made. Raises `KeyError`, `TypeError` or `ValueError` for anything else."""
+        solved = {label: (int(right), int(n)) for label, (right, n) in plain["solved"].items()}
+        return cls(plain["name"], [Row(**row) for row in plain["evaluation"]], plain["counts"], solved)
 
-def evolve(config: EvolveConfig, folder: Path, announce: Callable[[str], None], bar: Bar) -> list[Result]:
+
+def evolve(
+    config: EvolveConfig,
+    folder: Path,
+    announce: Callable[[str], None],
+    bar: Bar,
+    on_round: Callable[[Sequence[Result]], None] = lambda results: None,
+) -> list[Result]:
     """Run all rounds, or go on with them.
 
     Args:
@@ -83,6 +94,7 @@ def evolve(config: EvolveConfig, folder: Path, announce: Callable[[str], None], 
         folder: of the run.
         announce: told each stage before it begins.
         bar: makes progress bars.
+        on_round: told the results so far after each round.
 
     Raises:
         ConfigError, DataError: the recipe asks for what cannot be; as far as possible before any work is done.
@@ -91,9 +103,18 @@ def evolve(config: EvolveConfig, folder: Path, announce: Callable[[str], None], 
     """
     lock = lock_folder(folder)
     try:
-        return _Evolution(config, folder, announce, bar).run()
+        return _Evolution(config, folder, announce, bar).run(on_round)
     finally:
         os.close(lock)
+
+
+def read_results(folder: Path) -> list[Result]:
+    """The finished rounds of a run. Raises `DataError` where they are damaged."""
+    try:
+        plain = json.loads((folder / ROUNDS).read_text(encoding="utf-8"))
+        return [Result.of_plain(one) for one in plain["rounds"]]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DataError(f"{folder / ROUNDS}: damaged: {error!r}") from error
 
 
 class _Evolution:
@@ -112,7 +133,7 @@ class _Evolution:
             _refuse_overlap(self._problems, self._held_out)
             self._shares = _shares(self._problems, config.rounds)
 
-    def run(self) -> list[Result]:
+    def run(self, on_round: Callable[[Sequence[Result]], None]) -> list[Result]:
         config = self._config
         base = self._base()
         results = [Result("base", self._evaluate("base", base, None, self._folder / "evaluation"), {}, {})]
@@ -134,6 +155,7 @@ class _Evolution:
             rows = self._evaluate(name, policy, ppm, folder / "evaluation")
             results.append(Result(name, rows, counts, solved_by_label(searched)))
             write_json(self._folder / ROUNDS, {"rounds": [result.plain() for result in results]})
+            on_round(results)
         return results
 
     def _read(self, source: Problems, name: str) -> ProblemSet:

@@ -156,13 +156,17 @@ def check_verified(folder: Path) -> None:
     for name in (CONFIG, TREES, RESULTS):
         if not (folder / name).exists():
             raise DataError(f"{folder}: no {name} in it")
+    if not is_verified(folder):
+        raise DataError(f"{folder}: a run whose ends were not verified; `rstar evolve search` makes those that were")
+
+
+def is_verified(folder: Path) -> bool:
+    """Whether the ends of a run's trees were checked with gold answers. Raises `DataError` for no run folder."""
     try:
         identity = json.loads((folder / CONFIG).read_text(encoding="utf-8"))["identity"]
-        verified = VERIFIED_ENDS.items() <= identity.items()
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        return VERIFIED_ENDS.items() <= dict(identity).items()
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise DataError(f"{folder / CONFIG} is not the configuration of a run: {error}") from error
-    if not verified:
-        raise DataError(f"{folder}: a run whose ends were not verified; `rstar evolve search` makes those that were")
 
 
 def _text(row: dict[str, Any], name: str) -> str:
