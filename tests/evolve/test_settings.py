@@ -138,3 +138,4 @@ def test_recipes_of_the_project_are_valid():
     assert [file.parent.name for file in recipes] == ["math", "tiny"]
     for file in recipes:
         assert len(read_recipe(file).rounds) == 4
+        assert read_recipe(file, smoke=True).rounds[-1].value == "ppm"

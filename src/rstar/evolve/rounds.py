@@ -142,8 +142,8 @@ class _Evolution:
         for number, (one, some) in enumerate(zip(config.rounds, self._shares, strict=True), 1):
             name, folder = f"round {number}", self._folder / f"round{number}"
             before = searched if config.accumulate else []
-            spec = config.first_policy if number == 1 else None
-            searched = [*before, *self._search(name, one, some, before, policy, spec, ppm, folder)]
+            spec, shots = (config.first_policy, config.first_shots) if number == 1 else (None, 0)
+            searched = [*before, *self._search(name, one, some, before, policy, spec, shots, ppm, folder)]
             counts = self._extract(name, searched, folder / "data")
             self._announce(f"{name}: training the policy from the base")
             policy_config = varied(config.policy, one.policy).model_copy(update={"base": base, "curriculum": False})
@@ -201,6 +201,7 @@ class _Evolution:
         before: Sequence[Path],
         policy: Path,
         spec: str | None,
+        shots: int,
         ppm: Path | None,
         folder: Path,
     ) -> list[Path]:
@@ -220,7 +221,7 @@ class _Evolution:
                 "logprobs" in varied(config.ppm, a_round.ppm).inputs for a_round in config.rounds
             )
             own = {"rollouts": rollouts, "record_tokens": tokens}
-            search = config.search.model_copy(update=own | ({} if spec is None else {"shots": config.first_shots}))
+            search = config.search.model_copy(update=own | ({"shots": shots} if shots else {}))
             with self._served(policy) if spec is None else nullcontext(spec) as model:
                 settings = Config(
                     policy=model,

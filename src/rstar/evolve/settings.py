@@ -88,7 +88,7 @@ class EvolveConfig(Section):
     base: str | None = Field(None, description="model that every round fine-tunes: tiny | hf:PATH; or `bootstrap`")
     bootstrap: Bootstrap | None = Field(None, description="train the base from nothing instead")
     first_policy: str | None = Field(None, description="model that searches in round 1; unset: the base")
-    first_shots: int = Field(0, ge=0, le=4, description="worked examples that `first_policy` is shown")
+    first_shots: int = Field(0, ge=0, le=4, description="worked examples shown in round 1, to who has not learnt steps")
     seed: int = Field(0, ge=0, description="every random choice of the searches derives from it")
     problems: Problems = Field(description="to learn from: questions and gold answers")
     held_out: Problems = Field(description="to evaluate on")
