@@ -106,13 +106,17 @@ def test_another_search() -> None:
     assert solution.expansions == 2
 
 
-def test_a_reward_of_logprobs_needs_them() -> None:
+@pytest.mark.parametrize(
+    ("setting", "said"), [("reward=logprob", "needs log-probabilities"), ("search.record_tokens=true", "record_tokens")]
+)
+def test_what_needs_logprobs_says_so(setting: str, said: str) -> None:
     class Silent(FakeEngine):
         async def complete(self, request: Request) -> Sequence[Completion]:
             return [dataclasses.replace(sample, logprobs=()) for sample in await super().complete(request)]
 
-    solver = Solver(Config(reward="logprob"), policy=Silent("fake:steps"), sandbox=PlainSandbox())
-    with pytest.raises(EngineError, match="needs log-probabilities"):
+    config = rstar.resolve(overrides=["policy=fake:steps", setting])
+    solver = Solver(config, policy=Silent("fake:steps"), sandbox=PlainSandbox())
+    with pytest.raises(EngineError, match=said):
         list(solver.solve([Problem("p", "Add 1 and 2.")]))
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from rstar.errors import EngineError
 from rstar.models.engine import Context
 from rstar.sandbox.api import State
 from rstar.trajectories import Finish, Step, Trajectory
@@ -140,6 +141,9 @@ def record(root: Node, tokens: bool = False) -> list[dict[str, Any]]:
 
     Each node is a dict; `parent` is an index into the list (-1 for the root); `values`, where there are any, is name to
     new value of variables. With `tokens`, token ids and log-probabilities are kept.
+
+    Raises:
+        EngineError: they are to be kept, and the model did not tell log-probabilities.
     """
     index: dict[int, int] = {}
     rows: list[dict[str, Any]] = []
@@ -161,6 +165,8 @@ def record(root: Node, tokens: bool = False) -> list[dict[str, Any]]:
             if step.values:
                 row["values"] = dict(step.values)
             if tokens:
+                if step.text and not step.logprobs:
+                    raise EngineError("search.record_tokens: this model does not tell log-probabilities")
                 row |= {"ids": list(step.ids), "logprobs": [round(x, 5) for x in step.logprobs]}
         rows.append(row)
     return rows
