@@ -17,7 +17,7 @@ demo: $(ROOT).venv/.local ## Solve 20 problems with the bundled model by tree se
 	$(RUN) $(BIN)/rstar demo $(DEMO)
 
 test: $(ROOT).venv/.dev packages ## All tests, with lint, types and the import contract among them
-	$(RUN) $(BIN)/python -m pytest
+	$(RUN) $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 # Servers and compilers that the tests start by themselves: nothing is to be started by their installation.
 packages:

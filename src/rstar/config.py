@@ -47,8 +47,9 @@ class Section(BaseModel):
     def _no_switch(cls, value: Any, field: ValidationInfo) -> Any:
         """Python takes true for 1."""
         kind = cls.model_fields[field.field_name or ""].annotation
-        if isinstance(value, bool) and bool not in (kind, *get_args(kind)):
-            raise ValueError(f"this is no switch, which could be {str(value).lower()}")
+        values = value if isinstance(value, list) else [value]
+        if any(isinstance(one, bool) for one in values) and bool not in (kind, *get_args(kind)):
+            raise ValueError("this is no switch, which could be true or false")
         return value
 
 

@@ -4,6 +4,9 @@ Three things are kept apart everywhere: *infrastructure* failure (an exception o
 verdict, never an exception), and a *model error* (data: a step whose code failed, a completion without an answer).
 """
 
+BAD_INPUT = 2
+"""Exit status of a command that was given what cannot be: a `DataError`, a `ConfigError`."""
+
 
 class RstarError(Exception):
     """Anything this package raises on purpose. The message names what is wrong and where."""

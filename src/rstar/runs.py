@@ -215,12 +215,12 @@ def make_folder(folder: Path) -> None:
 
 def abandon(folder: Path) -> None:
     """Remove a folder that was claimed in vain, and all that is in it. One that cannot be removed is left empty."""
-    for entry in folder.iterdir():
-        if entry.is_dir() and not entry.is_symlink():
-            shutil.rmtree(entry, ignore_errors=True)
-        else:
-            entry.unlink()
     with suppress(OSError):
+        for entry in folder.iterdir():
+            if entry.is_dir() and not entry.is_symlink():
+                shutil.rmtree(entry, ignore_errors=True)
+            else:
+                entry.unlink()
         folder.rmdir()
 
 

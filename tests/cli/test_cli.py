@@ -247,3 +247,19 @@ def test_bad_comparisons_are_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "p.json").write_text('[{"question": "q", "answer": "1"}]')
     done = rstar("compare", "r.toml", "--problems", "p.json", "--out", "c", code=2, cwd=tmp_path)
     assert "r.toml" in done.stderr
+
+
+def test_what_is_not_installed_is_named(tmp_path: Path) -> None:
+    (tmp_path / "rounds.json").write_text('{"rounds": []}')
+    program = (
+        "import sys\n"
+        "for name in ('torch', 'tokenizers', 'safetensors'): sys.modules[name] = None\n"
+        "sys.argv = ['rstar', *sys.argv[1:]]\n"
+        "from rstar.cli.app import main\n"
+        "main()\n"
+    )
+    for command in (["train", "settings"], ["evolve", "settings"], ["view", str(tmp_path)]):
+        done = subprocess.run([sys.executable, "-c", program, *command], capture_output=True, text=True, check=False)
+        assert done.returncode == 2, done.stderr
+        assert "install rstar[local]" in done.stderr
+        assert "Traceback" not in done.stderr

@@ -18,9 +18,9 @@ from rstar.cli.app import app
 from rstar.datasets import ProblemSet
 from rstar.errors import ConfigError, DataError, ResumeError
 from rstar.evals.compare import Row
-from rstar.evolve.rounds import Result, _shares, _spread, evolve, read_results
+from rstar.evolve.rounds import Result, _Evolution, _shares, _spread, evolve, read_results
 from rstar.evolve.settings import Problems, Round, read_recipe
-from rstar.models.spec import tiny_folder
+from rstar.models.spec import fingerprint, tiny_folder
 from rstar.problems import Problem
 
 RECIPE = Path(__file__).parents[2] / "recipes" / "tiny" / "evolve.toml"
@@ -189,6 +189,28 @@ def test_a_table_is_read_again(tmp_path):
         (tmp_path / "rounds.json").write_text(damaged)
         with pytest.raises(DataError, match=r"rounds\.json: damaged"):
             read_results(tmp_path)
+    refused = CliRunner().invoke(app, ["view", str(tmp_path), "train-13-0"])
+    assert "a self-evolution" in str(refused.exception)
+
+
+def test_a_run_that_goes_on_does_not_shorten_the_table(tmp_path):
+    run = _Evolution(small(tmp_path), tmp_path / "run", never, bar)
+    results = [Result(name, [], {}, {"all": (1, 2)}) for name in ("base", "round 1", "round 2")]
+    assert not run._is_stored(results[:2])
+    (tmp_path / "run" / "rounds.json").write_text(json.dumps({"rounds": [one.plain() for one in results]}))
+    assert run._is_stored(results[:2])
+    assert run._is_stored(results)
+    assert not run._is_stored([results[0], Result("round 1", [], {}, {"all": (2, 2)})])
+
+
+def test_a_model_that_is_served_is_known_by_its_weights(tmp_path):
+    serve = f'serve = ["{sys.executable}", "{{model}}", "{{port}}"]\nserve_port = 8123\n'
+    served, here = (
+        _Evolution(small(tmp_path, "seed = 3", text), tmp_path / name, never, bar)._identified(tiny_folder())
+        for name, text in (("served", "seed = 3\n" + serve), ("here", "seed = 3"))
+    )
+    assert here == {}  # said by the run itself
+    assert served == {"policy": "a folder", "policy.weights": fingerprint(tiny_folder()), "engine.dtype": "served"}
 
 
 def test_policies_are_trained_on_the_references_again(tmp_path, monkeypatch):

@@ -12,7 +12,7 @@ from transformers import AutoModelForCausalLM, LlamaConfig, Qwen2Config, Qwen3Co
 
 from rstar.errors import ConfigError
 from rstar.models.decoder import Decoder, DecoderConfig
-from rstar.models.decoder_files import load_decoder, read_config, save_decoder
+from rstar.models.decoder_files import load_decoder, read_config, read_tokenizer, read_weights, save_decoder
 
 SHAPE = {
     "vocab_size": 97, "hidden_size": 48, "intermediate_size": 80, "num_hidden_layers": 3, "num_attention_heads": 6,
@@ -142,6 +142,29 @@ def test_unsupported_models_are_named(change: dict[str, object], named: str, tmp
     with pytest.raises(ConfigError, match=named) as caught:
         load_decoder(tmp_path)
     assert "openai:" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"architectures": 3}, {"hidden_size": None}, {"vocab_size": "many"}, {"num_hidden_layers": 0},
+     {"rope_parameters": [1]}, {"num_attention_heads": 0}],
+)  # fmt: skip
+def test_damaged_configurations_are_named(change: dict[str, object], tmp_path: Path) -> None:
+    save_decoder(Decoder(small()), tmp_path)
+    raw = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(raw | change))
+    with pytest.raises(ConfigError, match=str(tmp_path)):
+        load_decoder(tmp_path)
+
+
+def test_damaged_tokenizers_and_indices_are_named(tmp_path: Path) -> None:
+    (tmp_path / "tokenizer.json").write_text('{"model": 3}')
+    with pytest.raises(ConfigError, match=r"tokenizer\.json: "):
+        read_tokenizer(tmp_path)
+    for damaged in ("{}", '{"weight_map": 3}', '{"weight_map": {"a": 1, "b": "c"}}'):
+        (tmp_path / "model.safetensors.index.json").write_text(damaged)
+        with pytest.raises(ConfigError, match="not the index of a model's weights"):
+            read_weights(tmp_path)
 
 
 def test_broken_folders_are_named(tmp_path: Path) -> None:

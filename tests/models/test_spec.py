@@ -91,6 +91,11 @@ def test_a_fingerprint_tells_weights_apart(tmp_path: Path) -> None:
         write_model(tmp_path / name, seed=seed)
     one, same, other = (fingerprint(tmp_path / name) for name in "abc")
     assert one == same != other
+    weights = tmp_path / "b" / "model.safetensors"
+    whole = bytearray(weights.read_bytes())
+    whole[-9] ^= 1
+    weights.write_bytes(whole)
+    assert fingerprint(tmp_path / "b") != same
 
 
 def test_torch_is_imported_for_local_engines_only() -> None:

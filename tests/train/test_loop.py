@@ -7,8 +7,9 @@ import pytest
 import torch
 from tokenizers import Tokenizer
 
-from rstar.errors import TrainingError
+from rstar.errors import DataError, StorageError, TrainingError
 from rstar.models.decoder_files import load_decoder
+from rstar.train.checkpoint import load, save
 from rstar.train.data import tokenize
 from rstar.train.loop import Trainer, build_optimizers, schedule
 from rstar.train.ranks import Ranks
@@ -46,6 +47,28 @@ def test_random_numbers_of_an_objective_survive_an_interruption(home: Path, tmp_
     first, second = (torch.load(tmp_path / name / "checkpoint.pt")["model"] for name in ("whole", "parts"))
     assert all(torch.equal(first[name], second[name]) for name in first)
     assert whole != train("sft", home, tmp_path / "plain")
+
+
+def test_a_damaged_checkpoint_is_named(home: Path, tmp_path: Path) -> None:
+    with pytest.raises(StopError):
+        train("sft", home, tmp_path / "out", stop=3)
+    file = tmp_path / "out" / "checkpoint.pt"
+    whole = file.read_bytes()
+    for damaged in (b"", whole[:100], whole[: len(whole) // 2], b"x" + whole[1:]):
+        file.write_bytes(damaged)
+        with pytest.raises(DataError, match=r"checkpoint\.pt: damaged; without it the training begins again"):
+            train("sft", home, tmp_path / "out")
+    file.write_bytes(whole)
+    assert train("sft", home, tmp_path / "out")
+
+
+def test_a_checkpoint_that_cannot_be_written_keeps_the_one_before(tmp_path: Path) -> None:
+    model = torch.nn.Linear(2, 2)
+    save(tmp_path / "checkpoint.pt", 1, model, [], main=True)
+    (tmp_path / "checkpoint.part").mkdir()
+    with pytest.raises(StorageError, match=r"cannot write .*checkpoint\.part; checkpoint\.pt is kept"):
+        save(tmp_path / "checkpoint.pt", 2, model, [], main=True)
+    assert load(tmp_path / "checkpoint.pt", model, []) == 1
 
 
 def test_random_numbers_differ_from_step_to_step_and_by_seed(home: Path, tmp_path: Path) -> None:

@@ -14,9 +14,12 @@ from rich.console import Console
 
 import rstar
 from rstar.cli import bench, demo, evolve, grade, info, judge, problems, sandbox, solve, train, view
-from rstar.errors import ConfigError, DataError, EngineError, RstarError, SandboxError, StorageError
+from rstar.errors import BAD_INPUT, ConfigError, DataError, EngineError, RstarError, SandboxError, StorageError
 
 _WHERE: dict[type[RstarError], str] = {EngineError: "model", SandboxError: "sandbox", StorageError: "run folder"}
+
+LOCAL = ("torch", "safetensors", "tokenizers", "transformers", "tensorboardX")
+"""What rstar[local] installs."""
 
 app = typer.Typer(
     name="rstar",
@@ -64,12 +67,18 @@ def main() -> None:
     except (ConfigError, DataError) as error:
         errors.print("error:", style="bold red", end=" ")
         errors.print(str(error), markup=False, highlight=False, soft_wrap=True)
-        sys.exit(2)
+        sys.exit(BAD_INPUT)
     except RstarError as error:
         where = next((name for kind, name in _WHERE.items() if isinstance(error, kind)), "infrastructure")
         errors.print(f"error ({where}):", style="bold red", end=" ")
         errors.print(str(error), markup=False, highlight=False, soft_wrap=True)
         sys.exit(1)
+    except ImportError as error:
+        if error.name not in LOCAL:
+            raise
+        errors.print("error:", style="bold red", end=" ")
+        errors.print(f"this needs {error.name}; install rstar[local]", markup=False, highlight=False)
+        sys.exit(BAD_INPUT)
     except KeyboardInterrupt:
         errors.print("interrupted")
         sys.exit(130)

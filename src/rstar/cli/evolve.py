@@ -187,6 +187,7 @@ def run(
     except KeyboardInterrupt:
         console(stderr=True).print(f"interrupted; the same command goes on in [bold]{escape(str(out))}[/]")
         raise typer.Exit(130) from None
+    draw(results)
     if as_json:
         print_json({"rounds": [result.plain() for result in results]})
         return

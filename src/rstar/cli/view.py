@@ -26,6 +26,8 @@ def view(
     Example: `rstar view runs/first numbers-7-12`
     """
     if (run / ROUNDS).is_file():
+        if problem is not None:
+            raise DataError(f"{run}: a self-evolution; the trees are in its searches, such as {run}/round1/search")
         _rounds(run)
         return
     if not (run / RESULTS).is_file():

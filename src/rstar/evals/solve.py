@@ -189,6 +189,7 @@ def _model_identity(config: Config) -> dict[str, str]:
         identity |= by_weights("policy", folder) | {"engine.dtype": arithmetic(config.engine)}
     if (judge := ppm_folder(reward_spec(config))) is not None:
         identity |= by_weights("reward", judge)
+        identity["reward.dtype"] = arithmetic(config.engine.model_copy(update={"dtype": "auto"}))
     return identity
 
 

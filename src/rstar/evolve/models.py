@@ -15,13 +15,10 @@ from typing import Any
 
 import httpx
 
-from rstar.errors import ConfigError, DataError, EngineError, TrainingError
+from rstar.errors import BAD_INPUT, ConfigError, DataError, EngineError, TrainingError
 from rstar.sandbox import kernel
 from rstar.train.folder import MODEL
 from rstar.train.settings import TrainConfig
-
-_BAD_INPUT = 2
-"""Exit status of a command that was given what cannot be."""
 
 
 def train(kind: str, config: TrainConfig, data: Path | Sequence[Path], out: Path, launcher: Sequence[str]) -> Path:
@@ -56,7 +53,7 @@ def train(kind: str, config: TrainConfig, data: Path | Sequence[Path], out: Path
             code = process.wait()
     except OSError as error:
         raise ConfigError(f"launcher: cannot start {command[0]!r}: {error.strerror}") from error
-    if code == _BAD_INPUT and not launcher:  # what that of a launcher means, nobody knows
+    if code == BAD_INPUT and not launcher:  # what that of a launcher means, nobody knows
         raise DataError(f"training {out} refused its input and said why; it cannot go on with this recipe")
     if code:
         raise TrainingError(f"training {out} ended with exit status {code}; the same command goes on with it")

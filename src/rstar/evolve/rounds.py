@@ -24,7 +24,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -154,9 +154,16 @@ class _Evolution:
             ppm = train("ppm", ppm_config, folder / "data" / PAIRS, folder / "ppm", config.launcher)
             rows = self._evaluate(name, policy, ppm, folder / "evaluation")
             results.append(Result(name, rows, counts, solved_by_label(searched)))
-            write_json(self._folder / ROUNDS, {"rounds": [result.plain() for result in results]})
-            on_round(results)
+            if not self._is_stored(results):
+                write_json(self._folder / ROUNDS, {"rounds": [result.plain() for result in results]})
+                on_round(results)
         return results
+
+    def _is_stored(self, results: Sequence[Result]) -> bool:
+        """Whether the table has these rounds already, and perhaps more: a run that goes on does not shorten it."""
+        with suppress(DataError):
+            return read_results(self._folder)[: len(results)] == results
+        return False
 
     def _read(self, source: Problems, name: str) -> ProblemSet:
         """The problems of a source; those that are drawn lie in the run's folder."""
@@ -242,7 +249,7 @@ class _Evolution:
 
     def _identified(self, model: Path) -> dict[str, str]:
         """What the identities of runs say of a model that is served: not at which port, and under which name."""
-        return by_weights("policy", model) if self._config.serve else {}
+        return by_weights("policy", model) | {"engine.dtype": "served"} if self._config.serve else {}
 
     @contextmanager
     def _counted(

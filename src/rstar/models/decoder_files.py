@@ -34,6 +34,10 @@ TOKENIZER_FILES = (
     "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja",
     "generation_config.json", "vocab.json", "merges.txt", "added_tokens.json", "tokenizer.model",
 )  # fmt: skip
+SIZES = (
+    "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
+    "max_position_embeddings",
+)  # fmt: skip
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 _ADVICE = "serve it (for example with vLLM) and use it as openai:URL#MODEL"
 
@@ -46,19 +50,23 @@ def read_config(folder: Path, classes: Mapping[str, Architecture] = CLASSES) -> 
     """
     raw = _read_json(folder / "config.json")
     names = raw.get("architectures") or []
-    architecture = classes.get(str(names[0])) if isinstance(names, list) and names else None
+    names = names if isinstance(names, list) else [names]
+    architecture = classes.get(str(names[0])) if names else None
     if architecture is None:
         known, there = ", ".join(classes), ", ".join(map(str, names)) or "(none)"
         raise ConfigError(f"{folder}: architecture {there} is not one of {known}; {_ADVICE}")
     try:
         return _config(raw, architecture, folder)
-    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise ConfigError(f"{folder / 'config.json'}: not a model's: {error!r}") from error
 
 
 def _config(raw: dict[str, Any], architecture: Architecture, folder: Path) -> DecoderConfig:
     _refuse_unsupported(raw, folder)
     theta, scaling = _rope(raw, folder)
+    for name in SIZES:
+        if type(raw[name]) is not int or raw[name] < 1:
+            raise ValueError(f"{name} = {raw[name]!r}")
     heads = raw["num_attention_heads"]
     biased = bool(raw.get("attention_bias", False))
     eos = raw.get("eos_token_id")
@@ -206,7 +214,10 @@ def read_weights(folder: Path) -> dict[str, Tensor]:
     index = folder / "model.safetensors.index.json"
     names = ["model.safetensors"]
     if index.is_file():
-        names = sorted(set(_read_json(index)["weight_map"].values()))
+        try:
+            names = sorted(set(_read_json(index)["weight_map"].values()))
+        except (AttributeError, LookupError, TypeError) as error:
+            raise ConfigError(f"{index}: not the index of a model's weights: {error!r}") from error
     weights: dict[str, Tensor] = {}
     for name in names:
         try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import os
+from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Literal
@@ -26,10 +27,6 @@ FORMS = {
     "fake:KIND": "no model: steps, noise or fail",
 }
 """What a model can be called, and what it is."""
-
-
-SAMPLE, SAMPLES = 1 << 16, 256
-"""A fingerprint reads this many bytes at this many places of a file."""
 
 
 def open_engine(spec: str, settings: EngineConfig | None = None) -> Engine:
@@ -84,15 +81,21 @@ def local_folder(spec: str) -> Path | None:
 
 
 def fingerprint(folder: Path) -> str:
-    """A hash of a model's files: names, sizes, and samples from all over the weights (all of a small file)."""
+    """A hash of a model's files, their names and all that is in them."""
+    files = sorted(file for pattern in ("*.json", "*.safetensors") for file in folder.glob(pattern))
+    stats = ((file, file.stat()) for file in files)
+    return _hash_of(tuple((file, stat.st_size, stat.st_mtime_ns) for file, stat in stats))
+
+
+@lru_cache(maxsize=64)
+def _hash_of(files: tuple[tuple[Path, int, int], ...]) -> str:
+    """A hash of files that have not changed since their size and time were seen: gigabytes are not read twice."""
     digest = hashlib.sha256()
-    for file in sorted(file for pattern in ("*.json", "*.safetensors") for file in folder.glob(pattern)):
-        size = file.stat().st_size
+    for file, size, _ in files:
         digest.update(f"{file.name} {size}\n".encode())
         with file.open("rb") as data:
-            for start in range(0, size, max(SAMPLE, size // SAMPLES)):
-                data.seek(start)
-                digest.update(data.read(SAMPLE))
+            while block := data.read(1 << 20):
+                digest.update(block)
     return digest.hexdigest()[:16]
 
 

@@ -39,7 +39,7 @@ def save(file: Path, step: int, model: nn.Module, optimizers: Sequence[torch.opt
         try:
             torch.save({"step": step, "model": weights, "optimizers": state}, part)
         except (OSError, RuntimeError) as error:  # torch calls a full disk a RuntimeError
-            raise StorageError(f"cannot write {part}; {file.name} is kept: {str(error).splitlines()[0]}") from error
+            raise StorageError(f"cannot write {part}; {file.name} is kept: {_first_line(error)}") from error
         part.replace(file)
 
 
@@ -52,9 +52,8 @@ def load(file: Path, model: nn.Module, optimizers: Sequence[torch.optim.Optimize
     try:
         saved: dict[str, Any] = torch.load(file, map_location="cpu", mmap=True, weights_only=True)
         step, weights, state = int(saved["step"]), saved["model"], saved["optimizers"]
-    except (OSError, RuntimeError, ValueError, KeyError, TypeError, EOFError, UnpicklingError) as error:
-        reason = str(error).partition("\n")[0]
-        raise DataError(f"{file}: damaged; without it the training begins again: {reason}") from error
+    except (OSError, RuntimeError, ValueError, LookupError, TypeError, EOFError, UnpicklingError) as error:
+        raise DataError(f"{file}: damaged; without it the training begins again: {_first_line(error)}") from error
     set_state_dict(
         model,
         optimizers,
@@ -63,3 +62,7 @@ def load(file: Path, model: nn.Module, optimizers: Sequence[torch.optim.Optimize
         options=StateDictOptions(full_state_dict=True),
     )
     return step
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).partition("\n")[0]

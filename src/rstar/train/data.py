@@ -68,7 +68,7 @@ class TokenSet:
         try:
             with np.load(file) as arrays:
                 return TokenSet(arrays["ids"], arrays["written"], arrays["starts"], arrays["stages"])
-        except (OSError, ValueError, KeyError, EOFError, BadZipFile, zlib.error) as error:
+        except (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile, zlib.error) as error:
             raise DataError(f"{file}: damaged; without it, it is made again: {error}") from error
 
 

@@ -170,7 +170,11 @@ def _line(entry: dict[str, Any], reader: Reader) -> tuple[list[Encoded], Line]:
     found = [Comparison(step["kind"], [(i, j) for i, j in step["pairs"]]) for step in entry["steps"]]
     nodes = range(len(ways))
     pairs = [pair for comparison in found for pair in comparison.pairs]
-    if not all(c.pairs for c in found) or not all(i != j and i in nodes and j in nodes for i, j in pairs) or not pairs:
+    if (
+        not all(c.pairs for c in found)
+        or not all(i != j and type(i) is type(j) is int and i in nodes and j in nodes for i, j in pairs)
+        or not pairs
+    ):
         raise ValueError("'pairs' are not the numbers of two 'nodes' each")
     q = [float(node["q"]) for node in entry["nodes"]]
     logprobs = [value for node in entry["nodes"] for value in node.get("logprobs", ())]
