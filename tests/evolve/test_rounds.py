@@ -194,6 +194,7 @@ def test_a_table_is_read_again(tmp_path):
 
 
 def test_a_run_that_goes_on_does_not_shorten_the_table(tmp_path):
+    (tmp_path / "run").mkdir()
     run = _Evolution(small(tmp_path), tmp_path / "run", never, bar)
     results = [Result(name, [], {}, {"all": (1, 2)}) for name in ("base", "round 1", "round 2")]
     assert not run._is_stored(results[:2])
@@ -205,6 +206,8 @@ def test_a_run_that_goes_on_does_not_shorten_the_table(tmp_path):
 
 def test_a_model_that_is_served_is_known_by_its_weights(tmp_path):
     serve = f'serve = ["{sys.executable}", "{{model}}", "{{port}}"]\nserve_port = 8123\n'
+    for name in ("served", "here"):
+        (tmp_path / name).mkdir()
     served, here = (
         _Evolution(small(tmp_path, "seed = 3", text), tmp_path / name, never, bar)._identified(tiny_folder())
         for name, text in (("served", "seed = 3\n" + serve), ("here", "seed = 3"))
