@@ -192,7 +192,7 @@ def run(
         print_json({"rounds": [result.plain() for result in results]})
         return
     console().print(results_table(results))
-    console().print(f"pictures in [bold]{escape(str(page))}[/]", highlight=False)
+    console().print(f"pictures in [bold]{escape(str(page))}[/]", highlight=False, soft_wrap=True)
 
 
 @app.command("settings")

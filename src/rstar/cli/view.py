@@ -65,4 +65,4 @@ def _rounds(run: Path) -> None:
     shown = f"pictures in [bold]{escape(str(pictures))}[/]; " if pictures.is_file() else ""
     searches = sorted(folder.parent for folder in run.glob(f"round*/search*/{RESULTS}"))
     trees = f"trees: [bold]rstar view {escape(str(searches[0]))}[/]" if searches else ""
-    console().print(shown + trees, highlight=False)
+    console().print(shown + trees, highlight=False, soft_wrap=True)
