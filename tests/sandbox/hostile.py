@@ -180,8 +180,8 @@ syscall: libc.syscall(434, 1, 0)
 syscall: libc.syscall(438, 0, 0, 0)
 
 ## owner of a descriptor: ends; says refused
-import fcntl, os
-r, w = os.pipe()
+import fcntl, socket
+r, w = socket.socketpair()
 try:
     fcntl.fcntl(r, fcntl.F_SETOWN, 1)
 except OSError:
@@ -328,11 +328,11 @@ except OSError:
     print('stopped')
 
 ## many descriptors: ends; says stopped
-import os
+import socket
 kept = []
 try:
     while True:
-        kept.append(os.pipe())
+        kept.append(socket.socketpair())
 except OSError:
     print('stopped')
 
@@ -513,9 +513,9 @@ lock.acquire()
 lock.acquire()
 
 ## waits for input: timeout; seconds 0.4
-import os
-r, w = os.pipe()
-os.read(r, 1)
+import socket
+r, w = socket.socketpair()
+r.recv(1)
 
 ## memory bomb: memory
 x = []
@@ -653,11 +653,10 @@ import os
 os.write(5, b'{"status": "ok"}')
 while True: pass
 
-## descriptors on the channel: killed
+## descriptors on the channel: ends; says refused
 import socket
 s = socket.socket(fileno=5)
-socket.send_fds(s, [b'x'], [0, 1, 2])
-while True: pass
+refused: socket.send_fds(s, [b'x'], [0, 1, 2])
 
 ## an empty packet: killed
 import socket
@@ -691,7 +690,7 @@ ctypes.CDLL(None).abort()
 
 ## bad instruction: killed
 import ctypes, mmap
-m = mmap.mmap(-1, 4096, prot=7)
+m = mmap.mmap(-1, 4096, prot=7, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 m.write(b'\x0f\x0b')
 ctypes.CFUNCTYPE(None)(ctypes.addressof(ctypes.c_char.from_buffer(m)))()
 

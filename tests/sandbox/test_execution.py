@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import time
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -20,6 +21,8 @@ class Keeper:
     """A link to a keeper whose run dies at once, or never ends and comes as far as it is said."""
 
     folder = None
+    folder_of = str
+    began = 0.0
 
     def __init__(self, progress: Sequence[Progress] = (), death: dict[str, Any] | None = None) -> None:
         self._progress, self.asked, self.death = list(progress), 0, death
@@ -40,18 +43,19 @@ class Keeper:
             case "progress":
                 now = self._progress[min(self.asked, len(self._progress) - 1)]
                 self.asked += 1
-                self._waiting[message["id"]].set_result(now.message())
+                self._waiting[message["id"]].set_result({"began": self.began, **now.message()})
             case "kill":
                 self._waiting[message["id"]].set_result({"event": "ended", "signal": 9, "cpu": 0.1})
-            case "run" if self.death:
-                self._waiting[message["id"]].set_result({"event": "ended", **self.death})
+            case "run":
+                self.began = time.monotonic()
+                if self.death:
+                    self._waiting[message["id"]].set_result({"event": "ended", **self.death})
 
 
 async def run(keeper: Keeper, limits: Limits) -> Result:
     async with Lanes(1, 1).place() as place:
         execution = Execution(cast(Link, keeper), limits, place)
-        with open(os.devnull) as nothing:
-            outcome = await execution.outcome({"do": "run", "id": keeper.number()}, nothing.fileno())
+        outcome = await execution.outcome({"do": "run", "id": keeper.number()})
     return outcome.result
 
 

@@ -11,6 +11,7 @@ from rstar.sandbox import filters, kernel
 from rstar.sandbox.syscalls import ALLOWED, METADATA, NEWEST, NUMBERS
 
 ALLOW, NOTIFY, KILL, EPERM, ENOSYS = 0x7FFF0000, 0x7FC00000, 0x80000000, 0x50001, 0x50026
+PRETEND = 0x50000
 ARCHITECTURE = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}.get(platform.machine(), 0)
 
 pytestmark = pytest.mark.skipif(not NUMBERS, reason="no table for this processor")
@@ -29,20 +30,22 @@ def decide(program: kernel.Program, number: int, *arguments: int, architecture: 
             (accumulator,) = struct.unpack_from("=I", data, constant)
         elif operation == 0x06:
             return constant
+        elif operation == 0x54:
+            accumulator &= constant
         else:
             holds = {0x15: accumulator == constant, 0x35: accumulator >= constant, 0x45: bool(accumulator & constant)}
             place += yes if holds[operation] else no
 
 
 PROGRAMS = {(forks, spaces): filters.build(forks=forks, namespaces=spaces) for forks in (0, 1) for spaces in (0, 1)}
-GUARDED = {"ioctl", "fcntl", "socketpair", "clone", "prlimit64", "prctl"}
+GUARDED = {"ioctl", "fcntl", "flock", "socketpair", "sendto", "clone", "prlimit64", "prctl"}
 
 
 @pytest.mark.parametrize(("forks", "metadata"), list(PROGRAMS))
 def test_every_number(forks: int, metadata: int) -> None:
     program = PROGRAMS[forks, metadata]
     allowed = {NUMBERS[name] for name in (*ALLOWED, *(METADATA if metadata else ())) if name in NUMBERS}
-    guarded = {NUMBERS[name] for name in GUARDED}
+    guarded = {NUMBERS[name] for name in (*GUARDED, *(("mmap",) if forks else ()))}
     for number in set(range(NEWEST + 1)) - guarded:
         expected = ALLOW if number in allowed else ENOSYS if number == NUMBERS["clone3"] else EPERM
         assert decide(program, number) == expected, number
@@ -80,7 +83,10 @@ def call(name: str, *arguments: int, forks: int = 1) -> int:
 def test_forks_and_threads() -> None:
     thread = 0x3D0F00
     assert call("clone", thread) == ALLOW
-    assert call("clone", filters.FORK) == NOTIFY
+    assert call("clone", filters.FORK) == ALLOW  # as far as this filter is concerned: the gate asks
+    assert decide(filters.build_gate(), NUMBERS["clone"], filters.FORK) == NOTIFY
+    assert decide(filters.build_gate(), NUMBERS["clone"], thread) == ALLOW
+    assert decide(filters.build_gate(), NUMBERS["read"]) == ALLOW
     assert call("clone", filters.FORK, forks=0) == EPERM
     assert call("clone", kernel.FORK_FLAGS) == EPERM  # not as a child of the keeper
     assert call("clone", 17) == EPERM
@@ -99,9 +105,33 @@ def test_arguments() -> None:
     assert call("prctl", kernel.PR_SET_PDEATHSIG, 0) == EPERM
     assert call("prctl", kernel.PR_SET_DUMPABLE, 1) == EPERM
     assert call("fcntl", 0, 1) == ALLOW
-    for command in (8, 10, 15, 1024, 1026, 1033):
+    for command in (8, 10, 15, 1024, 1026, 1031, 1033):
         assert call("fcntl", 0, command) == EPERM
     assert call("ioctl", 0, 0x5401) == ALLOW
     assert call("ioctl", 0, 0x5412) == EPERM  # TIOCSTI
     assert call("socketpair", 1, 1) == ALLOW
     assert call("socketpair", 2, 1) == EPERM
+
+
+def test_nothing_reaches_other_runs() -> None:
+    for kind in (1, 5, 1 | 0o2000000):
+        assert call("socketpair", 1, kind) == ALLOW
+    for kind in (2, 3, 2 | 0o4000, 3 | 0o2000000):
+        assert call("socketpair", 1, kind) == EPERM  # datagrams
+    assert call("sendto", 3, 0x7000, 5, 0, 0, 0) == ALLOW
+    assert call("sendto", 3, 0x7000, 5, 0, 0x7000, 110) == EPERM
+    assert call("sendto", 3, 0x7000, 5, 0, 0x7000_0000_0000, 110) == EPERM
+    for name in ("sendmsg", "setsockopt", "pipe2"):
+        assert call(name) == EPERM, name
+    assert decide(filters.build(forks=False, namespaces=True, programs=True), NUMBERS["pipe2"]) == ALLOW
+    assert call("flock", 3, 2) == PRETEND
+    for command in (6, 7, 37, 38):
+        assert call("fcntl", 3, command) == PRETEND
+
+
+def test_memory_is_not_shared_with_forks() -> None:
+    shared, private, anonymous, validate = 1, 2, 0x20, 3
+    assert call("mmap", 0, 4096, 3, private | anonymous) == ALLOW
+    for flags in (shared | anonymous, shared, validate):
+        assert call("mmap", 0, 4096, 1, flags) == EPERM
+        assert call("mmap", 0, 4096, 1, flags, forks=0) == ALLOW

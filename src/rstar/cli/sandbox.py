@@ -49,7 +49,8 @@ def run(
         sys.stdout.write(_shown(result.stdout, sys.stdout.isatty()))
         sys.stderr.write(_shown(result.stderr, sys.stderr.isatty()))
         if not result.ok:
-            sys.stderr.write(f"{result.status} after {result.seconds:.2f} s: {_why(result, limits)}\n")
+            line = f"{result.status} after {result.seconds:.2f} s: {_why(result, limits)}\n"
+            sys.stderr.write(_shown(line, sys.stderr.isatty()))
     raise typer.Exit(0 if result.ok else 1)
 
 

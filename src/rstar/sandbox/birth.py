@@ -15,7 +15,7 @@ from rstar.sandbox.child import Interpreter, Order, serve
 from rstar.sandbox.isolation import Jail, RunLimits
 from rstar.sandbox.keeper import Keeper
 from rstar.sandbox.kernel import LINK_FD, PROC_FD, RULESET_FD
-from rstar.sandbox.processes import Template
+from rstar.sandbox.processes import HELLO, LISTENER, Template
 
 
 def make_template(jail: Jail, interpreter: Interpreter) -> Template:
@@ -34,6 +34,9 @@ def make_template(jail: Jail, interpreter: Interpreter) -> Template:
         packet, handles, _, _ = socket.recv_fds(link, 16, 1)
         if not packet:
             os._exit(0)
+        if not handles:  # the keeper asks whether this process answers
+            link.send(packet)
+            continue
         if jail.clone(new=True, parent=True) == 0:
             be_born(handles[0], jail, interpreter)
         os.close(handles[0])
@@ -73,10 +76,9 @@ def _become_run(link: socket.socket, message: channel.Message, jail: Jail) -> No
     limits, folder = RunLimits(**message["limits"]), message["folder"]
     if message["last"] and jail.namespaces:
         jail.mount_scratch(folder, limits.scratch)
-    listener = jail.confine(limits, folder, message["room"], forks=not message["last"])
-    socket.send_fds(link, [b"hello"], [listener] if listener else [])
-    if listener:
-        os.close(listener)
+    hand_over = None if message["last"] else lambda listener: socket.send_fds(link, [LISTENER], [listener])
+    jail.confine(limits, folder, message["room"], hand_over)
+    link.send(HELLO)
     os.close(RULESET_FD)
     os.close(PROC_FD)
 
@@ -85,11 +87,11 @@ def _become_keeper(link: socket.socket, folder: str, fd: int, jail: Jail, interp
     """Be the keeper of a tree, with the parent at `fd`."""
     if jail.namespaces:
         kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
-        jail.mount_folders()
+        jail.mount_room()
     else:
         kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
         os.mkdir(folder)
-    link.send(b"hello")
+    link.send(HELLO)
     link.close()
     Keeper(socket.socket(fileno=fd), jail, folder, lambda end: be_born(end, jail, interpreter)).loop()
     os._exit(0)

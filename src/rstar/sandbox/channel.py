@@ -36,11 +36,18 @@ def pack(message: Message, fds: Iterable[int] = ()) -> tuple[bytes, list[int], i
     body = json.dumps(message).encode()
     if len(body) <= INLINE:
         return body, list(fds), None
-    memory = os.memfd_create("message", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-    with open(memory, "wb", closefd=False) as file:
-        file.write(body)
-    fcntl.fcntl(memory, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE)
+    memory = memory_file(body)
     return b"", [*fds, memory], memory
+
+
+def memory_file(content: bytes) -> int:
+    """A descriptor from which `content` can be read, and which nobody can write to."""
+    memory = os.memfd_create("content", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    with open(memory, "wb", closefd=False) as file:
+        file.write(content)
+    fcntl.fcntl(memory, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE)
+    os.lseek(memory, 0, os.SEEK_SET)
+    return memory
 
 
 def send(link: socket.socket, message: Message, fds: Iterable[int] = (), flags: int = 0) -> None:
@@ -63,7 +70,6 @@ def receive(link: socket.socket) -> tuple[Message, list[int]] | None:
         return None
     if not body:
         with open(handles.pop(), "rb") as file:
-            file.seek(0)
             body = file.read()
     return json.loads(body), handles
 

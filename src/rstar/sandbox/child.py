@@ -10,14 +10,12 @@ from __future__ import annotations
 import ast
 import atexit
 import builtins
-import ctypes
 import gc
 import io
 import json
 import linecache
 import mmap
 import os
-import random
 import signal
 import socket
 import sys
@@ -28,7 +26,8 @@ from contextlib import suppress
 from types import CodeType, ModuleType, TracebackType
 from typing import Any, TextIO, cast
 
-from rstar.sandbox import channel
+from rstar.sandbox import channel, kernel
+from rstar.sandbox.processes import HELLO
 from rstar.sandbox.variables import new_values
 
 __builtins__ = dict(vars(builtins))  # type: ignore[assignment]
@@ -53,7 +52,8 @@ class Interpreter:
         self._main.__dict__["__builtins__"] = builtins
         self._flags = 0
         self._names: set[str] = set()
-        self._reserve = mmap.mmap(-1, 1 << 20)  # never touched: room to report a MemoryError in
+        # Never touched: room to report a MemoryError in. Private, or all runs would share it.
+        self._reserve = mmap.mmap(-1, 1 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         sys.modules["__main__"] = self._main
         sys.argv = [""]
         sys.path.insert(0, "")
@@ -168,6 +168,8 @@ def serve(
         if message["do"] == "fork":
             link = _fork(link, fork, fds[0])
         else:
+            if min(fds) < len(fds):  # the code has closed its streams, whose numbers were the first free ones
+                fds = [kernel.move_up(fd) for fd in fds]
             for target, fd in enumerate(fds):
                 os.dup2(fd, target)
             channel.close_all(fds)
@@ -192,21 +194,17 @@ def serve(
 
 
 def _fork(link: socket.socket, fork: Callable[[], int], fd: int) -> socket.socket:
-    """Fork; the child goes on with the link at `fd`, this process with the one it has."""
-    threads = len(sys._current_frames()) > 1
-    if threads:  # theirs are the locks and thread states that Python must put in order in the child
-        state = random.getstate()
-        ctypes.pythonapi.PyOS_BeforeFork()
-    process = fork()
-    if threads:
-        (ctypes.pythonapi.PyOS_AfterFork_Parent if process else ctypes.pythonapi.PyOS_AfterFork_Child)()
-        random.setstate(state)
-    if process:
+    """Fork; the child goes on with the link at `fd`, this process with the one it has.
+
+    Python's at-fork handlers do not run: this thread is the only one (the keeper sees to that), so there is no lock to
+    put in order, and they would seed `random` anew.
+    """
+    if fork():
         os.close(fd)
         return link
     os.dup2(fd, link.fileno())
     os.close(fd)
-    link.send(b"hello")
+    link.send(HELLO)
     return link
 
 

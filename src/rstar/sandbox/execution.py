@@ -12,7 +12,6 @@ import contextlib
 import json
 import math
 import os
-import secrets
 import signal
 import time
 from dataclasses import dataclass
@@ -23,7 +22,7 @@ from rstar.sandbox import channel
 from rstar.sandbox.api import CodeError, Limits, Result, Status
 from rstar.sandbox.folders import disk_full, exceeds
 from rstar.sandbox.lanes import LONG, NICE, NICEST, PATIENCE, Place
-from rstar.sandbox.pool import GoneError, Link, LostError
+from rstar.sandbox.pool import GoneError, Link, LostError, SingleError
 from rstar.sandbox.proc import Progress
 from rstar.sandbox.variables import LONGEST
 
@@ -33,11 +32,15 @@ _GRACE = 5.0
 MOST_STRETCHED = 30
 """A run ends after this many times its limit of wall time, even if it has hardly had a processor."""
 
+_START_SECONDS = 30.0
+"""A run that has not begun after so long never will."""
+
 _LEAST_EXTENSION = 0.02
 _UNSEEN_WAIT = 0.05
 """Seconds that a run gets that is ready, but has hardly run: it waits still, or what it waited for has just ended."""
 
 _LARGEST_CODE = 2**31 - 1
+_MOST_LINES = 10_000_000
 _FIRST_LOOK, _NEXT_LOOK = 0.03, 0.02
 _LOOKS_PER_SCAN = 5
 _FULL = "the disk of {} is full: no telling what the code would have done"
@@ -74,11 +77,21 @@ class Pipe:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A result, whether its process is still there to be forked, and that process's own memory in bytes."""
+    """How a run went, and what is left of it.
+
+    Attributes:
+        result: for the caller.
+        alive: its process is still there.
+        memory: what the process has written since its fork, in bytes.
+        cpu: processor time of the process, in seconds.
+        single: the process cannot be copied, only be continued.
+    """
 
     result: Result
     alive: bool
     memory: int
+    cpu: float
+    single: bool
 
 
 class Execution:
@@ -98,23 +111,24 @@ class Execution:
         self._number = self._looks = self._nice = 0
         self._extended, self._progress = 0.0, Progress()
 
-    async def outcome(self, order: channel.Message, stdin: int, *files: int) -> Outcome:
+    async def outcome(self, order: channel.Message, stdin: int | None = None, *files: int) -> Outcome:
         """Send the order and see it through; `order["id"]` is the number of its run.
 
-        `files` are its descriptors from 3 on.
-
-        Without namespaces the name of its scratch folder is a secret, lest another run of the tree takes it first.
+        Without `stdin` its standard input is empty. `files` are its descriptors from 3 on.
 
         Raises:
             LostError: the keeper or the source state has gone; the run may be repeated.
             SandboxError: the run could not be set up, or the disk that it shares with others is full.
         """
         self._number = order["id"]
-        self._folder = f"{self._number}-{secrets.token_hex(8)}" if self._link.folder else str(self._number)
+        self._folder = self._link.folder_of(self._number)
         self._started = self._asked = started = time.perf_counter()
         event = self._link.expect(self._number)
-        self._link.send(order | {"folder": self._folder}, (stdin, self._out.write_end, self._err.write_end, *files))
-        channel.close_all((self._out.write_end, self._err.write_end))
+        # Opened for this run alone: flags and position belong to all who have the same open file.
+        source = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC) if stdin is None else os.dup(stdin)
+        ours = (source, self._out.write_end, self._err.write_end)
+        self._link.send(order | {"folder": self._folder}, (*ours, *files))
+        channel.close_all(ours)
         self._alarm = self._loop.call_later(self._limits.seconds, self._time_is_up)
         self._last_resort = self._loop.call_later(self._limits.seconds + _GRACE, self._link.close)
         self._looking = self._loop.call_later(_FIRST_LOOK, self._look)
@@ -143,8 +157,17 @@ class Execution:
         answer.add_done_callback(self._extend)
         self._link.send({"do": "progress", "id": number, "run": self._number})
 
+    def _wait(self, seconds: float) -> None:
+        """Look at the clock again in so many seconds."""
+        self._last_resort.cancel()
+        self._alarm = self._loop.call_later(seconds, self._time_is_up)
+        self._last_resort = self._loop.call_later(seconds + _GRACE, self._link.close)
+
     def _extend(self, answer: asyncio.Future[channel.Message]) -> None:
         if answer.cancelled() or answer.exception() is not None:
+            return
+        if (left := self._time_left(answer.result()["began"])) > 0:
+            self._wait(left)
             return
         progress, now = Progress(*(answer.result()[name] for name in ("waited", "ran", "ready"))), time.perf_counter()
         extension = progress.waited - self._progress.waited
@@ -157,9 +180,18 @@ class Execution:
             self._stop("timeout")
             return
         self._extended += extension
-        self._last_resort.cancel()
-        self._alarm = self._loop.call_later(extension, self._time_is_up)
-        self._last_resort = self._loop.call_later(extension + _GRACE, self._link.close)
+        self._wait(extension)
+
+    def _time_left(self, began: float | None) -> float:
+        """Seconds until the time of the run is up, which counts from its beginning.
+
+        A run that does not begin is the sandbox's failure: whoever should have forked it does not answer.
+        """
+        if began is not None:
+            return max(0.0, began + self._limits.seconds + self._extended - time.monotonic())
+        if time.perf_counter() - self._started > _START_SECONDS:
+            self._link.close()
+        return _LEAST_EXTENSION
 
     def _grow_old(self) -> None:
         """Let young runs go first. See `lanes`."""
@@ -196,6 +228,8 @@ class Execution:
         match message["event"]:
             case "gone" if self._verdict is None:
                 raise GoneError("the state has gone")
+            case "single" if self._verdict is None:
+                raise SingleError("the files of the state cannot be copied")
             case "failed":
                 raise SandboxError(f"a run could not be set up: {message['reason']}")
             case "report" | "ended" if _disk_is_full(self._link):
@@ -219,7 +253,9 @@ class Execution:
             signal=message.get("signal"),
             values=keep.values[-self._limits.values :] if keep and self._limits.values else (),
         )
-        return Outcome(shown, alive, message.get("memory", 0))
+        return Outcome(
+            shown, alive, message.get("memory", 0), message.get("cpu", 0.0), single=message.get("single", False)
+        )
 
     def _death(self, message: channel.Message) -> Status:
         """Why a process died that nobody killed: its processor time, or its own doing.
@@ -253,7 +289,7 @@ def read_report(text: str) -> Result:
         if status != "ok":
             line = report["line"]
             kind, message = (_printable(str(report[name])) for name in ("kind", "message"))
-            error = CodeError(kind, message, line if isinstance(line, int) else None)
+            error = CodeError(kind, message, line if isinstance(line, int) and 0 < line <= _MOST_LINES else None)
         values = tuple(
             (_printable(name)[:LONGEST], _printable(value)[:LONGEST]) for name, value in report.get("values", ())
         )

@@ -27,10 +27,11 @@ tree is limited per process, not in total: `states` keeps the total under its bu
 from __future__ import annotations
 
 import fcntl
+import math
 import os
 import resource
 import signal
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import NoReturn
@@ -58,6 +59,7 @@ _DEVICE = 1 << 1 | 1 << 2
 _FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15}  # how many each version of Landlock knows; 16 later on
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom")
 _THREADS = 256
+_DESCRIPTORS = 128  # each may be a socket with a buffer of 0.2 MB, which no limit of memory counts
 _NICE_0 = 20  # in units of RLIMIT_NICE
 
 
@@ -116,6 +118,7 @@ class Jail:
         self._tid = kernel.tid_address()
         self._tasks = 0
         self._base = 0
+        self._room = -1
 
     def enter(self) -> None:
         """Go in: namespaces and root, identity, Landlock rules, filters. Raises `RefusedError`."""
@@ -132,6 +135,7 @@ class Jail:
             with mechanism("seccomp"):
                 if not NUMBERS:
                     raise OSError("this processor is not supported: x86_64 and aarch64 are")
+                self._gate = filters.build_gate()
                 self._programs = {
                     forks: filters.build(forks=forks, namespaces=self.namespaces, programs=self._starts_programs)
                     for forks in (False, True)
@@ -195,9 +199,27 @@ class Jail:
         """Put an empty file system of `size` bytes at `folder`."""
         _mount_memory(folder, f"size={size},nr_inodes={max(64, size >> 14)},mode=0700")
 
-    def mount_folders(self) -> None:
-        """Make room for the scratch folders of a tree, in which only its keeper can make folders."""
+    def mount_room(self) -> None:
+        """Make room for the scratch folders of a tree.
+
+        Where others find it, it is read-only: runs have the keeper's uid, and could change its permissions else. The
+        keeper writes to it through a mount without a path.
+        """
         _mount_memory(self.folder, "size=1m,nr_inodes=65536,mode=0555")
+        self._room = kernel.private_mount(self.folder)
+        kernel.make_readonly(self.folder)
+
+    def add_folder(self, name: str, size: int) -> str:
+        """Make an empty scratch folder of `size` bytes in the room of a tree. Returns its path."""
+        os.mkdir(name, 0o700, dir_fd=self._room)
+        folder = f"{self.folder}/{name}"
+        self.mount_scratch(folder, size)
+        return folder
+
+    def remove_folder(self, folder: str) -> None:
+        """Remove a scratch folder from the room."""
+        kernel.unmount(folder)
+        os.rmdir(os.path.basename(folder), dir_fd=self._room)
 
     def rehearse(self) -> None:
         """Confine a process in each way once, so that what does not work shows now. Raises `RefusedError`."""
@@ -219,28 +241,28 @@ class Jail:
             if self.namespaces:
                 with mechanism("namespaces"):
                     self.mount_scratch(self.folder, 1 << 20)
-            self.confine(RunLimits(1 << 30, 10, 1 << 20), self.folder, self.folder, forks=forks)
+            hand_over = (lambda listener: None) if forks else None
+            self.confine(RunLimits(1 << 30, 10, 1 << 20), self.folder, self.folder, hand_over)
             os.write(writing, b"confined")
         except RefusedError as refused:
             os.write(writing, f"{refused.mechanism}\n{refused.reason}".encode())
         finally:
             os._exit(0)
 
-    def confine(self, limits: RunLimits, scratch: str, room: str, *, forks: bool) -> int:
+    def confine(self, limits: RunLimits, scratch: str, room: str, hand_over: Callable[[int], object] | None) -> None:
         """Bind this process, for good, in front of the first line of model-written code.
 
         Args:
             limits: become hard limits.
             scratch: its folder, which becomes the working directory.
             room: the folder that it and its forks may write to; `scratch`, or where the scratch folders of a tree are.
-            forks: let the listener decide about forks; otherwise there are none.
-
-        Returns:
-            The descriptor of the listener, 0 without one.
+            hand_over: for a state, which may be forked: gives the descriptor of the listener that decides about forks
+                to the keeper, while this process still can. None: there are no forks.
 
         Raises:
             RefusedError: something did not work; the process is of no use.
         """
+        forks = hand_over is not None
         with mechanism("limits"):
             os.chdir(scratch)
             os.umask(0o077)
@@ -251,18 +273,27 @@ class Jail:
             kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
         if self.landlock:
             with mechanism("landlock"):
-                kernel.landlock_restrict(self._ruleset if self.namespaces else self._make_ruleset(room))
+                ruleset = self._ruleset if self.namespaces else self._make_ruleset(room)
+                kernel.landlock_restrict(ruleset)
+                if not self.namespaces:
+                    os.close(ruleset)
         with mechanism("identity"):
             kernel.set_capabilities(self._capabilities)
-            kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
-        if not self.seccomp:
-            return 0
-        with mechanism("seccomp"):
-            return kernel.seccomp(self._programs[forks], listen=forks)
+        if self.seccomp:
+            with mechanism("seccomp"):
+                if hand_over is not None:
+                    listener = kernel.seccomp(self._gate, listen=True)
+                    hand_over(listener)
+                    os.close(listener)
+                kernel.seccomp(self._programs[forks], listen=False)
 
-    def lower(self, process: int, limits: RunLimits) -> None:
-        """Set the soft limits of another process, at most as high as its hard ones."""
-        for kind, value in ((resource.RLIMIT_AS, self._base + limits.memory), (resource.RLIMIT_CPU, limits.cpu)):
+    def lower(self, process: int, limits: RunLimits, used: float = 0.0) -> None:
+        """Set the soft limits of another process, at most as high as its hard ones.
+
+        `used` is the processor time that it has used already, in seconds.
+        """
+        cpu = math.ceil(used) + limits.cpu
+        for kind, value in ((resource.RLIMIT_AS, self._base + limits.memory), (resource.RLIMIT_CPU, cpu)):
             _, hard = resource.prlimit(process, kind)
             resource.prlimit(process, kind, (min(value, hard), hard))
 
@@ -273,7 +304,7 @@ class Jail:
             (resource.RLIMIT_AS, (space, space)),
             (resource.RLIMIT_CPU, (limits.cpu, limits.cpu + 1)),  # SIGXCPU, then SIGKILL
             (resource.RLIMIT_FSIZE, (limits.scratch, limits.scratch)),
-            (resource.RLIMIT_NOFILE, (256, 256)),
+            (resource.RLIMIT_NOFILE, (_DESCRIPTORS, _DESCRIPTORS)),
             (resource.RLIMIT_NPROC, (tasks, tasks)),
             (resource.RLIMIT_CORE, (0, 0)),
             (resource.RLIMIT_MEMLOCK, (0, 0)),

@@ -23,6 +23,7 @@ import resource
 import select
 import signal
 import socket
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -32,10 +33,20 @@ from rstar.sandbox import channel, kernel
 from rstar.sandbox.folders import copy_tree, remove_tree
 from rstar.sandbox.isolation import Jail, RunLimits
 from rstar.sandbox.proc import Progress
-from rstar.sandbox.processes import Run, Template, cpu_of, is_child
+from rstar.sandbox.processes import (
+    HELLO,
+    LISTENER,
+    OWN_FDS,
+    Run,
+    Template,
+    cpu_of,
+    is_child,
+    own_memory,
+    read_hello,
+    rss_of,
+)
 
 _REAP_MS = 20
-_CREDENTIALS = socket.CMSG_SPACE(12)
 
 
 class Keeper:
@@ -63,7 +74,9 @@ class Keeper:
         self._poll = select.poll()
         self._listen(link.fileno(), self._obey)
         if self._template is not None:
-            self._listen(self._template.link.fileno(), self._template_died)
+            self._listen(self._template.link.fileno(), self._hear_template)
+        self._strays = False
+        self._rss = 0 if self._template is not None else rss_of(jail.proc, "self")
 
     def loop(self) -> None:
         """Serve until the parent closes the link; then end everything."""
@@ -89,6 +102,7 @@ class Keeper:
         except ConnectionError:  # the parent or the template has gone: so must this
             raise
         except OSError as error:  # this machine's trouble, not the code's
+            channel.close_all(fds)
             self._tell(message["id"], "failed", reason=f"{type(error).__name__}: {error}")
 
     def _do(self, message: channel.Message, fds: list[int]) -> None:
@@ -107,8 +121,11 @@ class Keeper:
                 self._lower_priority(message["id"], message["nice"])
             case "progress":
                 run = self._runs.get(message["run"])
-                progress = self._jail.proc.progress(run.process) if run is not None and run.process else Progress()
-                self._tell(message["id"], "progress", **progress.message())
+                progress = self._jail.proc.progress(self._outer(run)) if run and run.process else Progress()
+                began = (run.began or None) if run else None
+                self._tell(message["id"], "progress", began=began, **progress.message())
+            case "ping" if self._template is not None:
+                self._template.ping(message["id"])
             case "stats":
                 self._tell(message["id"], "stats", cpu=self._cpu_so_far())
 
@@ -155,29 +172,37 @@ class Keeper:
         ours, theirs = channel.pair()
         ours.setsockopt(socket.SOL_SOCKET, kernel.SO_PASSCRED, 1)
         with theirs:
+            reason = "single"
             try:
                 if os.listdir(source.folder):
                     copy_tree(source.folder, folder)
+                reason = "gone"
                 os.kill(source.process, signal.SIGCONT)
                 channel.send(source.link, {"do": "fork"}, [theirs.fileno()], socket.MSG_DONTWAIT)
             except OSError:  # files that cannot be copied, or orders that it does not read
                 ours.close()
                 channel.close_all(fds)
                 self._remove_folder(folder)
-                self._tell(message["id"], "gone")
+                self._tell(message["id"], reason)
                 return
-        run = self._add(Run(message["id"], ours, folder, limits, source=source, order=(message, fds)))
+        run = self._add(
+            Run(message["id"], ours, folder, limits, rss_before=source.rss, source=source, order=(message, fds))
+        )
+        run.began = time.monotonic()
         source.waiting.append(run)
         source.may_fork += 1
 
     def _continue(self, message: channel.Message, fds: list[int]) -> None:
-        """More code in the same process, for replaying."""
+        """More code in the same process: for replaying, and from a state that cannot be copied."""
         run = self._runs.get(message["id"])
-        if run is None or run.working:
+        if run is None or run.working or not run.process:
             channel.close_all(fds)
             self._tell(message["id"], "gone")
             return
-        run.working = True
+        run.working, run.began = True, time.monotonic()
+        self._jail.lower(run.process, RunLimits(**message["limits"]), cpu_of(run.process))
+        if run.nice:
+            self._set_priority(run, 0)
         os.kill(run.process, signal.SIGCONT)
         self._order(run, message, fds)
 
@@ -193,10 +218,10 @@ class Keeper:
 
     def _make_folder(self, name: str, limits: RunLimits) -> str:
         """An empty scratch folder for a run."""
+        if self._jail.namespaces:
+            return self._jail.add_folder(name, limits.scratch)
         folder = f"{self._folder}/{name}"
         os.mkdir(folder, 0o700)
-        if self._jail.namespaces:
-            self._jail.mount_scratch(folder, limits.scratch)
         return folder
 
     # ---- what runs say
@@ -230,28 +255,28 @@ class Keeper:
         if self._template is not None:
             self._finish(run, "report", report=report)
         else:
-            memory = self._freeze(run)
-            self._tell(run.id, "report", report=report, memory=memory)
+            self._freeze(run, report)
             if not run.process:
                 self._finish(run, "gone")
 
     def _greet(self, run: Run) -> None:
-        """The first packet of a run tells its process number; a listener comes with the first run of a tree."""
-        packet, extra, _, _ = run.link.recvmsg(4096, _CREDENTIALS + socket.CMSG_SPACE(4), socket.MSG_DONTWAIT)
-        handles = [int.from_bytes(data[:4], "little") for _, kind, data in extra if kind == socket.SCM_RIGHTS]
-        sender = [int.from_bytes(data[:4], "little") for _, kind, data in extra if kind == kernel.SCM_CREDENTIALS]
-        process = sender[0] if packet == b"hello" and sender else 0
+        """The first packet of a run tells its process number; that of a tree's first run, its listener before."""
+        packet, sender, handles = read_hello(run.link)
+        process = sender if packet == HELLO else 0
+        run.began = time.monotonic()
+        if packet == LISTENER and run.source is None:
+            for listener in handles:
+                self._listen(listener, partial(self._decide, listener))
+            return
+        channel.close_all(handles)
         if run.source is not None:
-            channel.close_all(handles)
             self._greet_fork(run, process)
         elif not process:
             self._finish(run, "failed", reason=packet.decode(errors="replace") or "the process ended")
         elif run.limits is None:
             self._greet_keeper(run, process)
         else:
-            run.process = process
-            for listener in handles:
-                self._listen(listener, partial(self._decide, listener))
+            run.process, run.rss_before = process, self._rss
             if run.unwanted:
                 self._remove(run)
 
@@ -271,7 +296,12 @@ class Keeper:
         if not process or any(process == other.process for other in self._runs.values()) or not is_child(process):
             self._lost(source)
             return
-        run.process, run.source, run.order = process, None, None
+        run.process = process
+        if not self._has_own_fds_only(run):  # what its source has opened since it was at rest, or kept of the link
+            self._lost(source)
+            return
+        source.forked -= 1
+        run.source, run.order = None, None
         if source.nice:
             with suppress(OSError):
                 os.setpriority(os.PRIO_PROCESS, process, 0)
@@ -302,18 +332,40 @@ class Keeper:
             kernel.answer(listener, cookie, errno.EPERM)
         elif kernel.answer(listener, cookie, None):
             asked.may_fork -= 1
+            asked.forked += 1
 
-    def _freeze(self, run: Run) -> int:
-        """Stop a process. Returns an estimate of its own memory in bytes: what it has written since its fork."""
+    def _freeze(self, run: Run, report: str) -> None:
+        """Stop a process, and pass its report on with what the parent wants to know of the state.
+
+        `single`: a copy would not be the same state, because the process has threads, which a fork leaves behind, or
+        descriptors, which it would share.
+        """
         os.kill(run.process, signal.SIGSTOP)
         _, status, usage = os.wait4(run.process, os.WUNTRACED)
-        if not os.WIFSTOPPED(status):
-            self._cpu += usage.ru_utime + usage.ru_stime
+        cpu, memory, single = usage.ru_utime + usage.ru_stime, 0, False
+        if os.WIFSTOPPED(status):
+            outer = self._outer(run)
+            memory, run.rss = own_memory(self._jail.proc, outer, usage.ru_minflt, run.rss_before)
+            single = self._jail.proc.threads(outer) > 1 or not self._has_own_fds_only(run)
+        else:
+            self._cpu += cpu
             run.process = 0
-        return usage.ru_minflt * resource.getpagesize()
+        self._tell(run.id, "report", report=report, memory=memory, cpu=cpu, single=single)
 
-    def _template_died(self) -> None:
-        raise EOFError
+    def _has_own_fds_only(self, run: Run) -> bool:
+        return self._jail.proc.descriptors(self._outer(run)) <= OWN_FDS
+
+    def _outer(self, run: Run) -> int:
+        if not run.outer:
+            run.outer = self._jail.proc.outer(run.process)
+        return run.outer
+
+    def _hear_template(self) -> None:
+        assert self._template is not None
+        packet = self._template.link.recv(64)
+        if not packet:
+            raise EOFError
+        self._tell(int(packet), "pong")
 
     # ---- ending
 
@@ -321,10 +373,13 @@ class Keeper:
         """Of a run that has taken long. A state that may be forked later is spared where that could not be undone."""
         run = self._runs.get(number)
         if run is not None and run.process and (self._template is not None or self._jail.restores_priority):
-            run.nice = nice
-            for task in (run.process, *(number for _, number in self._jail.proc.tasks(run.process))):
-                with suppress(OSError):  # it has just ended
-                    os.setpriority(os.PRIO_PROCESS, task, nice)
+            self._set_priority(run, nice)
+
+    def _set_priority(self, run: Run, nice: int) -> None:
+        run.nice = nice
+        for task in (run.process, *(number for _, number in self._jail.proc.tasks(self._outer(run)))):
+            with suppress(OSError):  # it has just ended
+                os.setpriority(os.PRIO_PROCESS, task, nice)
 
     def _kill(self, number: int, *, hard: bool) -> None:
         """End a run or a tree. `hard`: end a source that has not managed to fork, too."""
@@ -371,6 +426,7 @@ class Keeper:
             channel.close_all(run.order[1])
         if run.process:
             self._end_process(run.process)
+        self._strays |= run.forked > 0
         if run.limits is not None:
             self._remove_folder(run.folder)
         for other in run.waiting:
@@ -381,8 +437,7 @@ class Keeper:
         if not self._jail.namespaces:
             remove_tree(folder)
         elif self._template is None:
-            kernel.unmount(folder)
-            os.rmdir(folder)
+            self._jail.remove_folder(folder)
 
     def _end_process(self, process: int) -> None:
         os.kill(process, signal.SIGKILL)  # not waited for yet, so the number is still its own
@@ -394,20 +449,23 @@ class Keeper:
             if done:
                 self._dying.discard(process)
                 self._cpu += usage.ru_utime + usage.ru_stime
-                if not self._jail.namespaces:
-                    self._sweep()
+                self._strays |= not self._jail.namespaces
+        if self._strays and all(run.process for run in self._runs.values()):
+            self._sweep()  # only now: what has not said hello yet cannot be told from a stray
 
     def _sweep(self) -> None:
-        """Without PID namespaces: end the processes that have lost their parent and fallen to this one."""
-        with open("/proc/thread-self/children") as file:
-            children = {int(number) for number in file.read().split()}
+        """End the children that nobody has greeted: forks that a state has made of its own accord.
+
+        Without PID namespaces also those that have lost their parent and fallen to this process.
+        """
+        self._strays = False
+        proc = self._jail.proc
         known = {*self._keepers.values(), *self._dying, *(run.process for run in self._runs.values())}
         if self._template is not None:
             known.add(self._template.process)
-        if any(not run.process for run in self._runs.values()):
-            return  # one that has not said hello yet cannot be told from a stray one
-        for process in children - known:
-            self._end_process(process)
+        for outer in proc.children():
+            if (process := proc.inner(outer)) and process not in known:
+                self._end_process(process)
 
     def _cpu_so_far(self) -> float:
         own = resource.getrusage(resource.RUSAGE_SELF)

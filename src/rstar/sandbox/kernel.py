@@ -48,6 +48,7 @@ _NOTIF_RECV, _NOTIF_SEND, _NOTIF_CONTINUE = 0xC0502100, 0xC0182101, 1
 _LANDLOCK_PATH_BENEATH = 1
 _AT_EMPTY_PATH, _AT_RECURSIVE = 0x1000, 0x8000
 _MOUNT_ATTR_RDONLY, _MOUNT_ATTR_NOSUID = 1, 2
+_AT_CWD, _OPEN_TREE_CLONE = -100, 1
 
 
 def call(name: str, *arguments: int) -> int:
@@ -113,8 +114,13 @@ def make_readonly(target: str) -> None:
     """Make the mount at `target` and those below it read-only and nosuid, leaving its other flags alone."""
     attributes = struct.pack("=QQQQ", _MOUNT_ATTR_RDONLY | _MOUNT_ATTR_NOSUID, 0, 0, 0)
     path, block = ctypes.create_string_buffer(os.fsencode(target)), ctypes.create_string_buffer(attributes)
-    at_cwd = -100
-    call("mount_setattr", at_cwd, ctypes.addressof(path), _AT_RECURSIVE, ctypes.addressof(block), len(attributes))
+    call("mount_setattr", _AT_CWD, ctypes.addressof(path), _AT_RECURSIVE, ctypes.addressof(block), len(attributes))
+
+
+def private_mount(target: str) -> int:
+    """A descriptor of a further mount of what is mounted at `target`. It has no path, and flags of its own."""
+    path = ctypes.create_string_buffer(os.fsencode(target))
+    return call("open_tree", _AT_CWD, ctypes.addressof(path), _OPEN_TREE_CLONE | os.O_CLOEXEC)
 
 
 def pivot_root(new_root: str) -> None:

@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import Self, get_args
 
 from rstar.errors import IsolationError, SandboxError
+from rstar.sandbox import channel
 from rstar.sandbox.api import Limits, Result
 from rstar.sandbox.execution import Execution, kernel_limits
 from rstar.sandbox.folders import remove_tree
@@ -101,11 +102,10 @@ class LocalSandbox:
         if "namespaces" not in LEVELS[self.level]:
             self._folder = Path(tempfile.mkdtemp(prefix="rstar-sandbox-", dir=self._parent_folder))
             self._folder.chmod(0o711)  # runs may have another uid
-        self._null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         self._loop = asyncio.get_running_loop()
         self._lanes = Lanes(self.workers, self._old_runs)
         self._starting: dict[Tier, asyncio.Lock] = {tier: asyncio.Lock() for tier in get_args(Tier)}
-        self._states = States(self._plant, self._memory, self._max_states, self._null)
+        self._states = States(self._plant, self._memory, self._max_states)
         try:
             await self._zygote("bare")
         except BaseException:
@@ -125,9 +125,7 @@ class LocalSandbox:
         # Taken away before anything is awaited: somebody may open it again meanwhile.
         zygotes, self._zygotes = list(self._zygotes.values()), {}
         folder, self._folder = self._folder, None
-        null = self._null
         await asyncio.gather(*(zygote.close() for zygote in zygotes))
-        os.close(null)
         if folder is not None:
             await asyncio.to_thread(remove_tree, str(folder))
 
@@ -167,16 +165,18 @@ class LocalSandbox:
     ) -> Result:
         self._check_open()
         async with self._lanes.place() as place:
-            source = _memory_file(stdin) if stdin else os.dup(self._null)
+            source = None if not stdin else channel.memory_file(stdin.encode(errors="surrogateescape"))
             try:
                 for _ in range(ATTEMPTS):
                     zygote = await self._zygote(tier)
                     try:
-                        return await self._program(zygote, code, limits, (source, *files), place, echo)
+                        return await self._program(zygote, code, limits, source, files, place, echo)
                     except LostError:
-                        os.lseek(source, 0, os.SEEK_SET)
+                        if source is not None:
+                            os.lseek(source, 0, os.SEEK_SET)
             finally:
-                os.close(source)
+                if source is not None:
+                    os.close(source)
         raise SandboxError(f"a zygote was lost {ATTEMPTS} times in a row")
 
     async def cpu_seconds(self) -> float:
@@ -185,7 +185,14 @@ class LocalSandbox:
         return sum(await asyncio.gather(*(link.cpu_seconds() for link in links if link.open)))
 
     async def _program(
-        self, zygote: Zygote, code: str, limits: Limits, files: tuple[int, ...], place: Place, echo: bool
+        self,
+        zygote: Zygote,
+        code: str,
+        limits: Limits,
+        stdin: int | None,
+        files: tuple[int, ...],
+        place: Place,
+        echo: bool,
     ) -> Result:
         order = {
             "do": "run",
@@ -196,7 +203,7 @@ class LocalSandbox:
             "how": {"echo": echo, "values": limits.values},
             "limits": kernel_limits(limits),
         }
-        return (await Execution(zygote.link, limits, place).outcome(order, *files)).result
+        return (await Execution(zygote.link, limits, place).outcome(order, stdin, *files)).result
 
     async def _step(self, node: Node, code: str, limits: Limits | None) -> tuple[Node | None, Result]:
         self._check_open()
@@ -244,12 +251,3 @@ class LocalSandbox:
     def _check_open(self) -> None:
         if not self._open:
             raise SandboxError("the sandbox is not open: use `async with`")
-
-
-def _memory_file(text: str) -> int:
-    """A descriptor from which `text` can be read."""
-    memory = os.memfd_create("stdin", os.MFD_CLOEXEC)
-    with open(memory, "w", encoding="utf-8", errors="surrogateescape", closefd=False) as file:
-        file.write(text)
-    os.lseek(memory, 0, os.SEEK_SET)
-    return memory

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
+import secrets
 import socket
 import subprocess
 import tempfile
@@ -29,6 +31,10 @@ class GoneError(LostError):
     """Only the state to be forked has gone, or cannot be forked."""
 
 
+class SingleError(GoneError):
+    """A state that cannot be copied: only its own process can go on."""
+
+
 class AbsentError(Exception):
     """A tier cannot be had: its packages are not installed."""
 
@@ -47,6 +53,7 @@ class Link:
         self._waiting: dict[int, asyncio.Future[channel.Message]] = {}
         self._outbox: deque[tuple[channel.Message, list[int]]] = deque()
         self._numbers = 0
+        self._secret = secrets.token_bytes(16)
         self.on_gone: Callable[[int], object] = lambda number: None
         self.open = True
         end.setblocking(False)
@@ -56,6 +63,15 @@ class Link:
         """A fresh number for a run or request."""
         self._numbers += 1
         return self._numbers
+
+    def folder_of(self, number: int) -> str:
+        """What the scratch folder of a run is called.
+
+        On a disk that others use, too, nobody else knows: another run of the tree might take the name first.
+        """
+        if self.folder is None:
+            return str(number)
+        return f"{number}-{hashlib.blake2b(str(number).encode(), key=self._secret, digest_size=8).hexdigest()}"
 
     def expect(self, number: int) -> asyncio.Future[channel.Message]:
         """The next event about `number`. Raises `LostError` when the keeper goes."""

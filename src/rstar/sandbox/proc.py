@@ -47,15 +47,46 @@ class Proc:
         with open(os.open(name, os.O_RDONLY, dir_fd=self.handle), "rb") as file:
             return file.read()
 
-    def progress(self, process: int) -> Progress:
-        """How far a child process has come; nothing where nobody can tell.
+    def outer(self, process: int) -> int:
+        """The number in this `/proc` of a process that is below this one. Raises `OSError` where there is none."""
+        handle = os.pidfd_open(process)
+        try:
+            lines = self.read(f"thread-self/fdinfo/{handle}").splitlines()
+        finally:
+            os.close(handle)
+        return next(int(line[4:]) for line in lines if line.startswith(b"Pid:"))
+
+    def inner(self, outer: int) -> int:
+        """The number here of a process of this `/proc`; 0 where it has none any more."""
+        with suppress(OSError, IndexError):
+            return self._numbers(str(outer))[len(self._numbers("thread-self")) - 1]
+        return 0
+
+    def children(self) -> list[int]:
+        """The children of this process, by their numbers in this `/proc`."""
+        return [int(number) for number in self.read("thread-self/children").split()]
+
+    def threads(self, outer: int) -> int:
+        """How many threads a process has."""
+        return os.stat(f"{outer}/task", dir_fd=self.handle).st_nlink - 2
+
+    def descriptors(self, outer: int) -> set[str]:
+        """The descriptors of a process of the same user."""
+        folder = os.open(f"{outer}/fd", os.O_RDONLY | os.O_DIRECTORY, dir_fd=self.handle)
+        try:
+            return set(os.listdir(folder))
+        finally:
+            os.close(folder)
+
+    def progress(self, outer: int) -> Progress:
+        """How far a process has come; nothing where nobody can tell.
 
         What its main thread has waited and what its other threads have add up, as one often waits for the other to end;
         of the other threads that one counts that has waited longest. Likewise for the programs that it has started.
         """
         delays: dict[tuple[str, bool], int] = {}
         ran, ready = 0, False
-        for name, _ in self.tasks(process):
+        for name, _ in self.tasks(outer):
             owner, _, task = name.partition("/task/")
             kind = owner, task == owner
             with suppress(OSError, ValueError, IndexError):
@@ -66,15 +97,11 @@ class Proc:
                     ran += sum(map(int, self.read(f"{owner}/stat").rpartition(b")")[2].split()[11:15]))
         return Progress(sum(delays.values()) / 1e9, ran * _TICK, ready)
 
-    def tasks(self, process: int) -> Iterator[tuple[str, int]]:
-        """The threads of a child process and of all processes below it: name in `/proc`, and number here.
-
-        `/proc` is that of the zygote's parent, where a process in namespaces of its own has another number.
-        """
+    def tasks(self, outer: int) -> Iterator[tuple[str, int]]:
+        """The threads of a process and of all processes below it: name in this `/proc`, and number here."""
         with suppress(OSError, ValueError):
             place = len(self._numbers("thread-self")) - 1
-            children = self.read("thread-self/children").decode().split()
-            look = [child for child in children if self._numbers(child)[place : place + 1] == [process]]
+            look = [str(outer)]
             while look:
                 folder = os.open(f"{(found := look.pop())}/task", os.O_RDONLY | os.O_DIRECTORY, dir_fd=self.handle)
                 try:

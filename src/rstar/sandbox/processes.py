@@ -5,10 +5,22 @@ from __future__ import annotations
 import os
 import socket
 import time
+from array import array
 from dataclasses import dataclass, field
 
-from rstar.sandbox import channel
+from rstar.sandbox import channel, kernel
 from rstar.sandbox.isolation import RunLimits
+from rstar.sandbox.proc import Proc
+
+HELLO, LISTENER = b"hello", b"listener"
+"""What a process sends before it runs anything: that it is there; before that, the first of a tree, its listener."""
+
+OWN_FDS = frozenset({"0", "1", "2", str(kernel.LINK_FD)})
+"""The descriptors of a run that has none of its own."""
+
+_ANCILLARY = socket.CMSG_SPACE(12) + socket.CMSG_SPACE(4)
+_LARGE = 16 << 20
+_PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 @dataclass(slots=True, eq=False)
@@ -19,13 +31,17 @@ class Run:
         id: the parent's number for it.
         link: to it.
         folder: its scratch folder.
-        limits: its limits; None for the keeper of a tree.
+        limits: its hard limits; None for the keeper of a tree.
         process: its process number, 0 until it has said hello.
+        outer: its number in the `/proc` of the zygote's parent; 0 as long as nobody has asked.
+        began: when it said hello, on the clock of `time.monotonic`.
+        rss_before, rss: what it had mapped when it was made, and when it was last at rest, in bytes.
         death: a descriptor that is readable when a forked process has died.
         source: the process that is to fork it, until it has.
         order: what it shall do then.
         working: it has not reported yet.
         may_fork: how many forks it has been asked for and not made.
+        forked: how many it has made that have not said hello.
         unwanted: the parent has lost interest before its hello.
         waiting: runs that it is to fork.
         nice: its priority, 0 for the ordinary one.
@@ -36,11 +52,16 @@ class Run:
     folder: str
     limits: RunLimits | None
     process: int = 0
+    outer: int = 0
+    began: float = 0.0
+    rss_before: int = 0
+    rss: int = 0
     death: int | None = None
     source: Run | None = None
     order: tuple[channel.Message, list[int]] | None = None
     working: bool = True
     may_fork: int = 0
+    forked: int = 0
     unwanted: bool = False
     waiting: list[Run] = field(default_factory=list)
     nice: int = 0
@@ -57,10 +78,45 @@ class Template:
         """Have it fork a process, in namespaces of its own, which takes its orders from the other end of `link`."""
         socket.send_fds(self.link, [b"fork"], [link.fileno()])
 
+    def ping(self, number: int) -> None:
+        """Have it send the number back."""
+        self.link.send(str(number).encode(), socket.MSG_DONTWAIT)
+
 
 def cpu_of(process: int) -> float:
     """Processor time of another process, in seconds: the kernel has a clock for each."""
     return time.clock_gettime(~process << 3 | 2)
+
+
+def read_hello(link: socket.socket) -> tuple[bytes, int, list[int]]:
+    """A packet that a process has sent before any code ran in it, the sender's process number, and descriptors."""
+    packet, extra, _, _ = link.recvmsg(4096, _ANCILLARY, socket.MSG_DONTWAIT)
+    sender, fds = 0, array("i")
+    for _, kind, data in extra:
+        if kind == socket.SCM_RIGHTS:
+            fds.frombytes(data[: len(data) // fds.itemsize * fds.itemsize])
+        elif kind == kernel.SCM_CREDENTIALS:
+            sender = int.from_bytes(data[:4], "little")
+    return packet, sender, fds.tolist()
+
+
+def own_memory(proc: Proc, outer: int, faults: int, rss_before: int) -> tuple[int, int]:
+    """What a process that rests has written since its fork, and all that it has mapped; in bytes.
+
+    Page faults tell that exactly as long as pages are small and none has been given back. So a process that has grown
+    is looked at page by page, which is not worth its time for the others.
+    """
+    rss = rss_of(proc, outer)
+    estimate = max(faults * _PAGE, rss - rss_before)
+    if estimate < _LARGE:
+        return estimate, rss
+    private = (line.split() for line in proc.read(f"{outer}/smaps_rollup").splitlines() if line.startswith(b"Private_"))
+    return sum(int(words[1]) for words in private) << 10, rss
+
+
+def rss_of(proc: Proc, outer: int | str) -> int:
+    """The memory that a process has mapped, in bytes: shared, too."""
+    return int(proc.read(f"{outer}/statm").split()[1]) * _PAGE
 
 
 def is_child(process: int) -> bool:

@@ -7,9 +7,14 @@ takes the course of the first; code that reads the clock or the system's entropy
 differs in just that. Where even the status of a step differs, and each time it is tried, the run that wanted the state
 ends as ``killed``: that is the code's doing, and no failure of the sandbox.
 
-Memory: a frozen process shares the pages of its keeper and of the states before it, and owns what it has written,
-which is what `Process.memory` estimates (page faults): 1.5 to 2 MiB after a small step, 6 after solving something with
-sympy. The keeper of a tree owns about 2. Scratch folders are not counted; each is limited by itself.
+A fork is a true copy of a process with one thread and no open files. Other processes are `single`: their threads would
+not be in the copy, and their descriptors would be shared with it. From such a state one run continues in the process
+itself; for every further run the state is rebuilt.
+
+Memory: a frozen process shares the pages of its keeper and of the states before it, and owns what it has written
+(`Pages`): 1.5 to 2 MiB after a small step, 6 after solving something with sympy. Pages live as long as their process
+or one that was forked from it. The keeper of a tree owns about 2 MiB. Scratch folders are not counted; each is limited
+by itself.
 """
 
 from __future__ import annotations
@@ -25,7 +30,7 @@ from rstar.errors import SandboxError
 from rstar.sandbox.api import CodeError, Limits, Result
 from rstar.sandbox.execution import Execution, Outcome, cpu_seconds, kernel_limits
 from rstar.sandbox.lanes import Place
-from rstar.sandbox.pool import GoneError, LostError, Tree
+from rstar.sandbox.pool import GoneError, LostError, SingleError, Tree
 from rstar.sandbox.tiers import Tier, covers
 
 KEEPER_MEMORY = 3 << 20
@@ -37,14 +42,36 @@ ATTEMPTS = 3
 _CHEAP_SECONDS = 0.2
 
 
+_ENOUGH_CPU = 0.9
+"""A process that goes on may have so much of the processor time that is asked for, or it is made anew."""
+
+
+@dataclass(eq=False, slots=True)
+class Pages:
+    """Memory that a process has written, in bytes, and how many processes have it."""
+
+    size: int
+    holders: int = 0
+
+
 @dataclass(eq=False, slots=True)
 class Process:
-    """A frozen process. `limits` are its hard ones, `busy` counts the runs that are being forked from it."""
+    """A frozen process.
+
+    Attributes:
+        tree: that it is in.
+        number: its number there.
+        limits: its hard ones.
+        pages: what it has written, last, and what the processes that it was forked from had written until then.
+        cpu: processor time that it has used, in seconds.
+        busy: runs that are being forked from it.
+    """
 
     tree: Tree
     number: int
     limits: Limits
-    memory: int = 0
+    pages: tuple[Pages, ...] = ()
+    cpu: float = 0.0
     busy: int = 0
 
 
@@ -59,7 +86,10 @@ class Root:
 
 @dataclass(eq=False, slots=True)
 class Node:
-    """A state: `code` run after the state before it (`parent`; None for a fresh interpreter)."""
+    """A state: `code` run after the state before it (`parent`; None for a fresh interpreter).
+
+    `single`: its process cannot be copied, see the module.
+    """
 
     root: Root
     parent: Node | None = None
@@ -70,6 +100,7 @@ class Node:
     status: str = "ok"
     seconds: float = 0.0
     process: Process | None = None
+    single: bool = False
     released: bool = False
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -90,11 +121,10 @@ class States:
         plant: makes a new tree of a tier (of another one where that is absent).
         memory: budget in bytes.
         count: most processes.
-        stdin: a descriptor of empty input.
     """
 
-    def __init__(self, plant: Callable[[Tier], Awaitable[Tree]], memory: int, count: int, stdin: int) -> None:
-        self._plant, self._memory, self._count, self._stdin = plant, memory, count, stdin
+    def __init__(self, plant: Callable[[Tier], Awaitable[Tree]], memory: int, count: int) -> None:
+        self._plant, self._memory, self._count = plant, memory, count
         self._held: dict[Node, None] = {}
         self._used = 0
         self.trees: dict[Tree, Root] = {}
@@ -146,26 +176,37 @@ class States:
     ) -> tuple[Node | None, Result]:
         tree, source = await self._source(node, tier, limits, place)
         child = Node(node.root, node, code, limits, tier, node.depth + 1)
-        number = tree.link.number()
+        if source is not None and node.single:
+            number, do, before = source.number, "more", source.pages[:-1]
+        else:
+            number, do, before = tree.link.number(), "run", source.pages if source else ()
+        order = _order(do, child, number, source, limits) | {"how": {"values": limits.values}}
         with _busy(source):
-            order = _order(child, number, source, limits) | {"how": {"values": limits.values}}
             outcome = await self._execute(tree, order, limits, node, place)
         child.status, child.seconds = outcome.result.status, outcome.result.seconds
         if not outcome.alive:
             return None, outcome.result
         node.root.holders += 1
-        self._hold(child, Process(tree, number, source.limits if source else limits, outcome.memory))
+        child.single = outcome.single
+        pages = (*before, Pages(outcome.memory))
+        self._hold(child, Process(tree, number, source.limits if source else limits, pages, outcome.cpu))
         return child, outcome.result
 
     async def _execute(self, tree: Tree, order: dict[str, Any], limits: Limits, source: Node, place: Place) -> Outcome:
         try:
-            return await Execution(tree.link, limits, place).outcome(order, self._stdin)
+            return await Execution(tree.link, limits, place).outcome(order)
+        except SingleError:
+            source.single = True
+            raise
         except GoneError:
             self._drop(source)
             raise
 
     async def _source(self, node: Node, tier: Tier, limits: Limits, place: Place) -> tuple[Tree, Process | None]:
-        """The tree to run in and the process to fork: that of the node, rebuilt if need be; None for a fresh one."""
+        """The tree to run in and the process to run from: that of the node, rebuilt if need be; None for a fresh one.
+
+        The process of a node that is `single` is the caller's, and the node's no more.
+        """
         if node.parent is None:
             return await self._tree(node.root, tier), None
         async with node.lock:
@@ -173,7 +214,10 @@ class States:
             if process is None:
                 self._drop(node)
                 process = await self._replay(node, tier, limits, place)
-            self._held[node] = self._held.pop(node)  # now the one used last
+            if node.single:
+                self._let_go(node)
+            else:
+                self._held[node] = self._held.pop(node)  # now the one used last
         return process.tree, process
 
     async def _tree(self, root: Root, tier: Tier) -> Tree:
@@ -199,16 +243,14 @@ class States:
         if process is None:
             return None
         has = process.limits
-        enough = (
-            has.memory_mb >= limits.memory_mb
-            and has.scratch_mb >= limits.scratch_mb
-            and cpu_seconds(has) >= cpu_seconds(limits)
-        )
+        cpu = (cpu_seconds(has) - process.cpu) / _ENOUGH_CPU if node.single else cpu_seconds(has)
+        enough = has.memory_mb >= limits.memory_mb and has.scratch_mb >= limits.scratch_mb
+        enough = enough and cpu >= cpu_seconds(limits)
         suits = covers(process.tree.tier, tier) or node.chain_seconds() > _CHEAP_SECONDS
         return process if enough and suits else None
 
     async def _replay(self, node: Node, tier: Tier, limits: Limits, place: Place) -> Process:
-        """Run the node's code again, in one process, from the nearest state that has one.
+        """Run the node's code again, in one process, from the nearest state that has one which can be copied.
 
         Raises:
             GoneError: a step ended differently this time.
@@ -218,27 +260,28 @@ class States:
         while base.parent is not None and source is None:
             steps.insert(0, base)
             base = base.parent
-            source = self._fit(base, tier, limits)
-        ceiling = _ceiling(limits, steps)
-        if source is not None and cpu_seconds(source.limits) < cpu_seconds(ceiling):
-            ceiling = source.limits
+            ceiling = _ceiling(limits, steps, room=2 if node.single else 1)
+            source = None if base.single else self._fit(base, tier, limits)
+            if source is not None and cpu_seconds(source.limits) < cpu_seconds(ceiling):
+                if node.single:  # all that comes later runs in this process, too
+                    source = None
+                else:
+                    ceiling = source.limits
         tree = source.tree if source else await self._tree(node.root, tier)
         number = tree.link.number()
-        memory = 0
+        process = Process(tree, number, ceiling)
         with _busy(source):
             for step in steps:
-                order = _order(step, number, source, ceiling)
-                if step is not steps[0]:
-                    order["do"] = "more"
+                order = _order("run" if step is steps[0] else "more", step, number, source, ceiling)
                 outcome = await self._execute(tree, order, step.limits, base, place)
-                memory = outcome.memory
+                process.pages = (*(source.pages if source else ()), Pages(outcome.memory))
+                process.cpu = outcome.cpu
                 if outcome.result.status != step.status:
                     tree.link.send({"do": "kill", "id": number, "hard": True})
                     raise GoneError(
                         f"the state could not be rebuilt: its step {step.depth} ended in '{step.status}' before and"
                         f" in '{outcome.result.status}' now"
                     )
-        process = Process(tree, number, ceiling, memory)
         self._hold(node, process)
         return process
 
@@ -276,15 +319,25 @@ class States:
     def _hold(self, node: Node, process: Process) -> None:
         node.process = process
         self._held[node] = None
-        self._used += process.memory
+        for pages in process.pages:
+            self._used += 0 if pages.holders else pages.size
+            pages.holders += 1
 
     def _drop(self, node: Node) -> None:
         """End the process of a node. The node can be rebuilt."""
+        process = self._let_go(node)
+        if process is not None:
+            process.tree.link.send({"do": "kill", "id": process.number, "hard": True})
+
+    def _let_go(self, node: Node) -> Process | None:
+        """Take its process away from a node."""
         process, node.process = node.process, None
         if process is not None:
             del self._held[node]
-            self._used -= process.memory
-            process.tree.link.send({"do": "kill", "id": process.number, "hard": True})
+            for pages in process.pages:
+                pages.holders -= 1
+                self._used -= 0 if pages.holders else pages.size
+        return process
 
     def _gone(self, tree: Tree, number: int | None = None) -> None:
         """The frozen process `number` has ended by itself, or the whole tree has."""
@@ -309,9 +362,9 @@ def _busy(process: Process | None) -> Iterator[None]:
         process.busy -= 1
 
 
-def _order(node: Node, number: int, source: Process | None, limits: Limits) -> dict[str, Any]:
+def _order(do: str, node: Node, number: int, source: Process | None, limits: Limits) -> dict[str, Any]:
     return {
-        "do": "run",
+        "do": do,
         "id": number,
         "source": source and source.number,
         "code": node.code,
@@ -320,11 +373,11 @@ def _order(node: Node, number: int, source: Process | None, limits: Limits) -> d
     }
 
 
-def _ceiling(limits: Limits, steps: list[Node]) -> Limits:
-    """Hard limits of a process that runs all `steps` and is then forked under `limits`."""
+def _ceiling(limits: Limits, steps: list[Node], room: int) -> Limits:
+    """Hard limits of a process that runs all `steps` and then a run under `limits`, `room` times over."""
     every = [limits, *(step.limits for step in steps)]
     return Limits(
-        cpu_seconds=sum(cpu_seconds(one) for one in every),
+        cpu_seconds=room * sum(cpu_seconds(one) for one in every),
         memory_mb=max(one.memory_mb for one in every),
         scratch_mb=max(one.scratch_mb for one in every),
     )

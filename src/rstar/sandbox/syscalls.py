@@ -40,7 +40,7 @@ shutdown 48 210; getsockname 51 204; getpeername 52 205; getsockopt 55 209; sets
 fchmod 91 52; fchmodat 268 53; utime 132 -; utimes 235 -; utimensat 280 88; futimesat 261 -; clone3 435 435
 execve 59 221; execveat 322 281; fork 57 -; vfork 58 -; kill 62 129; tkill 200 130; tgkill 234 131; arch_prctl 158 -
 setpgid 109 154; seccomp 317 277; unshare 272 97; capset 126 91; pivot_root 155 41; mount_setattr 442 442
-landlock_create_ruleset 444 444; landlock_add_rule 445 445; landlock_restrict_self 446 446
+open_tree 428 428; landlock_create_ruleset 444 444; landlock_add_rule 445 445; landlock_restrict_self 446 446
 """
 
 _COLUMN = {"x86_64": 1, "aarch64": 2}.get(platform.machine(), 0)
@@ -59,9 +59,9 @@ def _names(text: str) -> list[str]:
 
 FILES = _names("""
 read write open openat creat close stat fstat lstat newfstatat statx statfs fstatfs lseek pread64 pwrite64 readv writev
-preadv pwritev access faccessat faccessat2 dup dup2 dup3 flock fsync fdatasync truncate ftruncate getdents getdents64
+preadv pwritev access faccessat faccessat2 dup dup2 dup3 fsync fdatasync truncate ftruncate getdents getdents64
 getcwd chdir fchdir rename renameat renameat2 mkdir mkdirat rmdir unlink unlinkat link linkat symlink symlinkat readlink
-readlinkat umask copy_file_range sendfile fallocate fadvise64 close_range pipe pipe2 poll ppoll select pselect6
+readlinkat umask copy_file_range sendfile fallocate fadvise64 close_range poll ppoll select pselect6
 epoll_create epoll_create1 epoll_ctl epoll_wait epoll_pwait epoll_pwait2 eventfd eventfd2
 listxattr llistxattr flistxattr getxattr lgetxattr fgetxattr
 """)
@@ -85,14 +85,16 @@ waitid sched_yield sched_getaffinity sched_getparam sched_getscheduler sched_get
 getpriority getcpu
 """)
 
-SOCKETS = _names("sendto recvfrom sendmsg recvmsg shutdown getsockname getpeername getsockopt setsockopt")
-"""For the pair that a process is given or makes itself (asyncio does); `socket` itself is denied."""
+SOCKETS = _names("recvfrom recvmsg shutdown getsockname getpeername getsockopt")
+"""For the pair that a process is given or makes itself (asyncio does); `socket` itself is denied. Not sendmsg: it sends
+descriptors, and the kernel counts those on their way for all processes of a user. Not setsockopt: larger buffers."""
 
 METADATA = _names("chmod fchmod fchmodat utime utimes utimensat futimesat")
 """Only with a mount namespace, where everything but the scratch folder is read-only: Landlock does not cover them."""
 
-PROGRAMS = _names("execve execveat fork vfork arch_prctl setpgid")
-"""For runs that start other programs."""
+PROGRAMS = _names("execve execveat fork vfork arch_prctl setpgid pipe pipe2")
+"""For runs that start other programs. Pipes are for these only: the kernel counts their buffers for all processes of a
+user, and whoever takes many leaves the others small ones."""
 
 SENDING = _names("kill tkill tgkill")
 """For those, where a PID namespace sees to it that there is nobody else to signal."""

@@ -67,12 +67,10 @@ def _in_run(jail: Jail, link: socket.socket, check: Callable[[], None]) -> None:
     try:
         if jail.namespaces:
             jail.mount_scratch(jail.folder, _LIMITS.scratch)
-        listener = jail.confine(_LIMITS, jail.folder, jail.folder, forks=jail.seccomp)
-        socket.send_fds(link, [b"confined"], [listener] if listener else [])
-        if listener:
-            os.close(listener)
-            if jail.clone(new=False, parent=True) == 0:
-                os._exit(0)
+        hand_over = (lambda listener: socket.send_fds(link, [b"listener"], [listener])) if jail.seccomp else None
+        jail.confine(_LIMITS, jail.folder, jail.folder, hand_over)
+        if jail.seccomp and jail.clone(new=False, parent=True) == 0:
+            os._exit(0)
         check()
         link.send(b"works")
     except BaseException as error:
@@ -83,15 +81,14 @@ def _in_run(jail: Jail, link: socket.socket, check: Callable[[], None]) -> None:
 def _hear(link: socket.socket, jail: Jail) -> str:
     """What the run says; its one fork is allowed."""
     packet, handles, _, _ = socket.recv_fds(link, 1000, 1)
-    if packet != b"confined":
-        return packet.decode()
     if handles:
         if not select.select([handles[0]], [], [], 5)[0]:
             return "no notification of a fork"
         waiting = kernel.notification(handles[0])
         if waiting is None or not kernel.answer(handles[0], waiting[0], None):
             return "the notification of a fork could not be answered"
-    return link.recv(1000).decode()
+        packet = link.recv(1000)
+    return packet.decode()
 
 
 def _alone() -> None:

@@ -1,0 +1,247 @@
+"""Runs share nothing that they can write: no memory, no open files, no locks, no place in a count of the kernel."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from rstar.sandbox import LocalSandbox, Result, State
+from rstar.sandbox.levels import Level
+
+from .conftest import QUICK, Box, descendants, settles
+
+STRONG: tuple[Level, ...] = ("full", "no-namespaces")
+
+
+def siblings(box: Box, first: str, *codes: str) -> list[Result]:
+    """Run `first`, and each of `codes` from the state that it leaves, one after the other."""
+
+    async def branch() -> list[Result]:
+        start = box.sandbox.start()
+        state, result = await start.run(first)
+        assert state is not None, result
+        found = [result]
+        for code in codes:
+            after, result = await state.run(code)
+            found.append(result)
+            if after is not None:
+                after.release()
+        state.release()
+        return found
+
+    return box.do(branch())
+
+
+def test_no_writable_memory_is_shared(box: Box) -> None:
+    """Of all processes of a sandbox: those that wait, and those that run model-written code."""
+    shared: list[str] = []
+
+    async def look() -> None:
+        sleeps = "import time\ntime.sleep(3)"
+        state, _ = await box.sandbox.start().run("x = 1")
+        assert state is not None
+        runs = [asyncio.create_task(run) for run in (box.sandbox.run(sleeps), state.run(sleeps))]
+        await asyncio.sleep(0.5)
+        for process in descendants(os.getpid()):
+            maps = Path(f"/proc/{process}/maps").read_text().splitlines()
+            shared.extend(line for line in maps if line.split()[1][1] == "w" and line.split()[1][3] == "s")
+        for run in runs:
+            run.cancel()
+        await asyncio.gather(*runs, return_exceptions=True)
+
+    box.do(look())
+    assert shared == []
+
+
+def test_memory_of_a_state_cannot_be_shared(box: Box) -> None:
+    made, *_ = siblings(box, "import mmap\ntry:\n    mmap.mmap(-1, 4096)\nexcept OSError:\n    print('refused')")
+    assert made.stdout == "refused\n"
+    private = "import mmap\nm = mmap.mmap(-1, 4096, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)"
+    _, *seen = siblings(box, private, *["print(m[0])\nm[0] = 7"] * 3)
+    assert [result.stdout for result in seen] == ["0\n"] * 3
+
+
+# What a step leaves open, and what each later step must find however often others have run from the same state.
+OPEN = {
+    "file position": (
+        "open('f', 'w').write('abcdef')\nf = open('f')\nf.read(1)",
+        "print(f.read(2))",
+        "bc\n",
+    ),
+    "file being written": (
+        "import os\nf = open('f', 'w+')\nf.write('a')\nf.flush()",
+        "f.write('b')\nf.flush()\nprint(open('f').read())",
+        "ab\n",
+    ),
+    "file of the library": (
+        "import os\nf = open(os.__file__)\nf.seek(10)",
+        "print(f.tell())\n_ = f.seek(500)",
+        "10\n",
+    ),
+    "socket pair": (
+        "import socket\na, b = socket.socketpair()\n_ = a.send(b'x')",
+        "print(b.recv(9))\n_ = a.send(b'yy')",
+        "b'x'\n",
+    ),
+    "thread": (
+        "import threading, queue\nq = queue.Queue()\nout = queue.Queue()\n"
+        "def work():\n    while True:\n        out.put(q.get() + 1)\n"
+        "threading.Thread(target=work, daemon=True).start()",
+        "q.put(4)\nprint(out.get(timeout=5))",
+        "5\n",
+    ),
+    "pool of threads": (
+        "from concurrent.futures import ThreadPoolExecutor\npool = ThreadPoolExecutor(2)\n"
+        "_ = pool.submit(pow, 2, 3).result()",
+        "print(pool.submit(pow, 2, 5).result(timeout=5))",
+        "32\n",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OPEN)
+def test_each_run_has_its_own(box: Box, name: str) -> None:
+    first, code, expected = OPEN[name]
+    _, *seen = siblings(box, first, *[code] * 3)
+    assert [(result.status, result.stdout) for result in seen] == [("ok", expected)] * 3
+
+
+def test_a_chain_of_states_that_cannot_be_copied_goes_on_in_one_process(box: Box) -> None:
+    results = box.steps("import os\nf = open('f', 'w')\nprint(os.times().user)", *["print(id(f))"] * 30)
+    assert len({result.stdout for result in results[1:]}) == 1
+
+
+def test_at_the_same_time(box: Box) -> None:
+    async def race() -> list[str]:
+        state, _ = await box.sandbox.start().run("import socket\na, b = socket.socketpair()\nn = 0")
+        assert state is not None
+        found = await asyncio.gather(*(state.run(f"_ = a.send(b'{k}')\nprint(b.recv(9))") for k in range(6)))
+        state.release()
+        return [result.stdout for _, result in found]
+
+    assert box.do(race()) == [f"b'{k}'\n" for k in range(6)]
+
+
+def test_a_hacked_fork_that_keeps_a_descriptor_is_refused(box: Box) -> None:
+    """The interpreter in a run is the run's own: it may open something just before it forks."""
+    hack = (
+        "import socket, sys\nframe = sys._getframe()\n"
+        "while frame.f_code.co_name != 'serve':\n    frame = frame.f_back\n"
+        "space = frame.f_globals\nfork = space['_fork']\n"
+        "def forks(*arguments):\n    global a, b\n    a, b = socket.socketpair()\n    return fork(*arguments)\n"
+        "space['_fork'] = forks"
+    )
+    _, *seen = siblings(box, hack, *["try:\n    a.send(b'LEAK')\nexcept NameError:\n    pass"] * 2)
+    assert all(result.status == "killed" for result in seen), seen
+
+
+@pytest.mark.parametrize("code", ["fcntl.flock(f, fcntl.LOCK_EX)", "fcntl.lockf(f, fcntl.LOCK_SH)"])
+def test_locks_of_library_files_reach_nobody(box: Box, code: str) -> None:
+    async def hold() -> None:
+        holds = f"import fcntl, os, time\nf = open(os.__file__)\n{code}\nprint('held', flush=True)\ntime.sleep(2)"
+        holder = asyncio.create_task(box.sandbox.run(holds))
+        await asyncio.sleep(0.5)
+        path = os.__file__
+        with open(path) as file:
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            probe = bytes(fcntl.fcntl(file, fcntl.F_GETLK, b"\1\0\0\0" + bytes(28)))
+            assert int.from_bytes(probe[:2], "little") == fcntl.F_UNLCK
+        assert (await holder).stdout == "held\n"
+
+    box.do(hold())
+
+
+def test_database_in_the_scratch_folder(box: Box) -> None:
+    """Locks are there for those who ask for them."""
+    code = "import sqlite3\nd = sqlite3.connect('d')\nd.execute('create table t (x)')\nd.execute('insert into t values (3)')"
+    assert box.run(f"{code}\nd.commit()\nprint(d.execute('select x from t').fetchall())").stdout == "[(3,)]\n"
+
+
+def test_flags_of_standard_input_are_a_runs_own(box: Box) -> None:
+    sets = "import fcntl\nfcntl.fcntl(0, fcntl.F_SETFL, 0o4000)"
+    tells = "import fcntl\nprint(fcntl.fcntl(0, fcntl.F_GETFL) & 0o4000)"
+    assert box.run(f"{sets}\n{tells}").stdout == "2048\n"
+    assert box.run(tells).stdout == "0\n"
+    _, *seen = siblings(box, "x = 1", sets, tells)
+    assert seen[1].stdout == "0\n"
+
+
+def test_standard_input_cannot_be_written(box: Box) -> None:
+    code = "import os\ntry:\n    os.write(0, b'x')\nexcept OSError:\n    print('refused', input())"
+    assert box.run(code, stdin="line").stdout == "refused line\n"
+
+
+def test_descriptors_under_way_count_for_nobody_else(box: Box) -> None:
+    """The kernel counts them by user, and then refuses every process of that user to send one."""
+    sends = (
+        "import array, socket, time\na, b = socket.socketpair()\n"
+        "fds = array.array('i', [a.fileno()] * 100)\n"
+        "try:\n    for _ in range(9):\n        a.sendmsg([b'x'], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)])\n"
+        "except OSError as error:\n    print('refused', error.errno)\nprint('sent', flush=True)\ntime.sleep(1)"
+    )
+
+    async def work() -> None:
+        hostile = asyncio.create_task(box.sandbox.run(sends))
+        in_state = asyncio.create_task(box.sandbox.start().run(sends))
+        await asyncio.sleep(0.4)
+        _, result = await box.sandbox.start().run("print(1)")
+        assert result.stdout == "1\n"
+        assert (await hostile).stdout == (await in_state)[1].stdout == "refused 1\nsent\n"
+
+    box.do(work())
+
+
+@pytest.mark.parametrize("level", STRONG)
+def test_sockets_of_the_host_are_out_of_reach(level: Level, tmp_path: Path) -> None:
+    """Also those that are reached without a connection."""
+    tmp_path.chmod(0o755)
+    place = tmp_path / "host"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as host:
+        host.bind(str(place))
+        place.chmod(0o777)
+        host.setblocking(False)
+        code = (
+            "import socket\nfor kind in (socket.SOCK_DGRAM, socket.SOCK_STREAM, socket.SOCK_SEQPACKET):\n"
+            f"    try:\n        socket.socketpair(type=kind)[0].sendto(b'LEAK', {str(place)!r})\n"
+            "    except OSError:\n        print('refused')"
+        )
+
+        async def work() -> Result:
+            async with LocalSandbox(level, limits=QUICK) as sandbox:
+                return await sandbox.run(code)
+
+        assert asyncio.run(work()).stdout == "refused\n" * 3
+        with pytest.raises(BlockingIOError):
+            host.recv(9)
+
+
+def test_forks_that_nobody_greets_die(box: Box) -> None:
+    """A step that reports its own end, and forks by itself whenever the keeper lets it fork."""
+    stray = (
+        "import ctypes, sys, socket, time\nframe = sys._getframe()\n"
+        "while frame.f_code.co_name != 'serve':\n    frame = frame.f_back\n"
+        "link, fork = frame.f_locals['link'], frame.f_locals['fork']\n"
+        "link.send(b'{\"status\": \"ok\"}')\n"
+        "while True:\n"
+        "    try:\n        if fork() == 0:\n            time.sleep(60)\n"
+        "    except OSError:\n        time.sleep(0.01)"
+    )
+    before = descendants(os.getpid())
+
+    async def work() -> None:
+        state: State | None
+        state, result = await box.sandbox.start().run(stray)
+        assert (state is not None, result.status) == (True, "ok")
+        assert state is not None
+        limits = QUICK.__class__(seconds=0.3, memory_mb=128, scratch_mb=4)
+        await asyncio.gather(*(state.run("x = 1", limits) for _ in range(4)))
+        state.release()
+
+    box.do(work())
+    assert settles(lambda: len(descendants(os.getpid()) - before) <= 1), "more is left than the keeper of the tree"
