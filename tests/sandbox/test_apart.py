@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -227,7 +228,7 @@ def test_forks_that_nobody_greets_die(box: Box) -> None:
         "import ctypes, sys, socket, time\nframe = sys._getframe()\n"
         "while frame.f_code.co_name != 'serve':\n    frame = frame.f_back\n"
         "link, fork = frame.f_locals['link'], frame.f_locals['fork']\n"
-        "link.send(b'{\"status\": \"ok\"}')\n"
+        'link.send(b\'{"status": "ok"}\')\n'
         "while True:\n"
         "    try:\n        if fork() == 0:\n            time.sleep(60)\n"
         "    except OSError:\n        time.sleep(0.01)"
@@ -245,3 +246,42 @@ def test_forks_that_nobody_greets_die(box: Box) -> None:
 
     box.do(work())
     assert settles(lambda: len(descendants(os.getpid()) - before) <= 1), "more is left than the keeper of the tree"
+
+
+BREAKS_ITS_FOLDER = {
+    "takes the names of others": "for n in range(200):\n    open(f'../{n}', 'w')",
+    "makes folders with the names of others": "for n in range(200):\n    os.mkdir(f'../{n}')",
+    "takes the folder above away": "os.chmod('..', 0)",
+    "takes its own folder away": "os.chmod('.', 0)",
+    "moves its own folder": "os.rename(os.getcwd(), '../away')",
+    "uses all numbers of files": "n = 0\nwhile True:\n    n += 1\n    open(f'f{n}', 'w')",
+    "uses all room": "open('f', 'wb').write(bytes(1 << 30))",
+    "goes deep": "while True:\n    os.mkdir('d')\n    os.chdir('d')",
+    "leaves nothing readable": "os.mkdir('d')\nopen('d/f', 'w')\nos.chmod('d', 0)",
+}
+
+
+@pytest.mark.parametrize("level", STRONG)
+@pytest.mark.parametrize("name", BREAKS_ITS_FOLDER)
+def test_what_a_run_does_to_its_folder_is_its_own_affair(level: Level, name: str, tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    attack = f"import os\ntry:\n{textwrap.indent(BREAKS_ITS_FOLDER[name], '    ')}\nexcept OSError:\n    pass"
+
+    async def work() -> None:
+        async with LocalSandbox(level, workers=4, limits=QUICK, folder=tmp_path) as sandbox:
+            start = sandbox.start()
+            state, _ = await start.run("open('kept', 'w').write('kept')")
+            assert state is not None
+            for _ in range(2):
+                runs = await asyncio.gather(
+                    state.run(attack),
+                    *(state.run("print(open('kept').read())") for _ in range(3)),
+                    start.run("print(1)"),
+                )
+                assert [result.stdout for _, result in runs[1:]] == ["kept\n"] * 3 + ["1\n"]
+                broken = runs[0][0]
+                if broken is not None:  # what runs from here may end in any way, as a result
+                    await asyncio.gather(*(broken.run("print(open('kept').read())") for _ in range(2)))
+            assert (await sandbox.run("print(2)")).stdout == "2\n"
+
+    asyncio.run(work())

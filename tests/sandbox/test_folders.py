@@ -44,6 +44,27 @@ def test_copy(tree: Path, tmp_path: Path) -> None:
     assert os.listdir(copy / "a" / "b") == ["empty"]
 
 
+def test_a_copy_takes_no_more_room(tmp_path: Path) -> None:
+    """Holes stay holes, and a file with many names stays one file."""
+    source, target = tmp_path / "source", tmp_path / "target"
+    (source / "inner").mkdir(parents=True)
+    target.mkdir()
+    with open(source / "sparse", "wb") as file:
+        file.seek(1 << 20)
+        file.write(b"data")
+        file.truncate(1 << 30)
+    (source / "one").write_bytes(b"x" * 100_000)
+    for name in ("two", "inner/three"):
+        os.link(source / "one", source / name)
+    copy_tree(str(source), str(target))
+    assert (target / "sparse").stat().st_size == 1 << 30
+    with open(target / "sparse", "rb") as file:
+        assert file.read((1 << 20) + 8) == bytes(1 << 20) + b"data" + bytes(4)
+    assert (target / "sparse").stat().st_blocks <= 64
+    assert len({(target / name).stat().st_ino for name in ("one", "two", "inner/three")}) == 1
+    assert (target / "inner" / "three").read_bytes() == b"x" * 100_000
+
+
 def test_copy_of_too_deep_a_tree_is_refused(tmp_path: Path) -> None:
     (tmp_path / "tree").mkdir()
     (tmp_path / "copy").mkdir()

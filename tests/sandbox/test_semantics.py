@@ -172,6 +172,14 @@ def test_exit_leaves_a_state(box: Box) -> None:
     assert box.steps("x = 1\nraise SystemExit", "x")[1].stdout == "1\n"
 
 
+@pytest.mark.parametrize("closed", [(0,), (1,), (2,), (0, 1), (1, 2), (0, 2), (0, 1, 2)])
+def test_descriptors_that_were_closed_are_opened_anew(box: Box, closed: tuple[int, ...]) -> None:
+    code = f"import os, sys\nfor fd in {closed}:\n    os.close(fd)"
+    later = "print('out')\nprint('error', file=sys.stderr)\nsys.stdin.read()"
+    _, *results = box.steps(code, later, later)
+    assert [(result.status, result.stdout, result.stderr) for result in results] == [("ok", "out\n''\n", "error\n")] * 2
+
+
 def test_a_stream_that_was_closed_is_opened_anew(box: Box) -> None:
     assert box.steps("import sys\nsys.stdout.close()", "print('x')")[1].stdout == "x\n"
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rstar.errors import SandboxError
-from rstar.sandbox import LocalSandbox
+from rstar.sandbox import Limits, LocalSandbox
 from rstar.sandbox.local import LocalState
 
 from .conftest import QUICK, Box, descendants, settles
@@ -211,6 +211,50 @@ def test_memory_budget() -> None:
     processes, values = with_sandbox(work, memory_budget_mb=64)
     assert 1 <= processes <= 3
     assert values == [f"({number}, {20 << 20})\n" for number in range(6)]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import numpy\na = numpy.ones(140 << 17)",  # on huge pages, where the machine has them
+        "a = bytearray(140 << 20)",
+        "import numpy\nfor _ in range(4):\n    b = numpy.ones(140 << 17)\ndel b\na = numpy.ones(140 << 17)",
+    ],
+)
+def test_memory_is_counted_whatever_the_pages(code: str) -> None:
+    async def work() -> None:
+        async with LocalSandbox(limits=Limits(memory_mb=512), memory_budget_mb=1_000) as sandbox:
+            start = sandbox.start()
+            states = [(await start.run(code))[0] for _ in range(4)]
+            assert all(states)
+            assert 4 * 140 << 20 <= sandbox._states.memory <= 4 * 160 << 20
+
+    asyncio.run(work())
+
+
+def test_memory_that_was_given_back_does_not_count() -> None:
+    async def work() -> None:
+        async with LocalSandbox(limits=Limits(memory_mb=512)) as sandbox:
+            state, _ = await sandbox.start().run("for _ in range(5):\n    a = bytearray(140 << 20)\n    del a")
+            assert state is not None
+            assert sandbox._states.memory <= 32 << 20
+
+    asyncio.run(work())
+
+
+def test_memory_of_a_state_counts_as_long_as_a_fork_of_it_lives() -> None:
+    async def work() -> None:
+        async with LocalSandbox(limits=Limits(memory_mb=512), memory_budget_mb=1_000) as sandbox:
+            first, _ = await sandbox.start().run("a = bytearray(140 << 20)")
+            assert first is not None
+            second, _ = await first.run("x = 1")
+            assert second is not None
+            first.release()
+            assert sandbox._states.memory >= 140 << 20
+            second.release()
+            assert sandbox._states.memory < 32 << 20
+
+    asyncio.run(work())
 
 
 def test_a_state_that_cannot_be_rebuilt_ends_what_would_run_from_it() -> None:

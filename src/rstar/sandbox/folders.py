@@ -21,23 +21,35 @@ _LEAST_BYTES = 1 << 16
 
 
 def copy_tree(source: str, target: str) -> None:
-    """Copy the files, folders and links in a folder into an empty one. Raises `OSError`, also for too deep a tree."""
-    _copy_entries(os.open(source, _FOLDER), os.open(target, _FOLDER), 0)
+    """Copy the files, folders and links in a folder into an empty one, which takes no more room than the original.
+
+    Raises `OSError`, also for too deep a tree.
+    """
+    _copy_entries(os.open(source, _FOLDER), os.open(target, _FOLDER), target, {}, 0)
 
 
-def _copy_entries(source: int, target: int, depth: int) -> None:
-    """Copy what is in `source`; closes both descriptors."""
+def _copy_entries(source: int, target: int, place: str, copied: dict[int, str], depth: int) -> None:
+    """Copy what is in `source` to `target`, whose path is `place`; closes both descriptors.
+
+    `copied` has the path of the copy of each file with several names, by its number.
+    """
     try:
         if depth > _DEEPEST:
             raise OSError(errno.ELOOP, "scratch folders too deep to copy")
         for name in os.listdir(source):
-            mode = os.stat(name, dir_fd=source, follow_symlinks=False).st_mode
+            status = os.stat(name, dir_fd=source, follow_symlinks=False)
+            mode = status.st_mode
             if stat.S_ISDIR(mode):
                 os.mkdir(name, 0o700, dir_fd=target)
                 inner = os.open(name, _FOLDER, dir_fd=source)
-                _copy_entries(inner, os.open(name, _FOLDER, dir_fd=target), depth + 1)
+                outer = os.open(name, _FOLDER, dir_fd=target)
+                _copy_entries(inner, outer, f"{place}/{name}", copied, depth + 1)
+            elif stat.S_ISREG(mode) and status.st_ino in copied:
+                os.link(copied[status.st_ino], name, dst_dir_fd=target)
             elif stat.S_ISREG(mode):
                 _copy_file(name, source, target, stat.S_IMODE(mode) & 0o700)
+                if status.st_nlink > 1:
+                    copied[status.st_ino] = f"{place}/{name}"
             elif stat.S_ISLNK(mode):
                 os.symlink(os.readlink(name, dir_fd=source), name, dir_fd=target)
     finally:
@@ -50,9 +62,20 @@ def _copy_file(name: str, source: int, target: int, mode: int) -> None:
         open(os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=source), "rb") as old,
         open(os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode, dir_fd=target), "wb") as new,
     ):
-        left = os.fstat(old.fileno()).st_size
-        while left > 0 and (sent := os.sendfile(new.fileno(), old.fileno(), None, left)):
-            left -= sent
+        size = os.fstat(old.fileno()).st_size
+        os.ftruncate(new.fileno(), size)
+        end = 0
+        while end < size:
+            try:
+                start = os.lseek(old.fileno(), end, os.SEEK_DATA)
+            except OSError as error:
+                if error.errno == errno.ENXIO:  # a hole up to the end
+                    return
+                raise
+            end = os.lseek(old.fileno(), start, os.SEEK_HOLE)
+            os.lseek(new.fileno(), start, os.SEEK_SET)
+            while start < end and (sent := os.sendfile(new.fileno(), old.fileno(), start, end - start)):
+                start += sent
 
 
 def exceeds(folder: str, size: int) -> bool:
