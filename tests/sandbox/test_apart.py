@@ -160,7 +160,8 @@ def test_locks_of_library_files_reach_nobody(box: Box, code: str) -> None:
 
 def test_database_in_the_scratch_folder(box: Box) -> None:
     """Locks are there for those who ask for them."""
-    code = "import sqlite3\nd = sqlite3.connect('d')\nd.execute('create table t (x)')\nd.execute('insert into t values (3)')"
+    makes = "import sqlite3\nd = sqlite3.connect('d')\nd.execute('create table t (x)')"
+    code = f"{makes}\nd.execute('insert into t values (3)')"
     assert box.run(f"{code}\nd.commit()\nprint(d.execute('select x from t').fetchall())").stdout == "[(3,)]\n"
 
 

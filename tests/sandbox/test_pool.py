@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from rstar.errors import SandboxError
-from rstar.sandbox import Limits, LocalSandbox, Sandbox
+from rstar.sandbox import Limits, LocalSandbox, Sandbox, execution, pool
 from rstar.sandbox.execution import read_report
 from rstar.sandbox.levels import Level
 from rstar.sandbox.local import LocalState
@@ -158,6 +158,40 @@ def test_a_zygote_that_hangs_is_replaced() -> None:
         return (await sandbox.run("1 + 1")).stdout
 
     assert session(work) == "2\n"
+
+
+@pytest.mark.parametrize("which", ["keeper", "template", "keeper of a tree"])
+def test_who_is_stopped_is_replaced_and_its_runs_are_done_again(which: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """None of them is a timeout of the code, and none waits for ever."""
+    monkeypatch.setattr(pool, "_PING_SECONDS", 0.2)
+    monkeypatch.setattr(pool, "_PONG_SECONDS", 1.0)
+    monkeypatch.setattr(execution, "_GRACE", 1.0)
+
+    async def work(sandbox: LocalSandbox) -> None:
+        await sandbox.run("1")
+        zygote = sandbox._zygotes["bare"].pid
+        template = min(_children(zygote))
+        start = sandbox.start()
+        state, _ = await start.run("x = 20")
+        assert state is not None
+        (keeper,) = (child for child in _children(zygote) if _children(child))
+        sleeps = "import time\ntime.sleep(0.3)\nprint('done')"
+        tasks = [asyncio.create_task(run) for run in (sandbox.run(sleeps), state.run(sleeps))]
+        await asyncio.sleep(0.1)
+        os.kill({"keeper": zygote, "template": template, "keeper of a tree": keeper}[which], signal.SIGSTOP)
+        limits = Limits(seconds=0.5)
+        fresh, (_, step), (_, first) = await asyncio.gather(
+            sandbox.run("1 + 2", limits=limits), state.run("x + 1", limits), sandbox.start().run("5", limits)
+        )
+        assert (fresh.stdout, step.stdout, first.stdout) == ("3\n", "21\n", "5\n")
+        program, (_, slow) = await asyncio.gather(*tasks)
+        assert program.stdout == slow.stdout == "done\n"
+
+    session(work)
+
+
+def _children(process: int) -> set[int]:
+    return {int(child) for child in Path(f"/proc/{process}/task/{process}/children").read_text().split()}
 
 
 def test_a_zygote_that_always_dies_is_an_error() -> None:

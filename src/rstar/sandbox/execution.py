@@ -109,6 +109,7 @@ class Execution:
         self._out, self._err = Pipe(limits.output_bytes), Pipe(limits.output_bytes)
         self._verdict: Status | None = None
         self._number = self._looks = self._nice = 0
+        self._doubt: asyncio.TimerHandle | None = None
         self._extended, self._progress = 0.0, Progress()
 
     async def outcome(self, order: channel.Message, stdin: int | None = None, *files: int) -> Outcome:
@@ -130,7 +131,6 @@ class Execution:
         self._link.send(order | {"folder": self._folder}, (*ours, *files))
         channel.close_all(ours)
         self._alarm = self._loop.call_later(self._limits.seconds, self._time_is_up)
-        self._last_resort = self._loop.call_later(self._limits.seconds + _GRACE, self._link.close)
         self._looking = self._loop.call_later(_FIRST_LOOK, self._look)
         try:
             message = await event
@@ -143,8 +143,9 @@ class Execution:
             self._link.send({"do": "kill", "id": self._number, "hard": False})
             raise
         finally:
-            for alarm in (self._alarm, self._last_resort, self._looking):
-                alarm.cancel()
+            for alarm in (self._alarm, self._doubt, self._looking):
+                if alarm is not None:
+                    alarm.cancel()
             for pipe in (self._out, self._err):
                 pipe.read()
                 pipe.close()
@@ -156,12 +157,23 @@ class Execution:
         answer = self._link.expect(number)
         answer.add_done_callback(self._extend)
         self._link.send({"do": "progress", "id": number, "run": self._number})
+        self._doubt_keeper()
+
+    def _doubt_keeper(self) -> None:
+        """End the keeper if it does not answer in time. It has another chance, in case it was we who were busy."""
+        if self._doubt is not None:
+            self._doubt.cancel()
+
+        def once_more() -> None:
+            self._doubt = self._loop.call_later(_GRACE / 10, self._link.close)
+
+        self._doubt = self._loop.call_later(_GRACE, once_more)
 
     def _wait(self, seconds: float) -> None:
         """Look at the clock again in so many seconds."""
-        self._last_resort.cancel()
+        if self._doubt is not None:
+            self._doubt.cancel()
         self._alarm = self._loop.call_later(seconds, self._time_is_up)
-        self._last_resort = self._loop.call_later(seconds + _GRACE, self._link.close)
 
     def _extend(self, answer: asyncio.Future[channel.Message]) -> None:
         if answer.cancelled() or answer.exception() is not None:
@@ -205,6 +217,7 @@ class Execution:
         if self._verdict is None:
             self._verdict = verdict
             self._link.send({"do": "kill", "id": self._number, "hard": True})
+            self._doubt_keeper()
 
     def _look(self) -> None:
         """Read the output of a run that takes long. Short ones are read once, at their end."""

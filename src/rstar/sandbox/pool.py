@@ -21,6 +21,8 @@ from rstar.sandbox.spawn import spawn
 from rstar.sandbox.tiers import Tier
 
 _EXIT_SECONDS = 3.0
+_READY_SECONDS = 120.0
+_PING_SECONDS, _PONG_SECONDS = 2.0, 10.0
 
 
 class LostError(SandboxError):
@@ -165,6 +167,7 @@ class Zygote:
         self._process = process
         self.tier = tier
         self.link = Link(end, self.kill, folder)
+        self._watching: asyncio.Task[None] | None = None
 
     @classmethod
     async def start(cls, tier: Tier, level: Level, folder: Path | None) -> Zygote:
@@ -184,7 +187,9 @@ class Zygote:
                 settings |= {"tier": tier, "path": search_path()}
                 ready = zygote.link.expect(0)
                 zygote.link.send(settings)
-                event = await ready
+                if not await _comes(ready, _READY_SECONDS):
+                    raise SandboxError(f"the {tier} interpreter was not ready after {_READY_SECONDS:g} s")
+                event = ready.result()
             except LostError:
                 process.wait()
                 said.seek(0)
@@ -194,11 +199,22 @@ class Zygote:
                 zygote.link.close()
                 raise
         if event["event"] == "ready":
+            zygote._watching = asyncio.create_task(zygote._watch())
             return zygote
         zygote.link.close()
         if event["event"] == "absent":
             raise AbsentError(event["reason"])
         raise refusal(level, event["mechanism"], event["reason"])
+
+    async def _watch(self) -> None:
+        """End it when it, or its template, does not answer any more: what it had to do is done by another one."""
+        while self.link.open:
+            await asyncio.sleep(_PING_SECONDS)
+            number = self.link.number()
+            pong = self.link.expect(number)
+            self.link.send({"do": "ping", "id": number})
+            if not await _comes(pong, _PONG_SECONDS):
+                self.link.close()
 
     def kill(self) -> None:
         """End it, and all runs and trees in it."""
@@ -208,6 +224,8 @@ class Zygote:
 
     async def close(self) -> None:
         """End it and wait for the end."""
+        if self._watching is not None:
+            self._watching.cancel()
         self.link.on_close.clear()
         self.link.close()
         try:
@@ -240,6 +258,19 @@ class Tree:
     def close(self) -> None:
         """End it and all of its states."""
         self.link.close()
+
+
+async def _comes(event: asyncio.Future[channel.Message], seconds: float) -> bool:
+    """Whether an event comes in time, or the keeper has gone.
+
+    When time is up it may wait to be read, because this process was busy, so there is another chance.
+    """
+    for patience in (seconds, seconds / 10):
+        done, _ = await asyncio.wait((event,), timeout=patience)
+        if done:
+            event.exception()  # has been seen
+            return True
+    return False
 
 
 def refusal(level: Level, mechanism: str, reason: str) -> IsolationError:
