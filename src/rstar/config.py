@@ -99,6 +99,9 @@ class SandboxConfig(Section):
     memory_mb: int = Field(256, ge=16, description="memory a step may add, MiB")
     output_bytes: int = Field(8_000, ge=100, description="most bytes of stdout and of stderr")
     budget_mb: int = Field(2_000, ge=64, description="memory for frozen interpreter states; colder ones are replayed")
+    total_mb: int | None = Field(
+        None, ge=64, description="memory of all programs and states together, MiB; unset: 60% of this machine's"
+    )
 
 
 class EngineConfig(Section):
@@ -154,7 +157,7 @@ class Config(Section):
     def identity(self) -> dict[str, Any]:
         """The settings that decide the results, flat: dotted key to value."""
         free = (
-            {f"sandbox.{key}" for key in ("place", "token_file", "workers", "budget_mb")}
+            {f"sandbox.{key}" for key in ("place", "token_file", "workers", "budget_mb", "total_mb")}
             | {"search.concurrency"}
             | {f"engine.{key}" for key in EngineConfig.model_fields if key not in ("dtype", "max_context")}
         )

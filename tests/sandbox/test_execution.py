@@ -12,6 +12,7 @@ from rstar.sandbox.api import Limits, Result
 from rstar.sandbox.execution import MOST_STRETCHED, Execution
 from rstar.sandbox.lanes import Lanes
 from rstar.sandbox.pool import Link
+from rstar.sandbox.pressure import Pressure
 from rstar.sandbox.proc import Proc, Progress
 
 SECONDS = 0.2
@@ -52,8 +53,14 @@ class Keeper:
                     self._waiting[message["id"]].set_result({"event": "ended", **self.death})
 
 
+class NoCaches:
+    memory = 0
+
+    def shrink(self, size: int) -> None: ...
+
+
 async def run(keeper: Keeper, limits: Limits) -> Result:
-    async with Lanes(1, 1).place() as place:
+    async with Lanes(1, 1, Pressure(1 << 40, NoCaches())).place() as place:
         execution = Execution(cast(Link, keeper), limits, place)
         outcome = await execution.outcome({"do": "run", "id": keeper.number()})
     return outcome.result

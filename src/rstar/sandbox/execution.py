@@ -39,11 +39,18 @@ _LEAST_EXTENSION = 0.02
 _UNSEEN_WAIT = 0.05
 """Seconds that a run gets that is ready, but has hardly run: it waits still, or what it waited for has just ended."""
 
+_MOST_PROCESSES = 2
+"""A run of more processes than these (a driver and its program) is not given time for what they wait."""
+
 _LARGEST_CODE = 2**31 - 1
 _MOST_LINES = 10_000_000
 _FIRST_LOOK, _NEXT_LOOK = 0.03, 0.02
 _LOOKS_PER_SCAN = 5
 _FULL = "the disk of {} is full: no telling what the code would have done"
+
+
+class GaveWayError(Exception):
+    """A run was ended because all programs together used too much memory."""
 
 
 class Pipe:
@@ -101,16 +108,36 @@ class Execution:
     others may make room meanwhile.
     """
 
-    def __init__(self, link: Link, limits: Limits, place: Place) -> None:
+    def __init__(self, link: Link, limits: Limits, place: Place, *, group: bool = False) -> None:
         if _disk_is_full(link):
             raise SandboxError(_FULL.format(link.folder))
+        self.most, self.group, self._gives_way = limits.memory_mb << 20, group, False
         self._link, self._limits, self._place = link, limits, place
         self._loop = asyncio.get_running_loop()
         self._out, self._err = Pipe(limits.output_bytes), Pipe(limits.output_bytes)
         self._verdict: Status | None = None
         self._number = self._looks = self._nice = 0
         self._doubt: asyncio.TimerHandle | None = None
-        self._extended, self._progress = 0.0, Progress()
+        self._extended = self._credited = 0.0
+        self._progress = Progress()
+
+    @property
+    def old(self) -> bool:
+        """See `pressure.Program`."""
+        return self._place.old
+
+    async def usage(self) -> int:
+        """See `pressure.Program`."""
+        return int((await self._ask("memory"))["memory"])
+
+    def give_way(self) -> None:
+        """See `pressure.Program`."""
+        self._gives_way = True
+        self._kill()
+
+    def exceed(self) -> None:
+        """See `pressure.Program`."""
+        self._stop("memory")
 
     async def outcome(self, order: channel.Message, stdin: int | None = None, *files: int) -> Outcome:
         """Send the order and see it through; `order["id"]` is the number of its run.
@@ -119,6 +146,7 @@ class Execution:
 
         Raises:
             LostError: the keeper or the source state has gone; the run may be repeated.
+            GaveWayError: others needed its memory; the run may be repeated.
             SandboxError: the run could not be set up, or the disk that it shares with others is full.
         """
         self._number = order["id"]
@@ -133,7 +161,8 @@ class Execution:
         self._alarm = self._loop.call_later(self._limits.seconds, self._time_is_up)
         self._looking = self._loop.call_later(_FIRST_LOOK, self._look)
         try:
-            message = await event
+            with self._place.watching(self):
+                message = await event
         except LostError:
             if self._verdict is None:
                 raise
@@ -153,11 +182,15 @@ class Execution:
 
     def _time_is_up(self) -> None:
         """Ask how far the run has come; what it has waited for a processor gets added to its time."""
+        self._ask("progress").add_done_callback(self._extend)
+        self._doubt_keeper()
+
+    def _ask(self, what: str) -> asyncio.Future[channel.Message]:
+        """Ask the keeper about this run."""
         number = self._link.number()
         answer = self._link.expect(number)
-        answer.add_done_callback(self._extend)
-        self._link.send({"do": "progress", "id": number, "run": self._number})
-        self._doubt_keeper()
+        self._link.send({"do": what, "id": number, "run": self._number})
+        return answer
 
     def _doubt_keeper(self) -> None:
         """End the keeper if it does not answer in time. It has another chance, in case it was we who were busy."""
@@ -181,8 +214,15 @@ class Execution:
         if (left := self._time_left(answer.result()["began"])) > 0:
             self._wait(left)
             return
-        progress, now = Progress(*(answer.result()[name] for name in ("waited", "ran", "ready"))), time.perf_counter()
-        extension = progress.waited - self._progress.waited
+        report, now = answer.result(), time.perf_counter()
+        progress = Progress(*(report[name] for name in ("waited", "ran", "ready", "processes")))
+        if progress.processes > _MOST_PROCESSES:  # each waits for the others
+            self._stop("timeout")
+            return
+        # Its threads wait for each other, too: no more has been lost than the time that none of them had a processor.
+        lost = now - self._started - progress.ran - self._credited
+        extension = min(progress.waited - self._progress.waited, lost)
+        self._credited += max(0.0, extension)
         hardly_ran = progress.ran - self._progress.ran < (now - self._asked) / 2
         if extension < _LEAST_EXTENSION and hardly_ran and (progress.ready or extension < 0):  # below 0: one has ended
             extension = _UNSEEN_WAIT
@@ -216,8 +256,11 @@ class Execution:
     def _stop(self, verdict: Status) -> None:
         if self._verdict is None:
             self._verdict = verdict
-            self._link.send({"do": "kill", "id": self._number, "hard": True})
-            self._doubt_keeper()
+            self._kill()
+
+    def _kill(self) -> None:
+        self._link.send({"do": "kill", "id": self._number, "hard": True})
+        self._doubt_keeper()
 
     def _look(self) -> None:
         """Read the output of a run that takes long. Short ones are read once, at their end."""
@@ -239,6 +282,8 @@ class Execution:
 
     def _judge(self, message: channel.Message, seconds: float) -> Outcome:
         match message["event"]:
+            case "ended" if self._gives_way and self._verdict is None:
+                raise GaveWayError
             case "gone" if self._verdict is None:
                 raise GoneError("the state has gone")
             case "single" if self._verdict is None:

@@ -43,7 +43,6 @@ from rstar.sandbox.processes import (
     is_child,
     own_memory,
     read_hello,
-    rss_of,
 )
 
 _REAP_MS = 20
@@ -76,7 +75,7 @@ class Keeper:
         if self._template is not None:
             self._listen(self._template.link.fileno(), self._hear_template)
         self._strays = False
-        self._rss = 0 if self._template is not None else rss_of(jail.proc, "self")
+        self._rss = jail.proc.rss("self")
 
     def loop(self) -> None:
         """Serve until the parent closes the link; then end everything."""
@@ -124,6 +123,10 @@ class Keeper:
                 progress = self._jail.proc.progress(self._outer(run)) if run and run.process else Progress()
                 began = (run.began or None) if run else None
                 self._tell(message["id"], "progress", began=began, **progress.message())
+            case "memory":
+                run = self._runs.get(message["run"])
+                memory = self._jail.proc.memory(self._outer(run), run.rss_before) if run and run.process else 0
+                self._tell(message["id"], "memory", memory=memory)
             case "ping" if self._template is not None:
                 self._template.ping(message["id"])
             case "stats":

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
+
+from rstar.sandbox.pressure import Pressure, Program
 
 PATIENCE = 0.05
 """Seconds after which a run is old."""
@@ -25,10 +27,12 @@ class Lanes:
     """At most `young` young runs at a time, and `old` others.
 
     When there are that many old ones, a run keeps its place beyond `PATIENCE`, until one of them has ended.
+
+    `pressure` watches the memory of all of them.
     """
 
-    def __init__(self, young: int, old: int) -> None:
-        self._young, self._room = asyncio.Semaphore(young), old
+    def __init__(self, young: int, old: int, pressure: Pressure) -> None:
+        self._young, self._room, self.pressure = asyncio.Semaphore(young), old, pressure
 
     @asynccontextmanager
     async def place(self) -> AsyncIterator[Place]:
@@ -58,12 +62,23 @@ class Place:
     """The place of one run."""
 
     def __init__(self, lanes: Lanes) -> None:
-        self._lanes, self.old = lanes, False
+        self._lanes, self.old, self._watched = lanes, False, True
 
     def age(self) -> bool:
         """Give the place among the young away, if there is room among the old. Returns whether the run is old now."""
         self.old = self.old or self._lanes._age()
         return self.old
+
+    def watching(self, program: Program) -> AbstractContextManager[None]:
+        """Have the memory of a program watched that runs here."""
+        return self._lanes.pressure.watching(program) if self._watched else nullcontext()
+
+    @asynccontextmanager
+    async def reserve(self, size: int) -> AsyncIterator[None]:
+        """Wait until so many bytes are free; what runs here then may use them and is not watched."""
+        async with self._lanes.pressure.reserve(size):
+            self._watched = False
+            yield
 
     def _leave(self) -> None:
         self._lanes._leave(old=self.old)

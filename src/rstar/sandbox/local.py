@@ -11,21 +11,25 @@ import asyncio
 import os
 import sys
 import tempfile
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Self, get_args
+from typing import Self, TypeVar, get_args
 
 from rstar.errors import IsolationError, SandboxError
 from rstar.sandbox import channel
 from rstar.sandbox.api import Limits, Result
-from rstar.sandbox.execution import Execution, kernel_limits
+from rstar.sandbox.execution import Execution, GaveWayError, kernel_limits
 from rstar.sandbox.folders import remove_tree
 from rstar.sandbox.lanes import Lanes, Place
 from rstar.sandbox.levels import LEVELS, Level
 from rstar.sandbox.pool import AbsentError, LostError, Tree, Zygote
+from rstar.sandbox.pressure import Pressure, machine_share
 from rstar.sandbox.states import ATTEMPTS, Node, Root, States
 from rstar.sandbox.tiers import RANKS, Tier, tier_of
+
+T = TypeVar("T")
 
 
 class LocalState:
@@ -58,6 +62,8 @@ class LocalSandbox:
         limits: of runs that are given none of their own.
         memory_budget_mb: memory for frozen states, in MiB; colder ones are ended, and rebuilt when they are used.
         max_states: most processes of frozen states, whatever their size.
+        total_mb: memory of all programs and states together, in MiB; None for 60% of what this machine has. See
+            `pressure`.
         folder: where scratch folders are made at the weaker levels; None for the system's temporary folder.
     """
 
@@ -70,6 +76,7 @@ class LocalSandbox:
         *,
         old_runs: int = 32,
         max_states: int = 512,
+        total_mb: int | None = None,
         folder: Path | None = None,
     ) -> None:
         self.level: Level = level
@@ -77,6 +84,7 @@ class LocalSandbox:
         self.workers = workers or (len(os.sched_getaffinity(0)) if sys.platform == "linux" else 1)
         self._old_runs = old_runs
         self._memory, self._max_states = memory_budget_mb << 20, max_states
+        self._total = total_mb << 20 if total_mb is not None else machine_share()
         self._parent_folder = folder
         self._folder: Path | None = None
         self._open, self._users = False, 0
@@ -103,9 +111,10 @@ class LocalSandbox:
             self._folder = Path(tempfile.mkdtemp(prefix="rstar-sandbox-", dir=self._parent_folder))
             self._folder.chmod(0o711)  # runs may have another uid
         self._loop = asyncio.get_running_loop()
-        self._lanes = Lanes(self.workers, self._old_runs)
         self._starting: dict[Tier, asyncio.Lock] = {tier: asyncio.Lock() for tier in get_args(Tier)}
         self._states = States(self._plant, self._memory, self._max_states)
+        self._pressure = Pressure(self._total, self._states)
+        self._lanes = Lanes(self.workers, self._old_runs, self._pressure)
         try:
             await self._zygote("bare")
         except BaseException:
@@ -121,6 +130,7 @@ class LocalSandbox:
         if not self._open or self._users:
             return
         self._open = False
+        self._pressure.close()
         self._states.close()
         # Taken away before anything is awaited: somebody may open it again meanwhile.
         zygotes, self._zygotes = list(self._zygotes.values()), {}
@@ -164,20 +174,35 @@ class LocalSandbox:
         echo: bool = False,
     ) -> Result:
         self._check_open()
+
+        async def attempt(place: Place) -> Result:
+            for _ in range(ATTEMPTS):
+                zygote = await self._zygote(tier)
+                source = None if not stdin else channel.memory_file(stdin.encode(errors="surrogateescape"))
+                try:
+                    return await self._program(zygote, code, limits, source, files, place, echo)
+                except LostError:
+                    pass
+                finally:
+                    if source is not None:
+                        os.close(source)
+            raise SandboxError(f"a zygote was lost {ATTEMPTS} times in a row")
+
+        return await self._in_place(attempt, limits)
+
+    async def _in_place(self, work: Callable[[Place], Awaitable[T]], limits: Limits) -> T:
+        """Do a run when there is a place for it, and once more where it had to give its memory to others."""
+        size = limits.memory_mb << 20
+        if size > self._total:
+            raise SandboxError(
+                f"a run asks for {limits.memory_mb} MB of memory; all together may use {self._total >> 20} MB"
+            )
         async with self._lanes.place() as place:
-            source = None if not stdin else channel.memory_file(stdin.encode(errors="surrogateescape"))
             try:
-                for _ in range(ATTEMPTS):
-                    zygote = await self._zygote(tier)
-                    try:
-                        return await self._program(zygote, code, limits, source, files, place, echo)
-                    except LostError:
-                        if source is not None:
-                            os.lseek(source, 0, os.SEEK_SET)
-            finally:
-                if source is not None:
-                    os.close(source)
-        raise SandboxError(f"a zygote was lost {ATTEMPTS} times in a row")
+                return await work(place)
+            except GaveWayError:
+                async with place.reserve(size):
+                    return await work(place)
 
     async def cpu_seconds(self) -> float:
         """Processor time of all processes of the sandbox so far, dead and alive."""
@@ -203,15 +228,16 @@ class LocalSandbox:
             "how": {"echo": echo, "values": limits.values},
             "limits": kernel_limits(limits),
         }
-        return (await Execution(zygote.link, limits, place).outcome(order, stdin, *files)).result
+        execution = Execution(zygote.link, limits, place, group=zygote.tier == "native")
+        return (await execution.outcome(order, stdin, *files)).result
 
     async def _step(self, node: Node, code: str, limits: Limits | None) -> tuple[Node | None, Result]:
         self._check_open()
         if node.released:
             raise SandboxError("the state has been released")
         tier = max(node.tier, self._tier(code), key=RANKS.index)
-        async with self._lanes.place() as place:
-            return await self._states.run(node, code, limits or self.limits, tier, place)
+        limits = limits or self.limits
+        return await self._in_place(lambda place: self._states.run(node, code, limits, tier, place), limits)
 
     def _release(self, node: Node) -> None:
         if self._open:

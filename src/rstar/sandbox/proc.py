@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
+PAGE = os.sysconf("SC_PAGE_SIZE")
 _TICK = 1 / os.sysconf("SC_CLK_TCK")
 
 
@@ -20,11 +21,13 @@ class Progress:
             up: it adds a wait when it ends, and forgets what a process has waited when that ends.
         ran: processor time in seconds, that of ended processes for which others have waited included.
         ready: one of them runs, or would if it had a processor.
+        processes: how many they are.
     """
 
     waited: float = 0.0
     ran: float = 0.0
     ready: bool = False
+    processes: int = 0
 
     def message(self) -> dict[str, Any]:
         """As part of a message."""
@@ -85,17 +88,43 @@ class Proc:
         of the other threads that one counts that has waited longest. Likewise for the programs that it has started.
         """
         delays: dict[tuple[str, bool], int] = {}
-        ran, ready = 0, False
+        ran, ready, owners = 0, False, set[str]()
         for name, _ in self.tasks(outer):
             owner, _, task = name.partition("/task/")
             kind = owner, task == owner
+            owners.add(owner)
             with suppress(OSError, ValueError, IndexError):
                 delays[kind] = max(delays.get(kind, 0), int(self.read(f"{name}/schedstat").split()[1]))
                 state = self.read(f"{name}/stat").rpartition(b")")[2].split()
                 ready |= state[0] == b"R"
                 if task == owner:  # its processor time is that of all its threads, its children's that of ended ones
                     ran += sum(map(int, self.read(f"{owner}/stat").rpartition(b")")[2].split()[11:15]))
-        return Progress(sum(delays.values()) / 1e9, ran * _TICK, ready)
+        return Progress(sum(delays.values()) / 1e9, ran * _TICK, ready, len(owners))
+
+    def memory(self, outer: int, rss_before: int) -> int:
+        """What a process that runs has written, and those below it, in bytes; 0 where nobody can tell.
+
+        Args:
+            outer: the process.
+            rss_before: what it had mapped when it was made.
+        """
+        with suppress(OSError, ValueError, IndexError):
+            owners = {name.partition("/")[0] for name, _ in self.tasks(outer)}
+            if owners == {str(outer)}:
+                faults = int(self.read(f"{outer}/stat").rpartition(b")")[2].split()[7]) * PAGE
+                rss = self.rss(outer)
+                return min(rss, max(faults, rss - rss_before))
+            return sum(self.mapped(int(owner), b"Pss:") for owner in owners)
+        return 0
+
+    def rss(self, outer: int | str) -> int:
+        """The memory that a process has mapped, in bytes: shared, too."""
+        return int(self.read(f"{outer}/statm").split()[1]) * PAGE
+
+    def mapped(self, outer: int, kind: bytes) -> int:
+        """The memory that a process has mapped, of a kind that ``smaps_rollup`` has lines of, in bytes."""
+        lines = self.read(f"{outer}/smaps_rollup").splitlines()
+        return sum(int(line.split()[1]) for line in lines if line.startswith(kind)) << 10
 
     def tasks(self, outer: int) -> Iterator[tuple[str, int]]:
         """The threads of a process and of all processes below it: name in this `/proc`, and number here."""

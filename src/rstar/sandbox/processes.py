@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from rstar.sandbox import channel, kernel
 from rstar.sandbox.isolation import RunLimits
-from rstar.sandbox.proc import Proc
+from rstar.sandbox.proc import PAGE, Proc
 
 HELLO, LISTENER = b"hello", b"listener"
 """What a process sends before it runs anything: that it is there; before that, the first of a tree, its listener."""
@@ -20,7 +20,6 @@ OWN_FDS = frozenset({"0", "1", "2", str(kernel.LINK_FD)})
 
 _ANCILLARY = socket.CMSG_SPACE(12) + socket.CMSG_SPACE(4)
 _LARGE = 16 << 20
-_PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 @dataclass(slots=True, eq=False)
@@ -106,17 +105,9 @@ def own_memory(proc: Proc, outer: int, faults: int, rss_before: int) -> tuple[in
     Page faults tell that exactly as long as pages are small and none has been given back. So a process that has grown
     is looked at page by page, which is not worth its time for the others.
     """
-    rss = rss_of(proc, outer)
-    estimate = max(faults * _PAGE, rss - rss_before)
-    if estimate < _LARGE:
-        return estimate, rss
-    private = (line.split() for line in proc.read(f"{outer}/smaps_rollup").splitlines() if line.startswith(b"Private_"))
-    return sum(int(words[1]) for words in private) << 10, rss
-
-
-def rss_of(proc: Proc, outer: int | str) -> int:
-    """The memory that a process has mapped, in bytes: shared, too."""
-    return int(proc.read(f"{outer}/statm").split()[1]) * _PAGE
+    rss = proc.rss(outer)
+    estimate = max(faults * PAGE, rss - rss_before)
+    return estimate if estimate < _LARGE else proc.mapped(outer, b"Private_"), rss
 
 
 def is_child(process: int) -> bool:

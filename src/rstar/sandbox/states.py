@@ -152,7 +152,7 @@ class States:
         finally:
             node.root.running -= 1
             self._end_unneeded(node)
-            self._keep_budget()
+            self._keep_budget(self._memory)
         if isinstance(lost, GoneError):  # rebuilt, and still not there to be forked: its own code has seen to that
             return None, Result("killed", error=CodeError("StateLost", str(lost), None))
         raise SandboxError(f"a state was lost {ATTEMPTS} times in a row") from lost
@@ -163,6 +163,11 @@ class States:
             node.released = True
             node.root.holders -= 1
             self._end_unneeded(node)
+
+    def shrink(self, size: int) -> None:
+        """Give back `size` bytes, as far as there are processes to end; those not used for longest go first."""
+        if size > 0:
+            self._keep_budget(self.memory - size)
 
     def close(self) -> None:
         """End all processes."""
@@ -296,21 +301,22 @@ class States:
             for tree in root.trees.values():
                 tree.close()
 
-    def _keep_budget(self) -> None:
+    def _keep_budget(self, memory: int) -> None:
         """End the processes that were not used for longest, then the trees without any."""
-        for node in list(self._held) if self._is_over() else ():
-            if not self._is_over():
+
+        def is_over() -> bool:
+            return self.memory > memory or len(self._held) + len(self.trees) > self._count
+
+        for node in list(self._held) if is_over() else ():
+            if not is_over():
                 return
             if node.process is not None and not node.process.busy:
                 self._drop(node)
-        if self._is_over():
+        if is_over():
             used = {node.process.tree for node in self._held if node.process}
             for tree, root in list(self.trees.items()):
                 if tree not in used and not root.running:
                     tree.close()
-
-    def _is_over(self) -> bool:
-        return self.memory > self._memory or len(self._held) + len(self.trees) > self._count
 
     def _alive(self, node: Node) -> Process | None:
         process = node.process

@@ -151,7 +151,11 @@ class Solver:
             token = None if config.token_file is None else read_token(config.token_file)
             return JudgeSandbox(JudgeClient(config.place, token), self._limits())
         return LocalSandbox(
-            level=config.level, workers=config.workers, limits=self._limits(), memory_budget_mb=config.budget_mb
+            level=config.level,
+            workers=config.workers,
+            limits=self._limits(),
+            memory_budget_mb=config.budget_mb,
+            total_mb=config.total_mb,
         )
 
     def _limits(self) -> Limits:
