@@ -1,5 +1,7 @@
 """The interface against its own description, by generated requests."""
 
+import os
+
 import schemathesis
 from hypothesis import HealthCheck, settings
 from starlette.testclient import TestClient
@@ -33,7 +35,7 @@ class Echo:
         pass
 
 
-app = create_app(Echo(), JudgeSettings(), "test")
+app = create_app(Echo(), JudgeSettings(), "test", os.open(os.devnull, os.O_WRONLY))
 schema = schemathesis.openapi.from_asgi("/openapi.json", app)
 
 

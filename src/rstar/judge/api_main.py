@@ -11,6 +11,7 @@ import uvicorn
 from rstar.judge.app import create_app
 from rstar.judge.boot import boot
 from rstar.judge.broker import Broker, MemoryBroker
+from rstar.judge.protocol import BoundedProtocol
 from rstar.judge.redis_broker import RedisBroker
 
 
@@ -24,8 +25,8 @@ def main() -> None:
     else:
         broker = RedisBroker(settings.redis, owner, settings.most_waiting)
     config = uvicorn.Config(
-        create_app(broker, settings, owner), log_level="warning", access_log=False, http="httptools", loop="uvloop",
-        timeout_graceful_shutdown=3, timeout_keep_alive=75,
+        create_app(broker, settings, owner, arguments["pulse"]), log_level="warning", access_log=False,
+        http=BoundedProtocol, loop="uvloop", ws="none", timeout_graceful_shutdown=3, timeout_keep_alive=75,
     )  # fmt: skip
     uvicorn.Server(config).run([socket.socket(fileno=arguments["fd"])])
 

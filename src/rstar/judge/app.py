@@ -23,9 +23,10 @@ from starlette.types import ASGIApp
 
 from rstar.errors import SandboxError
 from rstar.judge import wire
+from rstar.judge.boot import beat
 from rstar.judge.broker import Broker, BusyError, Load
 from rstar.judge.guard import LARGEST_BODY, Guard, malformed, other_methods
-from rstar.judge.jobs import OUTPUT_BYTES, SHOWN, Answer, Cell, Job, Kind
+from rstar.judge.jobs import OUTPUT_BYTES, SHOWN, Answer, Cell, Job, Kind, pack
 from rstar.judge.metrics import Metrics
 from rstar.judge.sessions import Session, Sessions
 from rstar.judge.settings import JudgeSettings
@@ -44,9 +45,12 @@ _CELL = _FORK | _RACE | _UNREADABLE | _LARGE
 T = TypeVar("T")
 
 
-def create_app(broker: Broker, settings: JudgeSettings, owner: str) -> ASGIApp:
-    """The service as an ASGI application, called `owner` in jobs; `broker` is opened and closed with it."""
-    service = _Service(broker, settings, owner)
+def create_app(broker: Broker, settings: JudgeSettings, owner: str, pulse: int) -> ASGIApp:
+    """The service as an ASGI application, called `owner` in jobs; `broker` is opened and closed with it.
+
+    `pulse` is a descriptor that it writes to as long as it is able to (see `boot.beat`).
+    """
+    service = _Service(broker, settings, owner, pulse)
     app = fastapi.FastAPI(
         title="rstar judge",
         description="Runs programs in isolation, compares their output, keeps notebook sessions.",
@@ -63,8 +67,8 @@ def create_app(broker: Broker, settings: JudgeSettings, owner: str) -> ASGIApp:
 class _Service:
     """What the routes share."""
 
-    def __init__(self, broker: Broker, settings: JudgeSettings, owner: str) -> None:
-        self.broker, self.settings, self.owner = broker, settings, owner
+    def __init__(self, broker: Broker, settings: JudgeSettings, owner: str, pulse: int) -> None:
+        self.broker, self.settings, self.owner, self._pulse = broker, settings, owner, pulse
         self.sessions = Sessions(settings.most_sessions, settings.idle_seconds)
         self.metrics = Metrics()
         self._numbers = 0
@@ -72,11 +76,12 @@ class _Service:
     @asynccontextmanager
     async def lifespan(self, app: fastapi.FastAPI) -> AsyncIterator[None]:
         async with self.broker:
-            housekeeping = asyncio.create_task(self._keep_house())
+            tasks = [asyncio.create_task(self._keep_house()), asyncio.create_task(beat(self._pulse))]
             try:
                 yield
             finally:
-                housekeeping.cancel()
+                for task in tasks:
+                    task.cancel()
 
     async def _keep_house(self) -> None:
         while True:
@@ -88,21 +93,26 @@ class _Service:
         for worker in {worker for worker, _ in unused}:
             self.broker.forget([state for holder, state in unused if holder == worker], worker)
 
-    def job(self, submission: wire.Submission, life: float) -> Job:
+    def job(self, submission: wire.Submission, life: float, request: Request) -> Job:
         """The job for a submission, which may wait for `life` seconds."""
-        job = self._job(submission.type, submission.solution, submission.limits, life)
+        job = self._job(submission.type, submission.solution, submission.limits, life, request)
         job.stdin, job.expected, job.echo = submission.input, submission.expected_output, submission.echo
         job.shown = _shown(submission.limits)
         return job
 
-    def cell(self, session: Session, request: wire.CellRequest) -> Job:
-        """The job for a cell of a session."""
-        job = self._job("cell", request.code, request.limits, self.settings.long_queue_seconds)
-        job.state, job.history, job.shown = session.state, session.cells, _shown(request.limits)
-        job.values = request.limits.values if request.limits else 0
-        return job
+    async def run_cell(self, session: Session, cell: wire.CellRequest, request: Request) -> tuple[Job, Answer]:
+        """Run a cell where the state of the session is; where that is lost, once more with all that leads to it."""
+        prefer, history = session.worker, tuple[Cell, ...]()
+        while True:
+            job = self._job("cell", cell.code, cell.limits, self.settings.long_queue_seconds, request)
+            job.state, job.history, job.shown = session.state, history, _shown(cell.limits)
+            job.values = cell.limits.values if cell.limits else 0
+            (answer,) = await self.answers([job], request, prefer)
+            if answer.outcome != "lost" or history:
+                return job, answer
+            prefer, history = "", session.cells
 
-    def _job(self, kind: Kind, code: str, asked: wire.CallLimits | None, life: float) -> Job:
+    def _job(self, kind: Kind, code: str, asked: wire.CallLimits | None, life: float, request: Request) -> Job:
         self._numbers += 1
         limits = asked or wire.CallLimits()
         return Job(
@@ -114,6 +124,7 @@ class _Service:
             memory_mb=limits.memory_mb or self.settings.memory_mb,
             output_bytes=limits.output_bytes or OUTPUT_BYTES,
             expires=time.time() + life,
+            client="" if request.client is None else f"{request.client.host}:{request.client.port}",
         )
 
     async def load(self) -> Load:
@@ -206,11 +217,11 @@ def _add_calls(app: fastapi.FastAPI, service: _Service) -> None:
     short, long = service.settings.queue_seconds, service.settings.long_queue_seconds
 
     async def one(submission: wire.Submission, request: Request) -> wire.Report:
-        (answer,) = await service.answers([service.job(submission, short)], request)
+        (answer,) = await service.answers([service.job(submission, short, request)], request)
         return _report(submission, answer)
 
     async def many(batch: wire.Batch, request: Request, life: float) -> wire.BatchReports:
-        jobs = [service.job(submission, life) for submission in batch.submissions]
+        jobs = [service.job(submission, life, request) for submission in batch.submissions]
         answers = await service.answers(jobs, request)
         results = list(map(_report, batch.submissions, answers))
         return wire.BatchReports(sub_id=batch.sub_id or str(uuid.uuid4()), results=results)
@@ -222,7 +233,7 @@ def _add_calls(app: fastapi.FastAPI, service: _Service) -> None:
 
     async def reply(batch: wire.Batch, request: Request, life: float) -> Response:
         if LINES in request.headers.get("accept", ""):
-            jobs = [service.job(submission, life) for submission in batch.submissions]
+            jobs = [service.job(submission, life, request) for submission in batch.submissions]
             return StreamingResponse(service.lines(jobs, batch.submissions), media_type=LINES)
         return _json(await many(batch, request, life))
 
@@ -292,11 +303,11 @@ def _add_sessions(app: fastapi.FastAPI, service: _Service) -> None:
         before = find(session_id)
         if cell.fork:
             room()
-        if sum(len(one.code) for one in before.cells) + len(cell.code) > LARGEST_BODY:
-            raise HTTPException(413, f"all cells of a session together may have {LARGEST_BODY:,} characters")
-        job = service.cell(before, cell)
+        size = before.size + len(pack(Cell(cell.code.encode(errors="replace").decode())))
+        if size > LARGEST_BODY:
+            raise HTTPException(413, f"all cells of a session together may have {LARGEST_BODY:,} bytes")
         with sessions.working(session_id):
-            (answer,) = await service.answers([job], request, before.worker)
+            job, answer = await service.run_cell(before, cell, request)
         if answer.outcome == "invalid":
             raise HTTPException(400, answer.message)
         if answer.outcome != "done":
@@ -304,7 +315,7 @@ def _add_sessions(app: fastapi.FastAPI, service: _Service) -> None:
         after: str | None = None if cell.fork else session_id
         if answer.lives:
             ran = Cell(job.code, job.seconds, job.memory_mb, job.output_bytes)
-            session = Session(job.id, answer.worker, (*before.cells, ran))
+            session = Session(job.id, answer.worker, (*before.cells, ran), size)
             if cell.fork:
                 after = sessions.add(session)
             elif sessions.get(session_id) is not before:
@@ -325,7 +336,7 @@ def _add_sessions(app: fastapi.FastAPI, service: _Service) -> None:
         """A second session that is what this one is now."""
         before = find(session_id)
         room()
-        name = sessions.add(Session(before.state, before.worker, before.cells))
+        name = sessions.add(before)
         return _json(wire.SessionReply(session_id=name, cells=len(before.cells)), 201)
 
     @app.delete("/sessions/{session_id}", status_code=204, responses=_GONE, tags=["sessions"])

@@ -3,8 +3,12 @@
 `Broker` is what the API sees. `MemoryBroker` keeps the queue in the API's own process and has the workers of this
 machine at a socket; `rstar.judge.redis_broker` keeps it in Redis, for workers on many machines.
 
-Invariants: every job that is accepted gets exactly one answer, or its future is cancelled by the one who waits. Jobs
-wait in the order in which their time to begin runs out, so calls that must be quick do not wait for patient ones.
+Invariants: every job that is accepted gets exactly one answer, or its future is cancelled by the one who waits. Clients
+take turns (see `fair`).
+
+When a worker dies, nobody knows which of its jobs has killed it. So all of them become suspects, which are tried a few
+at a time, and one by one if that kills a worker again. The other jobs of a worker on which suspects are tried are not
+blamed for its death.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ import asyncio
 import heapq
 import itertools
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -20,11 +25,15 @@ from typing import Protocol, Self
 
 from rstar.errors import SandboxError
 from rstar.judge import frames
+from rstar.judge.fair import FairQueue
 from rstar.judge.frames import Frames
 from rstar.judge.jobs import Answer, Job, pack, read_answer
 
 MOST_DEATHS = 3
-"""A job that so many workers have died with is answered as failed."""
+"""A suspect that so many workers have died with is answered as failed."""
+
+FIRST_TRIAL = 8
+"""Suspects of one death that are tried at a time; those of more deaths are tried alone."""
 
 _SWEEP_SECONDS = 0.25
 
@@ -40,6 +49,13 @@ class Load:
     waiting: int
     running: int
     slots: int
+
+
+def on_trial(suspects: Sequence[tuple[str, int]]) -> list[str]:
+    """Which of the suspects, given as (name, deaths), a worker tries together: the first, or some of one death."""
+    if not suspects or suspects[0][1] > 1:
+        return [name for name, _ in suspects[:1]]
+    return [name for name, deaths in suspects if deaths == 1][:FIRST_TRIAL]
 
 
 class Broker(Protocol):
@@ -75,6 +91,7 @@ class _Worker:
     slots: int = 0
     credit: int = 0
     jobs: dict[str, Job] = field(default_factory=dict)
+    trial: set[str] = field(default_factory=set)
     own: list[tuple[float, int, Job]] = field(default_factory=list)
 
 
@@ -88,7 +105,8 @@ class MemoryBroker:
 
     def __init__(self, socket: Path, most_waiting: int = 1_000_000) -> None:
         self._path, self._most = socket, most_waiting
-        self._waiting: list[tuple[float, int, Job]] = []
+        self._waiting = FairQueue()
+        self._suspects: dict[str, Job] = {}
         self._futures: dict[str, asyncio.Future[Answer]] = {}
         self._deaths: dict[str, int] = {}
         self._workers: dict[Frames, _Worker] = {}
@@ -121,7 +139,10 @@ class MemoryBroker:
         self._futures[job.id] = future
         future.add_done_callback(lambda done: self._done(job.id, done))
         own = next((worker.own for worker in self._workers.values() if worker.name == prefer), None) if prefer else None
-        heapq.heappush(self._waiting if own is None else own, (job.expires, next(self._numbers), job))
+        if own is None:
+            self._waiting.push(job)
+        else:
+            heapq.heappush(own, (job.expires, next(self._numbers), job))
         self._dispatch()
         return future
 
@@ -144,11 +165,15 @@ class MemoryBroker:
         for worker in self._workers.values():
             while worker.credit > 0 and worker.own:
                 self._give(worker, heapq.heappop(worker.own)[2])
+            if worker.credit > 0 and self._suspects and not worker.trial:
+                for name in on_trial([(name, self._deaths[name]) for name in self._suspects]):
+                    worker.trial.add(name)
+                    self._give(worker, self._suspects.pop(name))
         while self._waiting:
-            worker = max(self._workers.values(), key=lambda one: one.credit, default=None)  # type: ignore[assignment]
-            if worker is None or worker.credit <= 0:
+            idlest = max(self._workers.values(), key=lambda one: one.credit, default=None)
+            if idlest is None or idlest.credit <= 0:
                 return
-            self._give(worker, heapq.heappop(self._waiting)[2])
+            self._give(idlest, self._waiting.pop())
 
     def _give(self, worker: _Worker, job: Job) -> None:
         future = self._futures.get(job.id)
@@ -158,33 +183,35 @@ class MemoryBroker:
             future.set_result(Answer(job.id, "expired"))
             return
         try:
-            packed = pack(job)
+            worker.link.send(frames.JOB, pack(job))
         except ValueError as error:
             future.set_result(Answer(job.id, "invalid", message=f"a call that cannot be sent: {error}"))
             return
         worker.credit -= 1
         worker.jobs[job.id] = job
-        worker.link.send(frames.JOB, packed)
 
     async def _sweep(self) -> None:
         """Answer those whose time runs out while every worker is busy."""
         while True:
             await asyncio.sleep(_SWEEP_SECONDS)
             now = time.time()
-            for heap in (self._waiting, *(worker.own for worker in self._workers.values())):
-                while heap and heap[0][0] < now and heap[0][2].id not in self._deaths:
-                    job = heapq.heappop(heap)[2]
-                    future = self._futures.get(job.id)
-                    if future is not None and not future.done():
-                        future.set_result(Answer(job.id, "expired"))
+            expired = list(self._waiting.expired(now))
+            for heap in (worker.own for worker in self._workers.values()):
+                while heap and heap[0][0] < now:
+                    expired.append(heapq.heappop(heap)[2])
+            for job in expired:
+                future = self._futures.get(job.id)
+                if future is not None and not future.done():
+                    future.set_result(Answer(job.id, "expired"))
 
     def _done(self, name: str, future: asyncio.Future[Answer]) -> None:
         self._futures.pop(name, None)
         self._deaths.pop(name, None)
-        if future.cancelled():
-            for worker in self._workers.values():
-                if worker.jobs.pop(name, None) is not None:
-                    worker.link.send(frames.CANCEL, name.encode())
+        self._suspects.pop(name, None)
+        for worker in self._workers.values() if future.cancelled() else ():
+            if worker.jobs.pop(name, None) is not None:
+                worker.trial.discard(name)
+                worker.link.send(frames.CANCEL, name.encode())
 
     # ---- what workers say
 
@@ -200,6 +227,7 @@ class MemoryBroker:
             return
         answer = read_answer(body)
         worker.jobs.pop(answer.id, None)
+        worker.trial.discard(answer.id)
         future = self._futures.get(answer.id)
         if future is not None and not future.done():
             future.set_result(answer)
@@ -209,16 +237,17 @@ class MemoryBroker:
         worker = self._workers.pop(link, None)
         if worker is None:
             return
-        for entry in worker.own:
-            heapq.heappush(self._waiting, entry)
+        for _, _, job in worker.own:
+            self._waiting.push(job)
         for name, job in worker.jobs.items():
             future = self._futures.get(name)
             if future is None or future.done():
                 continue
-            self._deaths[name] = self._deaths.get(name, 0) + 1
-            if self._deaths[name] >= MOST_DEATHS:
+            deaths = self._deaths.get(name, 0) + (not worker.trial or name in worker.trial)
+            self._deaths[name] = max(deaths, 1)  # it had begun: its time to begin cannot run out any more
+            if deaths >= MOST_DEATHS:
                 message = f"{MOST_DEATHS} workers died with this call"
                 future.set_result(Answer(name, "failed", worker.name, message=message))
             else:
-                heapq.heappush(self._waiting, (job.expires, next(self._numbers), job))
+                self._suspects[name] = job
         self._dispatch()

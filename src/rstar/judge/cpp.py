@@ -19,7 +19,6 @@ from rstar.sandbox.api import Limits, Result
 from rstar.sandbox.local import LocalSandbox
 
 _FLAGS = ("-O2", "-pipe")
-_COMPILING = Limits(seconds=60.0, cpu_seconds=60, memory_mb=2_048, output_bytes=64_000, scratch_mb=64)
 _CACHE_BYTES = 256 << 20
 _SIGNALLED = 1_000
 """Added to a signal's number to make the exit code with which a driver reports it: real codes end at 255."""
@@ -65,10 +64,17 @@ class _Compiled:
 
 
 class Compiler:
-    """Compiles and runs C++ in a sandbox; what has been compiled is remembered, as far as memory allows."""
+    """Compiles and runs C++ in a sandbox; what has been compiled is remembered, as far as memory allows.
 
-    def __init__(self, sandbox: LocalSandbox) -> None:
+    Args:
+        sandbox: an open one.
+        seconds: wall time of compiling, and processor time of each program of the compiler.
+        memory_mb: of all programs of the compiler together.
+    """
+
+    def __init__(self, sandbox: LocalSandbox, seconds: float, memory_mb: int) -> None:
         self._sandbox = sandbox
+        self._limits = Limits(seconds, memory_mb=memory_mb, output_bytes=64_000, scratch_mb=64)
         self._known: OrderedDict[str, _Compiled] = OrderedDict()
         self._size = 0
         self._locks: dict[str, asyncio.Lock] = {}
@@ -117,7 +123,7 @@ class Compiler:
     async def _compile(self, source: str) -> _Compiled:
         memory = os.memfd_create("program", os.MFD_CLOEXEC)
         try:
-            result = await self._sandbox.drive(_COMPILE, source, memory, _COMPILING)
+            result = await self._sandbox.drive(_COMPILE, source, memory, self._limits)
             with open(memory, "rb", closefd=False) as file:
                 file.seek(0)
                 return _Compiled(replace(result, error=None), file.read() if result.ok else b"")

@@ -14,6 +14,7 @@ from rstar.errors import SandboxError
 from rstar.grading import grade
 from rstar.judge.cpp import Compiler
 from rstar.judge.jobs import Answer, Job
+from rstar.judge.settings import JudgeSettings
 from rstar.sandbox.api import Limits, Result, State
 from rstar.sandbox.local import LocalSandbox
 
@@ -29,12 +30,13 @@ class Executor:
     Args:
         name: of this worker, for `Answer.worker`.
         sandbox: an open one.
+        settings: of the service.
         most_states: session states kept; the ones not used for longest are given up and rebuilt when wanted.
     """
 
-    def __init__(self, name: str, sandbox: LocalSandbox, most_states: int = 4_096) -> None:
+    def __init__(self, name: str, sandbox: LocalSandbox, settings: JudgeSettings, most_states: int = 4_096) -> None:
         self._name, self._sandbox, self._most = name, sandbox, most_states
-        self._compiler = Compiler(sandbox)
+        self._compiler = Compiler(sandbox, settings.compile_seconds, settings.compile_mb)
         self._states: OrderedDict[str, State] = OrderedDict()
 
     async def do(self, job: Job) -> Answer:
@@ -71,6 +73,8 @@ class Executor:
     # ---- the kinds
 
     async def _cell(self, job: Job) -> Answer:
+        if job.state and job.state not in self._states and not job.history:
+            return Answer(job.id, "lost", self._name)
         state = await self._state(job)
         if state is None:
             lost = ("StateLost", "the session could not be rebuilt: its code ended differently this time", None)

@@ -13,8 +13,10 @@ HELLO, READY, ANSWER = b"H", b"R", b"A"
 JOB, CANCEL, FORGET = b"J", b"C", b"F"
 """To a worker: a job; the id of one that nobody waits for any more; ids of states, one a line."""
 
+LARGEST = 256 << 20
+"""Bytes of a message. What receives a larger one closes the connection, so nobody may send one."""
+
 _HEAD = struct.Struct(">Ic")
-_LARGEST = 256 << 20
 
 
 class Frames(asyncio.Protocol):
@@ -31,7 +33,9 @@ class Frames(asyncio.Protocol):
         self._buffer = bytearray()
 
     def send(self, tag: bytes, body: bytes = b"") -> None:
-        """Send one message; nothing happens when the connection is gone."""
+        """Send one message; nothing happens when the connection is gone. Raises `ValueError` for too large a one."""
+        if len(body) > LARGEST:
+            raise ValueError(f"a message of {len(body):,} bytes; {LARGEST:,} can be sent")
         if self._transport is not None:
             self._transport.write(_HEAD.pack(len(body), tag) + body)
 
@@ -57,7 +61,7 @@ class Frames(asyncio.Protocol):
         while len(buffer) - start >= _HEAD.size:
             size, tag = _HEAD.unpack_from(buffer, start)
             end = start + _HEAD.size + size
-            if size > _LARGEST:
+            if size > LARGEST:
                 self.close()
                 return
             if len(buffer) < end:

@@ -15,8 +15,13 @@ from rstar.judge.settings import JudgeSettings, allowed
 OPEN_PATHS = frozenset({"/ping"})
 """What needs no token."""
 
-LARGEST_BODY = 64 << 20
+LARGEST_BODY = 32 << 20
 """Bytes of a request, which is held in memory, in the queue and on every connection."""
+
+_TOO_LARGE = f"a request may have {LARGEST_BODY:,} bytes; send several"
+_MOST_ERRORS = 20
+_LONGEST_MESSAGE = 500
+_LONGEST_PLACE, _DEEPEST_PLACE = 100, 8
 
 
 async def other_methods(request: Request, error: Exception) -> Response:
@@ -28,7 +33,18 @@ async def other_methods(request: Request, error: Exception) -> Response:
 
 async def malformed(_: Request, error: RequestValidationError) -> Response:
     """422 with what is wrong and where. What was sent is not sent back: it may be large, or no text at all."""
-    detail = [{name: found[name] for name in ("type", "loc", "msg")} for found in error.errors()]
+    errors = error.errors()
+    detail = [
+        {
+            "type": found["type"],
+            "loc": [part if isinstance(part, int) else part[:_LONGEST_PLACE] for part in found["loc"][:_DEEPEST_PLACE]],
+            "msg": found["msg"][:_LONGEST_MESSAGE],
+        }
+        for found in errors[:_MOST_ERRORS]
+    ]
+    if len(errors) > _MOST_ERRORS:
+        more = f"{len(errors) - _MOST_ERRORS:,} more errors"
+        detail.append({"type": "more", "loc": [], "msg": more})
     return Response(json.dumps({"detail": detail}), 422, media_type="application/json")
 
 
@@ -40,14 +56,21 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Of ASGI."""
-        if scope["type"] == "http" and self._settings.token is not None and scope["path"] not in OPEN_PATHS:
-            header = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
-            if not allowed(self._settings, header.decode("latin-1")):
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = dict(scope["headers"])
+        if self._settings.token is not None and scope["path"] not in OPEN_PATHS:
+            header = headers.get(b"authorization", b"").decode("latin-1")
+            if not allowed(self._settings, header):
                 detail = "this is not the token" if header else "a bearer token is needed"
                 refusal = JSONResponse({"detail": detail}, 401, {"WWW-Authenticate": "Bearer"})
                 await refusal(scope, receive, send)
                 return
-        await self._app(scope, _limited(receive) if scope["type"] == "http" else receive, send)
+        if int(headers.get(b"content-length", b"0")) > LARGEST_BODY:  # the parser lets only numbers pass
+            await JSONResponse({"detail": _TOO_LARGE}, 413, {"Connection": "close"})(scope, receive, send)
+            return
+        await self._app(scope, _limited(receive), send)
 
 
 def _limited(receive: Receive) -> Receive:
@@ -59,7 +82,7 @@ def _limited(receive: Receive) -> Receive:
         message = await receive()
         size += len(message.get("body", b""))
         if size > LARGEST_BODY:
-            raise HTTPException(413, f"a request may have {LARGEST_BODY:,} bytes; send several")
+            raise HTTPException(413, _TOO_LARGE)
         return message
 
     return read

@@ -15,9 +15,10 @@ from pydantic_core import to_json
 Kind = Literal["python", "cpp", "math", "cell"]
 """``cell``: Python that runs in a state and leaves one; the other kinds leave nothing."""
 
-Outcome = Literal["done", "expired", "invalid", "failed"]
+Outcome = Literal["done", "expired", "invalid", "failed", "lost"]
 """``expired``: not begun before the job's time was up. ``invalid``: it asks for nothing that can be done. ``failed``:
-the service's own failure; `message` says why."""
+the service's own failure; `message` says why. ``lost``: the worker does not have the state to run from, and the job
+does not say what leads to it."""
 
 
 OUTPUT_BYTES = 1_000_000
@@ -33,9 +34,9 @@ class Cell:
     """Code that has run in a session, with what decides its course when it is replayed."""
 
     code: str
-    seconds: float
-    memory_mb: int
-    output_bytes: int
+    seconds: float = 10.0
+    memory_mb: int = 256
+    output_bytes: int = OUTPUT_BYTES
 
 
 @dataclass(slots=True)
@@ -57,7 +58,8 @@ class Job:
         expires: when it is too late to begin, seconds since the epoch.
         state: of a cell, the id of the state to run from; "" for a fresh interpreter. The new state has the job's id.
         values: of a cell, how many variables' new values the answer shall have.
-        history: of a cell, what leads to `state`, for a worker that does not have it.
+        history: of a cell, what leads to `state`, for a worker that has said that it does not have it.
+        client: who asks, for taking turns.
     """
 
     id: str
@@ -75,6 +77,7 @@ class Job:
     state: str = ""
     values: int = 0
     history: tuple[Cell, ...] = ()
+    client: str = ""
 
 
 @dataclass(slots=True)
@@ -117,7 +120,7 @@ class Answer:
 _JOB, _ANSWER = TypeAdapter(Job), TypeAdapter(Answer)
 
 
-def pack(record: Job | Answer) -> bytes:
+def pack(record: Job | Answer | Cell) -> bytes:
     """As JSON."""
     return to_json(record)
 

@@ -26,6 +26,7 @@ from redis.exceptions import RedisError, ResponseError
 
 from rstar.errors import ConfigError, SandboxError
 from rstar.judge.broker import BusyError, Load
+from rstar.judge.fair import FairQueue
 from rstar.judge.jobs import Answer, Job, pack, read_answer
 
 GROUP = "workers"
@@ -39,6 +40,10 @@ _CHECK_SECONDS = 30.0
 _SHORT_SECONDS = 60.0
 _ANSWERS_KEPT_SECONDS = 600
 _PER_PIPELINE = 1_000
+_WINDOW = 256
+"""Entries that no worker has read yet. What is beyond waits here, where clients take turns."""
+
+_WINDOW_SECONDS = 0.02
 _SWEEP_SECONDS = 1.0
 _FAILURES = (RedisError, OSError)
 _PASSING = re.compile(r"OOM|LOADING|BUSY|READONLY|MISCONF|CLUSTERDOWN|TRYAGAIN|MASTERDOWN|NOREPLICAS")
@@ -82,6 +87,10 @@ class Keys:
     def owner(self, name: str) -> str:
         """There as long as the API process lives."""
         return f"{self.prefix}:owner:{name}"
+
+    def trial(self, worker: str) -> str:
+        """Ids of the suspects that a worker is trying, one a line."""
+        return f"{self.prefix}:trial:{worker}"
 
     def deaths(self, job: str) -> str:
         """How many workers have died with a job."""
@@ -130,7 +139,8 @@ class RedisBroker:
         self._client, self._owner, self._most = connect(url), owner, most_waiting
         self._keys = keys or Keys()
         self._pending: dict[str, _Pending] = {}
-        self._outbox: list[_Pending] = []
+        self._outbox, self._directed = FairQueue(), list[_Pending]()
+        self._added = 0
         self._filled = asyncio.Event()
         self._away = False
         self._tasks: list[asyncio.Task[None]] = []
@@ -206,16 +216,40 @@ class RedisBroker:
         """Add what is in the outbox, many entries in one exchange."""
         while True:
             await self._filled.wait()
-            taken = self._outbox[:_PER_PIPELINE]
-            if batch := [pending for pending in taken if not pending.future.done()]:
-                pipeline = self._client.pipeline(transaction=False)
-                for pending in batch:
-                    pipeline.xadd(pending.stream, {"j": pack(pending.job)})
-                entries = await pipeline.execute(raise_on_error=False)
-                self._note_added(batch, entries)
-            del self._outbox[: len(taken)]  # more may have come meanwhile
-            if not self._outbox:
+            if batch := await self._next_batch():
+                try:
+                    async with self._client.pipeline(transaction=False) as pipeline:
+                        for pending in batch:
+                            pipeline.xadd(pending.stream, {"j": pack(pending.job)})
+                        self._note_added(batch, await pipeline.execute(raise_on_error=False))
+                except BaseException:
+                    for pending in batch:
+                        self._post(pending)
+                    raise
+            if not self._outbox and not self._directed:
                 self._filled.clear()
+
+    async def _next_batch(self) -> list[_Pending]:
+        """Take what can be added now. Nothing is taken that Redis could not be asked about before."""
+        room = _PER_PIPELINE
+        if len(self._outbox) and self._added >= _WINDOW:
+            room = _WINDOW - await self._unread()
+            if room <= 0 and not self._directed:
+                await asyncio.sleep(_WINDOW_SECONDS)
+        batch, self._directed = self._directed, []
+        for _ in range(min(room, len(self._outbox))):
+            pending = self._pending.get(self._outbox.pop().id)
+            if pending is not None:
+                batch.append(pending)
+        return [pending for pending in batch if not pending.future.done()]
+
+    async def _unread(self) -> int:
+        """How many jobs no worker has read yet."""
+        waiting = 0
+        for stream in (self._keys.short, self._keys.long):
+            with contextlib.suppress(ResponseError):
+                waiting += await self._client.xlen(stream) - (await self._client.xpending(stream, GROUP))["pending"]
+        return waiting
 
     def _note_added(self, batch: Sequence[_Pending], entries: Sequence[Any]) -> None:
         """Remember where entries are. What Redis refuses for its content fails by itself; all else is tried again."""
@@ -225,6 +259,7 @@ class RedisBroker:
         for pending, entry in zip(batch, entries, strict=True):
             if not isinstance(entry, ResponseError):
                 pending.entry = entry
+                self._added += 1
             elif not pending.future.done():
                 pending.future.set_result(Answer(pending.job.id, "failed", message=f"Redis: {entry}"))
 
@@ -288,8 +323,12 @@ class RedisBroker:
     # ---- one job
 
     def _post(self, pending: _Pending) -> None:
+        self._added -= pending.entry is not None
         pending.entry, pending.read = None, False
-        self._outbox.append(pending)
+        if pending.worker:
+            self._directed.append(pending)
+        else:
+            self._outbox.push(pending.job)
         self._filled.set()
 
     def _resolve(self, answer: Answer) -> None:
@@ -298,7 +337,8 @@ class RedisBroker:
             pending.future.set_result(answer)
 
     def _done(self, pending: _Pending, future: asyncio.Future[Answer]) -> None:
-        self._pending.pop(pending.job.id, None)
+        if self._pending.pop(pending.job.id, None) is not None:
+            self._added -= pending.entry is not None
         if future.cancelled() and pending.entry is not None:
             self._aside(self._send_cancel(pending))
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from redis.exceptions import RedisError, ResponseError
 
-from rstar.judge.broker import MOST_DEATHS
+from rstar.judge.broker import MOST_DEATHS, on_trial
 from rstar.judge.jobs import Answer, Job, pack, read_job
 from rstar.judge.redis_broker import ALIVE_SECONDS, GROUP, HEARTBEAT_SECONDS, Keys, connect, make_group
 from rstar.judge.worker import AHEAD, Worker
@@ -54,6 +54,8 @@ class RedisSource:
         self._client, self._name, self._keys = connect(url), name, keys or Keys()
         self._finish = self._client.register_script(_FINISH)
         self._entries: dict[str, _Entry] = {}
+        self._suspects: dict[str, tuple[Job, int]] = {}
+        self._trial: set[str] = set()
         self._credit = 0
         self._credited = asyncio.Event()
         self._done: list[Answer] = []
@@ -134,10 +136,8 @@ class RedisSource:
                     await self._client.xclaim(stream, GROUP, self._name, 0, mine, justid=True)
             if self._credit > 0:
                 for stream in self._streams[1:]:
-                    _, entries, _ = await self._client.xautoclaim(
-                        stream, GROUP, self._name, _IDLE_MS, count=max(1, self._credit)
-                    )
-                    await self._take_over(worker, stream, entries)
+                    await self._take_over(stream, self._credit)
+            await self._try_suspects(worker)
             await asyncio.sleep(HEARTBEAT_SECONDS)
 
     async def _listen(self, worker: Worker) -> None:
@@ -150,6 +150,7 @@ class RedisSource:
                     name = message["data"].decode()
                     if (entry := self._entries.pop(name, None)) is not None:
                         worker.cancel(name)
+                        self._acquit(name)
                         await self._client.xack(entry.stream, GROUP, entry.id)
 
     async def _answer_all(self, worker: Worker) -> None:
@@ -157,18 +158,18 @@ class RedisSource:
         while True:
             await self._filled.wait()
             batch = list(self._done)
-            pipeline = self._client.pipeline(transaction=False)
-            sent = 0
-            for answer in batch:
-                if (entry := self._entries.get(answer.id)) is not None:
-                    sent += 1
-                    keys = [entry.stream, self._keys.answers(entry.owner)]
-                    await self._finish(keys=keys, args=[GROUP, entry.id, pack(answer)], client=pipeline)
-            if sent:
-                await pipeline.execute()
+            async with self._client.pipeline(transaction=False) as pipeline:
+                for answer in batch:
+                    if (entry := self._entries.get(answer.id)) is not None:
+                        keys = [entry.stream, self._keys.answers(entry.owner)]
+                        await self._finish(keys=keys, args=[GROUP, entry.id, pack(answer)], client=pipeline)
+                if len(pipeline):
+                    await pipeline.execute()
             for answer in batch:
                 self._entries.pop(answer.id, None)
+                self._acquit(answer.id)
             del self._done[: len(batch)]
+            await self._try_suspects(worker)
             if not self._done:
                 self._filled.clear()
 
@@ -205,27 +206,53 @@ class RedisSource:
             self._spend()
             worker.begin(job)
 
-    async def _take_over(self, worker: Worker, stream: str, entries: list[tuple[bytes, dict[bytes, bytes]]]) -> None:
-        for entry, fields in entries:
-            if not fields:
-                await self._drop(stream, entry)
-                continue
+    async def _take_over(self, stream: str, most: int) -> None:
+        """Claim entries whose worker is dead. See `broker` about who is blamed."""
+        found = await self._client.xpending_range(stream, GROUP, "-", "+", most, idle=_IDLE_MS)
+        holders = {one["message_id"]: one["consumer"].decode() for one in found}
+        if not holders:
+            return
+        trials = {holder: await self._client.get(self._keys.trial(holder)) for holder in set(holders.values())}
+        for entry, fields in await self._client.xclaim(stream, GROUP, self._name, _IDLE_MS, list(holders)):
             try:
                 job = read_job(fields[b"j"])
             except (ValueError, KeyError):
-                _LOG.warning("an entry of %s that is no job", stream)
+                if fields:
+                    _LOG.warning("an entry of %s that is no job", stream)
                 await self._drop(stream, entry)
                 continue
-            deaths = await self._client.incr(self._keys.deaths(job.id))
-            await self._client.expire(self._keys.deaths(job.id), 3600)
+            tried = trials[holders[entry]]
+            blamed = tried is None or job.id in tried.decode().split("\n")
+            key = self._keys.deaths(job.id)
+            deaths = max(1, int(await (self._client.incr(key) if blamed else self._client.get(key)) or 0))
+            await self._client.set(key, deaths, ex=3600)
             if deaths >= MOST_DEATHS:
                 self._entries[job.id] = _Entry(stream, entry, job.owner)
                 message = f"{MOST_DEATHS} workers died with this call"
                 self.answer(Answer(job.id, "failed", self._name, message=message))
             elif job.id not in self._entries:
                 self._entries[job.id] = _Entry(stream, entry, job.owner)
+                self._suspects[job.id] = job, deaths
                 self._spend()
-                worker.begin(job)
+
+    async def _try_suspects(self, worker: Worker) -> None:
+        """Begin some of the jobs that were taken over, if none is under way; all may know which, should this fail."""
+        if self._trial or not self._suspects:
+            return
+        names = on_trial([(name, deaths) for name, (_, deaths) in self._suspects.items()])
+        await self._client.set(self._keys.trial(self._name), "\n".join(names), ex=3600)
+        if self._trial:  # another loop was faster
+            return
+        for name in names:
+            if (suspect := self._suspects.pop(name, None)) is not None:
+                self._trial.add(name)
+                worker.begin(suspect[0])
+
+    def _acquit(self, name: str) -> None:
+        """A job is over."""
+        if self._suspects.pop(name, None) is not None:
+            self.ready(1)
+        self._trial.discard(name)
 
     def _spend(self) -> None:
         self._credit -= 1

@@ -1,7 +1,8 @@
 """One machine's share of a service: the API process and the worker processes, kept alive by a small parent.
 
-The parent holds the listening socket, so connections wait while the API process is started again; it starts whatever
-dies again, after a pause that grows while it keeps dying. All children die with the parent, however it ends.
+The parent holds the listening socket, so connections wait while the API process is started again. It starts whatever
+dies again, after a pause that grows while it keeps dying, and kills a child that it has not heard of for too long (each
+has a pulse). All children die with the parent, however it ends.
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
+from typing import Any
 from urllib.parse import urlsplit
 
 from rstar.errors import ConfigError
 from rstar.judge.settings import JudgeSettings, check_exposure, check_url
+from rstar.sandbox.folders import temporary_folder
 
 SLOTS_PER_PROCESS = 4
 """A worker process has so many slots at most: its own event loop and zygotes keep about that many processors busy."""
@@ -30,6 +32,7 @@ BACKLOG = 4_096
 _QUICK_DEATH = 5.0
 _LONGEST_PAUSE = 5.0
 _STOP_SECONDS = 5.0
+_START_SECONDS, _SILENCE_SECONDS, _LISTEN_SECONDS = 120.0, 10.0, 1.0
 _LOG = logging.getLogger("rstar.judge")
 
 
@@ -51,15 +54,14 @@ def serve(settings: JudgeSettings, *, api: bool = True, announce: Callable[[str]
     if settings.redis is not None:
         check_url(settings.redis)
         _check_redis(settings.redis)
-    with tempfile.TemporaryDirectory(prefix="rstar-judge-") as folder, contextlib.ExitStack() as stack:
+    with temporary_folder("rstar-judge-") as folder, contextlib.ExitStack() as stack:
         children = [
-            _Child("worker", _command("worker", slots=slots, folder=folder), settings)
-            for slots in shares(settings.workers)
+            _Child("worker", {"slots": slots, "folder": str(folder)}, settings) for slots in shares(settings.workers)
         ]
         if api:
             listener = stack.enter_context(_listen(settings))
             fd = listener.fileno()
-            children.insert(0, _Child("API", _command("api", fd=fd, folder=folder), settings, (fd,)))
+            children.insert(0, _Child("api", {"fd": fd, "folder": str(folder)}, settings, (fd,)))
             host, port = listener.getsockname()[:2]
             announce(f"http://{f'[{host}]' if ':' in host else host}:{port}")
         asyncio.run(_keep(children))
@@ -73,10 +75,6 @@ def shares(workers: int) -> list[int]:
     """
     processes = -(-workers // SLOTS_PER_PROCESS)
     return [workers // processes + (place < workers % processes) for place in range(processes)]
-
-
-def _command(role: str, **arguments: object) -> list[str]:
-    return [sys.executable, "-P", "-m", f"rstar.judge.{role}_main", json.dumps(arguments)]
 
 
 def _check_redis(url: str) -> None:
@@ -102,34 +100,62 @@ def _listen(settings: JudgeSettings) -> socket.socket:
 
 
 class _Child:
-    """A process that is to live, and its settings."""
+    """A process that is to live: its role, arguments and settings, and further descriptors that it gets."""
 
-    def __init__(self, name: str, command: list[str], settings: JudgeSettings, fds: tuple[int, ...] = ()) -> None:
-        self.name = name
-        self._command, self._fds = command, fds
+    def __init__(
+        self, role: str, arguments: dict[str, Any], settings: JudgeSettings, fds: tuple[int, ...] = ()
+    ) -> None:
+        self.role = role
+        self._arguments, self._fds = arguments, fds
         self._settings = settings.model_dump_json().encode()
         self.process: subprocess.Popen[bytes] | None = None
 
-    def start(self) -> None:
-        """Start it; its settings, which may hold secrets, come on standard input."""
-        self.process = subprocess.Popen(
-            self._command, stdin=subprocess.PIPE, pass_fds=self._fds, start_new_session=True
-        )
+    def start(self) -> int:
+        """Start it; its settings, which may hold secrets, come on standard input. Returns where its pulse is read."""
+        reading, writing = os.pipe()
+        os.set_blocking(reading, False)
+        os.set_blocking(writing, False)
+        command = [sys.executable, "-P", "-m", f"rstar.judge.{self.role}_main"]
+        try:
+            self.process = subprocess.Popen(
+                [*command, json.dumps({**self._arguments, "pulse": writing})],
+                stdin=subprocess.PIPE, pass_fds=(*self._fds, writing), start_new_session=True,
+            )  # fmt: skip
+        finally:
+            os.close(writing)
         assert self.process.stdin is not None
         with contextlib.suppress(BrokenPipeError), self.process.stdin as pipe:
             pipe.write(self._settings)
+        return reading
 
     async def keep(self) -> None:
         """Start it, and again whenever it ends."""
         pause = 0.0
         while True:
             started = time.monotonic()
-            self.start()
+            pulse = self.start()
             assert self.process is not None
-            code = await _exit_code(self.process)
+            watching = asyncio.create_task(self._watch(pulse))
+            try:
+                code = await _exit_code(self.process)
+            finally:
+                watching.cancel()
+                os.close(pulse)
             pause = 0.0 if time.monotonic() - started > _QUICK_DEATH else min(2 * pause + 0.1, _LONGEST_PAUSE)
-            _LOG.warning("a %s process ended with %s; starting another in %.1f s", self.name, code, pause)
+            _LOG.warning("a %s process ended with %s; starting another in %.1f s", self.role, code, pause)
             await asyncio.sleep(pause)
+
+    async def _watch(self, pulse: int) -> None:
+        """Kill it when it does not get on any more: stopped, or busy with one thing."""
+        patience = _START_SECONDS
+        heard = time.monotonic()
+        while time.monotonic() - heard < patience:
+            await asyncio.sleep(_LISTEN_SECONDS)
+            with contextlib.suppress(BlockingIOError):
+                if os.read(pulse, 1_000):
+                    heard, patience = time.monotonic(), _SILENCE_SECONDS
+        _LOG.warning("a %s process has not been heard of for %.0f s and is killed", self.role, patience)
+        self.stop(signal.SIGKILL)
 
     def stop(self, how: signal.Signals) -> None:
         """Signal it, if it is there."""

@@ -25,11 +25,13 @@ class Session:
         state: id of its interpreter state, "" for a fresh one.
         worker: who has the state.
         cells: what has run, in order.
+        size: bytes of the cells, as they are sent.
     """
 
     state: str = ""
     worker: str = ""
     cells: tuple[Cell, ...] = ()
+    size: int = 0
 
 
 @dataclass(slots=True)

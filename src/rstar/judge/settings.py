@@ -26,6 +26,8 @@ class JudgeSettings(BaseModel):
     level: Level = Field("full", description="isolation that is required")
     seconds: float = Field(10.0, gt=0, description="wall time of a call that asks for none")
     memory_mb: int = Field(256, ge=16, description="memory of a call that asks for none, MiB")
+    compile_seconds: float = Field(30.0, gt=0, description="wall time of compiling a C++ program")
+    compile_mb: int = Field(1_024, ge=64, description="memory of compiling a C++ program, MiB")
     queue_seconds: float = Field(4.0, gt=0, description="how long a call may wait on the short routes")
     long_queue_seconds: float = Field(3600.0, gt=0, description="how long a call of a long batch may wait")
     idle_seconds: float = Field(600.0, gt=0, description="a session that is not used for so long ends")

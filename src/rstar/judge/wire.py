@@ -13,6 +13,9 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from rstar.judge.jobs import Answer
 
 Reason = Literal["", "internal_error", "worker_timeout", "queue_timeout", "invalid_input"]
+MOST_SUBMISSIONS = 10_000
+"""Submissions of one batch."""
+
 TIMEOUT_LINE = "Suicide from timeout.\n"
 """What stdout ends with after a timeout, in the reference's words: clients look for it."""
 
@@ -67,7 +70,9 @@ class Batch(BaseModel):
 
     sub_id: Name | None = Field(None, description="your name for the batch; made up when missing")
     type: Literal["batch"] = "batch"
-    submissions: list[Submission] = Field(min_length=1, description="what to run, at least one")
+    submissions: list[Submission] = Field(
+        min_length=1, max_length=MOST_SUBMISSIONS, fail_fast=True, description="what to run, at least one"
+    )
 
 
 class Verdict(BaseModel):

@@ -20,8 +20,6 @@ from rstar.sandbox.lanes import PATIENCE
 AHEAD = 2
 """Jobs asked for per slot: the next ones are here when one ends."""
 
-OLD_PER_SLOT = 64
-"""Long jobs that may run beside the others, per slot."""
 _RECONNECT_SECONDS = 0.1
 _LOG = logging.getLogger("rstar.judge")
 
@@ -143,7 +141,11 @@ class SocketSource:
     def answer(self, answer: Answer) -> None:
         """See `Source.answer`."""
         if self._link is not None:
-            self._link.send(frames.ANSWER, pack(answer))
+            try:
+                self._link.send(frames.ANSWER, pack(answer))
+            except ValueError as error:
+                failed = Answer(answer.id, "failed", self._name, message=f"an answer that cannot be sent: {error}")
+                self._link.send(frames.ANSWER, pack(failed))
 
 
 def _set(event: asyncio.Event, link: Frames) -> None:

@@ -7,9 +7,12 @@ while it is looked at. So nothing here recurses without a bound or follows a lin
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import stat
-from contextlib import suppress
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 
@@ -98,6 +101,36 @@ def disk_full(folder: Path) -> bool:
     """Whether the disk that a folder is on has no room."""
     room = os.statvfs(folder)
     return room.f_blocks > 0 and room.f_bavail * room.f_frsize < _LEAST_BYTES
+
+
+@contextmanager
+def temporary_folder(prefix: str, parent: Path | None = None) -> Iterator[Path]:
+    """A folder that is removed at the end; those of programs that were killed are removed now.
+
+    Which ones these are is told by a lock that the kernel takes back from the dead.
+    """
+    place = parent or Path(tempfile.gettempdir())
+    for old in place.glob(f"{prefix}*"):
+        with suppress(OSError), _locked(old):
+            if old.stat().st_uid == os.geteuid():
+                remove_tree(str(old))
+    folder = Path(tempfile.mkdtemp(prefix=prefix, dir=place))
+    try:
+        with _locked(folder):
+            yield folder
+    finally:
+        remove_tree(str(folder))
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Hold the lock of a folder. Raises `OSError` where somebody else does."""
+    handle = os.open(folder, _FOLDER)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(handle)
 
 
 def remove_tree(folder: str) -> None:

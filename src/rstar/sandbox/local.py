@@ -12,7 +12,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar, get_args
@@ -21,7 +21,7 @@ from rstar.errors import IsolationError, SandboxError
 from rstar.sandbox import channel
 from rstar.sandbox.api import Limits, Result
 from rstar.sandbox.execution import Execution, GaveWayError, kernel_limits
-from rstar.sandbox.folders import remove_tree
+from rstar.sandbox.folders import temporary_folder
 from rstar.sandbox.lanes import Lanes, Place
 from rstar.sandbox.levels import LEVELS, Level
 from rstar.sandbox.pool import AbsentError, LostError, Tree, Zygote
@@ -87,6 +87,7 @@ class LocalSandbox:
         self._total = total_mb << 20 if total_mb is not None else machine_share()
         self._parent_folder = folder
         self._folder: Path | None = None
+        self._folders = ExitStack()
         self._open, self._users = False, 0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._zygotes: dict[Tier, Zygote] = {}
@@ -108,7 +109,7 @@ class LocalSandbox:
             raise IsolationError(f"the local sandbox needs Linux, this is {sys.platform}: use a judge service")
         self._open, self._users = True, 1
         if "namespaces" not in LEVELS[self.level]:
-            self._folder = Path(tempfile.mkdtemp(prefix="rstar-sandbox-", dir=self._parent_folder))
+            self._folder = self._folders.enter_context(temporary_folder("rstar-sandbox-", self._parent_folder))
             self._folder.chmod(0o711)  # runs may have another uid
         self._loop = asyncio.get_running_loop()
         self._starting: dict[Tier, asyncio.Lock] = {tier: asyncio.Lock() for tier in get_args(Tier)}
@@ -134,10 +135,9 @@ class LocalSandbox:
         self._states.close()
         # Taken away before anything is awaited: somebody may open it again meanwhile.
         zygotes, self._zygotes = list(self._zygotes.values()), {}
-        folder, self._folder = self._folder, None
+        self._folder = None
         await asyncio.gather(*(zygote.close() for zygote in zygotes))
-        if folder is not None:
-            await asyncio.to_thread(remove_tree, str(folder))
+        await asyncio.to_thread(self._folders.close)
 
     async def warm(self) -> None:
         """Start the interpreters of all tiers now, rather than when they are first wanted."""
