@@ -6,12 +6,12 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from rstar.cli.app import app
 from rstar.errors import DataError
+from rstar.evals.metrics import wilson
 from rstar.evolve import judging
 from rstar.evolve.judging import choices, pair_accuracy, read_candidates
 from rstar.models.decoder_files import copy_tokenizer, load_decoder
@@ -40,7 +40,7 @@ def run(folder: Path, *problems: list[tuple[str, str, bool, float]]) -> Path:
             rows = [{"answer": answer, "correct": right} for _, answer, right, _ in solutions]
             record = {"id": str(number), "question": "What is 3 + 4?", "trajectories": rows, "correct": False}
             nodes = [{"parent": 0, "text": text, "shown": SHOWN.format(answer), "answer": answer, "votes": 1,
-                      "logprobs": [logprob]} for text, answer, _, logprob in solutions]  # fmt: skip
+                      "finish": "answer", "value": None, "status": "ok", "error": None, "logprobs": [logprob]} for text, answer, _, logprob in solutions]  # fmt: skip
             results.write(json.dumps(record) + "\n")
             trees.write(json.dumps({"id": str(number), "nodes": [ROOT, *nodes]}) + "\n")
     return folder
@@ -103,13 +103,28 @@ def test_a_regression_is_fitted_and_used(tmp_path, ppm):
 
 
 def test_accuracy_and_calibration():
-    margins = np.asarray([0.1, -0.2, 0.3, 1.0, -1.1, 1.2, 1.3, 2.0] * 4)
-    found = judging._accuracy("step", margins)
-    assert (found.n, found.right) == (32, 24)
+    problems = [[0.1, -0.2, 0.3, 1.0, -1.1, 1.2, 1.3, 2.0]] * 4
+    found = judging._accuracy("step", problems)
+    assert (found.n, found.problems, found.right) == (32, 4, 24)
     assert sum(one.n for one in found.bins) == 32
     assert [one.said for one in found.bins] == sorted(one.said for one in found.bins)
     assert found.bins[-1].right == 1.0
     assert found.bins[0].said == pytest.approx(1 / (1 + math.exp(-0.1)))
+
+
+def test_pairs_of_one_problem_are_not_independent():
+    one_each = judging._accuracy("step", [[1.0]] * 30 + [[-1.0]] * 10)
+    ten_each = judging._accuracy("step", [[1.0] * 10] * 30 + [[-1.0] * 10] * 10)
+    assert ten_each.n == 10 * one_each.n
+    assert (ten_each.low, ten_each.high) == pytest.approx((one_each.low, one_each.high))
+    assert ten_each.low < wilson(300, 400)[0]
+
+
+def test_pairs_are_counted_by_problem(tmp_path, ppm):
+    final, step = pair_accuracy(ppm, pairs_file(tmp_path / "pairs.jsonl", n=40))
+    assert (final.problems, step.problems) == (40, 40)
+    # The lines are alike, so all their pairs are ordered alike: 40 independent trials, not 80.
+    assert (final.low, final.high) in {wilson(40, 40), wilson(0, 40)} or final.right == 40
 
 
 def test_accuracy_of_a_file(tmp_path, ppm):

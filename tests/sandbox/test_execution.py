@@ -81,6 +81,11 @@ def seconds_until_timeout(progress: Sequence[Progress]) -> tuple[float, int]:
         ([Progress(0.15, 0.05, ready=True), Progress(0.15, 0.2, ready=True)], 2, SECONDS + 0.15),
         # It waits still, which the kernel has not added up; then it has, and it computes.
         ([Progress(0.1, 0.1, ready=True)] * 3 + [Progress(0.2, 0.1, ready=True), Progress(0.2, 9, ready=True)], 5, 0.5),
+        # Two threads had a processor each, and waited for each other: nothing was lost.
+        ([Progress(5.0, 2 * SECONDS, ready=True)], 1, SECONDS),
+        # Many processes, of which most have ended: nobody can tell what they have had.
+        ([Progress(5.0, 0.0, ready=True, processes=3)], 1, SECONDS),
+        ([Progress(0.1, 0.1, ready=True, processes=2), Progress(0.1, 9, ready=True, processes=2)], 2, SECONDS + 0.1),
         # What had waited has ended, and who waits for it has not come to it, or is not even awake.
         ([Progress(0.1, 0.1, ready=True), Progress(0.0, 0.1, ready=False), Progress(0.0, 0.1, ready=False)], 3, 0.35),
         ([Progress(0.1, 0.1, ready=True), Progress(0.0, 0.1, ready=True), Progress(0.0, 9, ready=True)], 3, 0.35),
