@@ -24,9 +24,15 @@ def nothing_is_left(box: Box) -> Iterator[None]:
     box.run("1"), box.run("import sympy")
     before = descendants(os.getpid())
     yield
-    assert settles(lambda: box.run("1").ok and descendants(os.getpid()) <= before), "processes are left"
+    assert settles(lambda: box.run("1").ok and descendants(os.getpid()) <= before), told(before)
     assert box.run("print(6 * 7)").stdout == "42\n"
     assert not MARK.exists()
+
+
+def told(before: set[int]) -> list[str]:
+    """What is left: number, state and parent of each process."""
+    left = descendants(os.getpid()) - before
+    return [" ".join(Path(f"/proc/{process}/stat").read_text().split()[:4]) for process in left]
 
 
 SUITABLE = [case for case in CASES if RAW or "syscall(" not in case.code]

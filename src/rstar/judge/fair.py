@@ -1,7 +1,7 @@
 """The order in which waiting calls are done: clients take turns, so that nobody waits for all that another one asks.
 
-Calls that must begin soon, and cells of sessions, go before calls that can wait; every fourth turn is for the latter all
-the same. Among the calls of a client the one goes first whose time to begin runs out first.
+Calls that must begin soon, and cells of sessions, go before calls that can wait. One turn in four is for the latter.
+Among the calls of a client the one goes first whose time to begin runs out first.
 """
 
 from __future__ import annotations

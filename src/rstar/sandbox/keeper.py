@@ -37,6 +37,7 @@ from rstar.sandbox.processes import (
     HELLO,
     LISTENER,
     OWN_FDS,
+    Children,
     Run,
     Template,
     cpu_of,
@@ -67,21 +68,19 @@ class Keeper:
         self._born = None if isinstance(origin, Template) else origin
         self._runs: dict[int, Run] = {}
         self._keepers: dict[int, int] = {}
-        self._dying: set[int] = set()
-        self._cpu = 0.0
+        self._children = Children(jail.proc, adopts=not jail.namespaces)
         self._handlers: dict[int, Callable[[], None]] = {}
         self._poll = select.poll()
         self._listen(link.fileno(), self._obey)
         if self._template is not None:
             self._listen(self._template.link.fileno(), self._hear_template)
-        self._strays = False
         self._rss = jail.proc.rss("self")
 
     def loop(self) -> None:
         """Serve until the parent closes the link; then end everything."""
         try:
             while True:
-                for fd, _ in self._poll.poll(_REAP_MS if self._dying else None):
+                for fd, _ in self._poll.poll(_REAP_MS if self._children.dying else None):
                     handler = self._handlers.get(fd)
                     if handler is not None:
                         handler()
@@ -286,7 +285,7 @@ class Keeper:
     def _greet_keeper(self, run: Run, process: int) -> None:
         self._remove(run)
         if run.unwanted:
-            self._end_process(process)
+            self._children.end(process)
         else:
             self._keepers[run.id] = process
 
@@ -351,7 +350,7 @@ class Keeper:
             memory, run.rss = own_memory(self._jail.proc, outer, usage.ru_minflt, run.rss_before)
             single = self._jail.proc.threads(outer) > 1 or not self._has_own_fds_only(run)
         else:
-            self._cpu += cpu
+            self._children.cpu += cpu
             run.process = 0
         self._tell(run.id, "report", report=report, memory=memory, cpu=cpu, single=single)
 
@@ -388,7 +387,7 @@ class Keeper:
         """End a run or a tree. `hard`: end a source that has not managed to fork, too."""
         run = self._runs.get(number)
         if number in self._keepers:
-            self._end_process(self._keepers.pop(number))
+            self._children.end(self._keepers.pop(number))
         elif run is None:
             return
         elif run.process:
@@ -406,7 +405,7 @@ class Keeper:
             return
         os.kill(run.process, signal.SIGKILL)
         _, status, usage = os.wait4(run.process, 0)
-        self._cpu += usage.ru_utime + usage.ru_stime
+        self._children.cpu += usage.ru_utime + usage.ru_stime
         run.process = 0
         code = os.waitstatus_to_exitcode(status)
         cpu = usage.ru_utime + usage.ru_stime
@@ -428,8 +427,8 @@ class Keeper:
         if run.order is not None:
             channel.close_all(run.order[1])
         if run.process:
-            self._end_process(run.process)
-        self._strays |= run.forked > 0
+            self._children.end(run.process)
+        self._children.strays |= run.forked > 0
         if run.limits is not None:
             self._remove_folder(run.folder)
         for other in run.waiting:
@@ -442,46 +441,26 @@ class Keeper:
         elif self._template is None:
             self._jail.remove_folder(folder)
 
-    def _end_process(self, process: int) -> None:
-        os.kill(process, signal.SIGKILL)  # not waited for yet, so the number is still its own
-        self._dying.add(process)
+    def _reap(self) -> None:
+        self._children.reap()
+        if self._children.strays and all(run.process for run in self._runs.values()):
+            self._children.sweep(self._known())  # only now: what has not said hello yet cannot be told from a stray
 
-    def _reap(self, flags: int = os.WNOHANG) -> None:
-        for process in list(self._dying):
-            done, _, usage = os.wait4(process, flags)
-            if done:
-                self._dying.discard(process)
-                self._cpu += usage.ru_utime + usage.ru_stime
-                self._strays |= not self._jail.namespaces
-        if self._strays and all(run.process for run in self._runs.values()):
-            self._sweep()  # only now: what has not said hello yet cannot be told from a stray
-
-    def _sweep(self) -> None:
-        """End the children that nobody has greeted: forks that a state has made of its own accord.
-
-        Without PID namespaces also those that have lost their parent and fallen to this process.
-        """
-        self._strays = False
-        proc = self._jail.proc
-        known = {*self._keepers.values(), *self._dying, *(run.process for run in self._runs.values())}
-        if self._template is not None:
-            known.add(self._template.process)
-        for outer in proc.children():
-            if (process := proc.inner(outer)) and process not in known:
-                self._end_process(process)
+    def _known(self) -> set[int]:
+        """The children that are to be there."""
+        known = {*self._keepers.values(), *(run.process for run in self._runs.values())}
+        return known if self._template is None else known | {self._template.process}
 
     def _cpu_so_far(self) -> float:
         own = resource.getrusage(resource.RUSAGE_SELF)
         alive = [run.process for run in self._runs.values() if run.process]
         if self._template is not None:
             alive.append(self._template.process)
-        return self._cpu + own.ru_utime + own.ru_stime + sum(cpu_of(process) for process in alive)
+        return self._children.cpu + own.ru_utime + own.ru_stime + sum(cpu_of(process) for process in alive)
 
     def _end_everything(self) -> None:
-        for process in (*self._keepers.values(), *(run.process for run in self._runs.values() if run.process)):
-            self._end_process(process)
-        if self._template is not None:
-            self._end_process(self._template.process)
-        self._reap(0)
+        for process in self._known() - {0}:
+            self._children.end(process)
+        self._children.reap(0)
         if self._template is None and not self._jail.namespaces:
             remove_tree(self._folder)

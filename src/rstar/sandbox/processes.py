@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import time
 from array import array
+from collections.abc import Set
 from dataclasses import dataclass, field
 
 from rstar.sandbox import channel, kernel
@@ -80,6 +82,46 @@ class Template:
     def ping(self, number: int) -> None:
         """Have it send the number back."""
         self.link.send(str(number).encode(), socket.MSG_DONTWAIT)
+
+
+class Children:
+    """The children of this process that end, and those that nobody knows.
+
+    Args:
+        proc: of this process.
+        adopts: processes that have lost their parent fall to this one: there is no PID namespace.
+
+    Attributes:
+        dying: have been killed and not been waited for, so that their numbers are still their own.
+        cpu: processor time of those that have ended, in seconds.
+        strays: there may be some that nobody knows.
+    """
+
+    def __init__(self, proc: Proc, *, adopts: bool) -> None:
+        self._proc, self._adopts = proc, adopts
+        self.dying: set[int] = set()
+        self.cpu, self.strays = 0.0, False
+
+    def end(self, process: int) -> None:
+        """Kill a child."""
+        os.kill(process, signal.SIGKILL)
+        self.dying.add(process)
+
+    def reap(self, flags: int = os.WNOHANG) -> None:
+        """Wait for those that are dying; with `flags` 0 until they are dead."""
+        for process in list(self.dying):
+            done, _, usage = os.wait4(process, flags)
+            if done:
+                self.dying.discard(process)
+                self.cpu += usage.ru_utime + usage.ru_stime
+                self.strays |= self._adopts
+
+    def sweep(self, known: Set[int]) -> None:
+        """End the children that are neither `known` nor dying: forks that a state has made of its own accord."""
+        self.strays = False
+        for outer in self._proc.children():
+            if (process := self._proc.inner(outer)) and process not in known and process not in self.dying:
+                self.end(process)
 
 
 def cpu_of(process: int) -> float:
