@@ -57,7 +57,10 @@ def test_json_list_as_benchmarks_come(tmp_path: Path) -> None:
 BAD: list[tuple[object, str]] = [
     ("{", "not valid JSON"),
     ({"answer": "1"}, "'question' must be a non-empty string"),
-    ({"problem": "q"}, "there is 'problem': rename it"),
+    ({"text": "q"}, "'question' must be a non-empty string; looked for question, problem, prompt"),
+    ({"question": "q", "problem": "r"}, "fields 'question' and 'problem' could both be the question"),
+    ({"question": "q", "answer": "1", "gold": "2"}, "fields 'answer' and 'gold' could both be the answer"),
+    ({"question": "q", "answer": "####"}, "'answer' is empty"),
     ({"question": "  "}, "'question' must be a non-empty string"),
     ({"question": "q", "answer": ["1"]}, "'answer' must be a string or a number, got list"),
     ({"question": "q", "answer": ""}, "'answer' is empty"),
@@ -136,3 +139,67 @@ def test_no_field_but_labels_reaches_the_solver(
 def test_a_key_does_not_print_its_answer(tmp_path: Path) -> None:
     found = read_problems(write(tmp_path, {"question": "q", "answer": "SECRET"}))
     assert "SECRET" not in repr(found) + str(found.keys["0"])
+
+
+SETS: dict[str, tuple[dict[str, object], str, str]] = {
+    "GSM8K": ({"question": "q", "answer": "3 * 14 = <<3*14=42>>42\n#### 42"}, "q", "42"),
+    "MATH": ({"problem": "q", "solution": r"so \boxed{\frac{1}{2}}.", "level": "Level 5"}, "q", r"\frac{1}{2}"),
+    "MATH-500": ({"problem": "q", "solution": r"\boxed{7}", "answer": "7", "unique_id": "t/1"}, "q", "7"),
+    "AIME": ({"ID": "2024-I-1", "Problem": "q", "Solution": "…", "Answer": 204}, "q", "204"),
+    "DAPO, processed": ({"prompt": "q", "solution": "34"}, "q", "34"),
+    "DAPO": (
+        {"prompt": [{"role": "user", "content": "q"}], "reward_model": {"ground_truth": "34", "style": "rule"}},
+        "q",
+        "34",
+    ),
+    "OlympiadBench": ({"question": "q", "final_answer": ["2", "3"], "solution": ["…"]}, "q", "2, 3"),
+    "Omni-MATH": ({"problem": "q", "answer": "n - 1", "solution": "…"}, "q", "n - 1"),
+    "expected": ({"problem": "q", "expected_answer": "0.5"}, "q", "0.5"),
+    "the same twice": ({"question": "q", "problem": "q", "answer": 1, "gold": 1}, "q", "1"),
+}
+
+
+@pytest.mark.parametrize(("entry", "question", "gold"), SETS.values(), ids=SETS)
+def test_fields_of_public_sets_are_known(tmp_path: Path, entry: dict[str, object], question: str, gold: str) -> None:
+    found = read_problems(write(tmp_path, entry))
+    assert (found.problems[0].question, found.keys[found.problems[0].id].answer) == (question, gold)
+
+
+def test_a_worked_solution_without_an_answer_is_no_gold(tmp_path: Path) -> None:
+    assert not read_problems(write(tmp_path, {"problem": "q", "solution": "It is clear."})).keys
+
+
+def test_fields_may_be_named(tmp_path: Path) -> None:
+    file = write(tmp_path, {"text": "q", "question": "not this", "target": {"value": 7}}, {"text": "r"})
+    found = read_problems(file, question_field="text", answer_field="target.value")
+    assert [p.question for p in found.problems] == ["q", "r"]
+    assert {name: key.answer for name, key in found.keys.items()} == {"0": "7"}
+    with pytest.raises(DataError, match=r"no entry has a field 'txt'; the first has 'text', 'question', 'target'"):
+        read_problems(file, question_field="txt")
+
+
+def test_csv(tmp_path: Path) -> None:
+    file = tmp_path / "p.csv"
+    file.write_text('id,Question,Answer,level\r\na,"What is ""1,\n1""?",2,3\r\nb,No gold?,,\r\n', newline="")
+    found = read_problems(file)
+    assert [(p.id, p.question) for p in found.problems] == [("a", 'What is "1,\n1"?'), ("b", "No gold?")]
+    assert {name: key.answer for name, key in found.keys.items()} == {"a": "2"}
+    assert found.problems[0].meta == {"level": "3"}
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("question,answer\nq,1,2\n", ":2: 3 cells, but the first line names 2 columns"),
+        ("question,question\nq,r\n", ":1: two columns have the same name"),
+        ("a,b\n1,2\n", ":2: 'question' must be a non-empty string; looked for question, problem, prompt"),
+        ('question\n"open\n', ":2: not readable as CSV"),
+        ("question\n", "no problem in it"),
+    ],
+)
+def test_bad_csv_is_named(tmp_path: Path, text: str, reason: str) -> None:
+    file = tmp_path / "p.csv"
+    file.write_text(text)
+    with pytest.raises(DataError) as caught:
+        read_problems(file)
+    assert f"{file}{reason}" in str(caught.value) or reason in str(caught.value)

@@ -7,6 +7,9 @@ verdict, never an exception), and a *model error* (data: a step whose code faile
 BAD_INPUT = 2
 """Exit status of a command that was given what cannot be: a `DataError`, a `ConfigError`."""
 
+NO_ANSWER = 3
+"""Exit status of `rstar solve` for a single question without an answer: no failure, and no bad input."""
+
 
 class RstarError(Exception):
     """Anything this package raises on purpose. The message names what is wrong and where."""
@@ -21,7 +24,12 @@ class ConfigError(RstarError):
 
 
 class ResumeError(ConfigError):
-    """A run folder written by a different configuration: names the keys that differ."""
+    """A run folder written by a different configuration: names the `keys` that differ."""
+
+    def __init__(self, message: str, keys: frozenset[str] = frozenset()) -> None:
+        """`keys` are those of the identity that differ, none for a folder that cannot be continued anyway."""
+        super().__init__(message)
+        self.keys = keys
 
 
 class ServerError(RstarError):

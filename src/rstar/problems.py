@@ -10,7 +10,8 @@ class Problem:
     """One problem to solve.
 
     Attributes:
-        id: unique within its file or run; results are keyed by it.
+        id: unique within its file or run; results are keyed by it. Empty for a lone question, which errors then do
+            not name.
         question: the text shown to the model.
         meta: labels for tables (family, level, source …); only scalars, never an answer: the reader of problem
             files copies nothing but the fields named in `rstar.datasets.META_FIELDS`.

@@ -245,7 +245,8 @@ def _check(folder: Path, identity: Mapping[str, Any]) -> None:
     differ = [k for k in sorted(identity.keys() | old.keys()) if identity.get(k) != old.get(k)]
     if differ:
         rows = "\n".join(f"  {k}: {old.get(k)!r} there, {identity.get(k)!r} now" for k in differ)
-        raise ResumeError(f"{folder} was begun with another configuration; choose another --out, or undo:\n{rows}")
+        message = f"{folder} was begun with another configuration; choose another --out, or undo:\n{rows}"
+        raise ResumeError(message, frozenset(differ))
 
 
 def read_identity(file: Path) -> dict[str, Any] | None:

@@ -78,7 +78,7 @@ def test_problem_file_then_view(tmp_path: Path) -> None:
     rstar("view", "run", "nothing", code=2, cwd=tmp_path)
     assert "not finished" not in rstar("view", "run", cwd=tmp_path).stdout
     (tmp_path / "run" / "summary.json").unlink()
-    assert "not finished: 3 problems so far" in rstar("view", "run", cwd=tmp_path).stdout
+    assert "not finished: 3 of 3 problems so far" in rstar("view", "run", cwd=tmp_path).stdout
     assert "there is one in" in rstar("view", ".", code=2, cwd=tmp_path).stderr
     (tmp_path / "run" / "results.jsonl").unlink()
     assert "nothing is finished yet" in rstar("view", "run", code=2, cwd=tmp_path).stderr
@@ -106,7 +106,16 @@ def test_default_run_folder_is_named(tmp_path: Path) -> None:
         (["view", "."], "is not a run folder"),
         (["view", "damaged"], "results.jsonl:1: damaged"),
         (["view", "foreign"], "results.jsonl:1: damaged: not an object with an id"),
-        (["solve", "q", "--out", "run"], "--out, --limit and --skip-bad belong to --problems"),
+        (["solve", "q", "--out", "run"], "--out: only for --problems"),
+        (["solve", "q", "--limit", "1", "--answer-field", "a"], "--limit, --answer-field: only for --problems"),
+        (["solve", "q", "--policy", "hf:org/a-model"], "hf download org/a-model --local-dir models/a-model"),
+        (["solve", "q", "--reward", "ppm:org/a-model"], "Names of a model hub are not loaded"),
+        (["solve", "--problems", "two.jsonl"], "fields 'question' and 'problem' could both be the question"),
+        (["solve", "--problems", "p.jsonl", "--question-field", "text"], "no entry has a field 'text'"),
+        (["solve", "--problems", "bad.csv"], "bad.csv:2: 3 cells, but the first line names 2 columns"),
+        (["grade", "--run", "damaged"], "not the folder of a finished run"),
+        (["grade", "--problems", "p.jsonl", "1", "2"], "--problems goes with --run"),
+        (["grade", "--run", "damaged", "--file", "p.jsonl"], "one of the four"),
         (["solve", "q", "--method", "sample", "--set", "search.early_stop=true"], "use best-of-n"),
         (["solve", "q", "--policy", "openai:http://localhost:x#m"], "Port could not be cast"),
         (["solve", "q", "--config", "latin.toml"], "latin.toml: not UTF-8 text (byte 2)"),
@@ -134,6 +143,8 @@ def test_bad_input_is_named_before_any_work(tmp_path: Path, arguments: list[str]
     (tmp_path / "bad.jsonl").write_text('{"question": "q"}\n{"q": 1}\n')
     (tmp_path / "p.jsonl").write_text('{"question": "q"}\n')
     (tmp_path / "latin.toml").write_bytes(b"# \xe9")
+    (tmp_path / "two.jsonl").write_text('{"question": "q", "problem": "r"}\n')
+    (tmp_path / "bad.csv").write_text("question,answer\nq,1,2\n")
     (tmp_path / "g.jsonl").write_text('{"question": "q", "answer": "1"}\n')
     (tmp_path / "r.toml").write_text(
         '[[entry]]\nname = "a"\npolicy = "fake:steps"\n[[entry]]\nname = "b"\npolicy = "fake:stepz"\n'
@@ -215,7 +226,14 @@ def test_compare(tmp_path: Path) -> None:
     assert [row["name"] for row in rows] == ["greedy", "sample"]
     assert rows[0]["p"] is None
     assert (tmp_path / "c" / "sample" / "summary.json").exists()
-    assert "search families" in rstar(*arguments, cwd=tmp_path).stdout
+    assert "against greedy" in rstar(*arguments, cwd=tmp_path).stdout
+    rows = json.loads(rstar(*arguments, "--by", "level=1", "--by", "kind", "--json", cwd=tmp_path).stdout)
+    groups = {row["group"]: row["n"] for row in rows if row["name"] == "sample"}
+    assert groups.pop("all problems") == 4
+    assert groups.pop("level=1") + groups.pop("level other than 1", 0) == 4
+    assert sum(groups.values()) == 4
+    assert "level=1 (n = " in rstar(*arguments, "--by", "level=1", cwd=tmp_path).stdout
+    assert "no problem has the label 'king'" in rstar(*arguments, "--by", "king", code=2, cwd=tmp_path).stderr
 
 
 def test_settings_outside_of_entries_hold_for_all(tmp_path: Path) -> None:

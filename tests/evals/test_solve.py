@@ -108,6 +108,22 @@ def test_another_grader(tmp_path: Path) -> None:
     found = asyncio.run(solve_run(CONFIG, problem_set(), tmp_path / "run", solver=solver, grade=strict))
     assert found.summary["accuracy"] == 0
     assert {row.get("reason") for row in found.results} == {"too easy", None}
+    with pytest.raises(ResumeError, match=r"grader: .*strict.*verify.*\n.*rstar grade --run"):
+        run(tmp_path / "run")
+
+
+async def _later(key: AnswerKey, answer: str | None) -> Verdict:
+    return Verdict("correct", "")
+
+
+@pytest.mark.parametrize(
+    ("grade", "got"),
+    [(_later, "coroutine"), (lambda key, answer: True, "bool"), (lambda key, answer: None, "NoneType")],
+)
+def test_a_grader_that_returns_no_verdict_is_named(tmp_path: Path, grade: Any, got: str) -> None:
+    solver = Solver(CONFIG, policy=FakeEngine("fake:steps"), sandbox=PlainSandbox())
+    with pytest.raises(ConfigError, match=rf"grader .*{grade.__qualname__}.* returned {got} .*rstar\.grading\.Verdict"):
+        asyncio.run(solve_run(CONFIG, problem_set(2), tmp_path / "run", solver=solver, grade=grade))
 
 
 def test_what_cannot_work_claims_no_folder(tmp_path: Path) -> None:
@@ -131,7 +147,7 @@ def test_another_check_is_another_run(tmp_path: Path) -> None:
         if target == 3:
             asyncio.run(solve_run(CONFIG, problems, tmp_path / "run", solver=solver))
             continue
-        with pytest.raises(ResumeError, match="problems"):
+        with pytest.raises(ResumeError, match=r"golds: .*\n.*rstar grade --run"):
             asyncio.run(solve_run(CONFIG, problems, tmp_path / "run", solver=solver))
 
 

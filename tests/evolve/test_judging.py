@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from rstar.cli.app import app
 from rstar.errors import DataError
-from rstar.evals.metrics import wilson
+from rstar.evals.metrics import clustered_wilson, wilson
 from rstar.evolve import judging
 from rstar.evolve.judging import choices, pair_accuracy, read_candidates
 from rstar.models.decoder_files import copy_tokenizer, load_decoder
@@ -39,8 +39,11 @@ def run(folder: Path, *problems: list[tuple[str, str, bool, float]]) -> Path:
         for number, solutions in enumerate(problems):
             rows = [{"answer": answer, "correct": right} for _, answer, right, _ in solutions]
             record = {"id": str(number), "question": "What is 3 + 4?", "trajectories": rows, "correct": False}
-            nodes = [{"parent": 0, "text": text, "shown": SHOWN.format(answer), "answer": answer, "votes": 1,
-                      "finish": "answer", "value": None, "status": "ok", "error": None, "logprobs": [logprob]} for text, answer, _, logprob in solutions]  # fmt: skip
+            end = {"parent": 0, "votes": 1, "finish": "answer", "value": None, "status": "ok", "error": None}
+            nodes = [
+                end | {"text": text, "shown": SHOWN.format(answer), "answer": answer, "logprobs": [logprob]}
+                for text, answer, _, logprob in solutions
+            ]
             results.write(json.dumps(record) + "\n")
             trees.write(json.dumps({"id": str(number), "nodes": [ROOT, *nodes]}) + "\n")
     return folder
@@ -63,7 +66,7 @@ def test_candidates_of_a_run(tmp_path):
     ((question, solutions),) = read_candidates(run(tmp_path / "run", WRONG_MAJORITY))
     assert question == "What is 3 + 4?"
     assert [one.correct for one in solutions] == [False, False, True, True]
-    assert solutions[0].pieces == [Piece("a", [-3.0]), Piece(SHOWN.format("8"))]
+    assert solutions[0].pieces == [Piece("a", (-3.0,)), Piece(SHOWN.format("8"))]
     assert solutions[2].logprob == -0.1
 
 
@@ -120,11 +123,16 @@ def test_pairs_of_one_problem_are_not_independent():
     assert ten_each.low < wilson(300, 400)[0]
 
 
-def test_pairs_are_counted_by_problem(tmp_path, ppm):
+def test_pairs_are_counted_by_line_of_the_file(tmp_path, ppm, monkeypatch):
+    def scores(model, lines):
+        for number, line in enumerate(lines):
+            for one in line.comparisons:
+                yield from [(one.kind, 1.0 if number % 4 else -1.0)] * len(one.pairs)
+
+    monkeypatch.setattr(judging, "pair_scores", scores)
     final, step = pair_accuracy(ppm, pairs_file(tmp_path / "pairs.jsonl", n=40))
-    assert (final.problems, step.problems) == (40, 40)
-    # The lines are alike, so all their pairs are ordered alike: 40 independent trials, not 80.
-    assert (final.low, final.high) in {wilson(40, 40), wilson(0, 40)} or final.right == 40
+    assert (final.n, final.problems, final.right) == (80, 40, 60)
+    assert (final.low, final.high) == (step.low, step.high) == clustered_wilson([(1, 1)] * 30 + [(0, 1)] * 10)
 
 
 def test_accuracy_of_a_file(tmp_path, ppm):

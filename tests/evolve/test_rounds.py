@@ -37,7 +37,8 @@ ppm = { tokens = 6_000, batch_tokens = 1024, micro_tokens = 1024, warmup_tokens 
 round = [{ rollouts = 6, take = 12 }, { rollouts = 3, take = 12, value = "ppm", unsolved = [6], most = 2 }]
 entry = [
   { name = "greedy", search = { method = "greedy" } },
-  { name = "mcts", reward = "ppm", search = { rollouts = 2 } },
+  { name = "mcts", reward = "ppm", search = { rollouts = 2, record_tokens = true } },
+  { name = "voted", samples_of = "mcts", search = { choose = "majority" } },
 ]
 """
 TEN = {"problems": Problems(n=10)}
@@ -179,6 +180,13 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path):
     with pytest.raises(ResumeError, match=r"it holds 'problems\.jsonl'"):
         evolve(small(tmp_path), out, never, bar)
     assert (out / "problems.jsonl").read_text() == "mine"
+
+
+def test_without_a_ppm_what_needs_one_is_not_evaluated(tmp_path):
+    (tmp_path / "run").mkdir()
+    run = _Evolution(small(tmp_path), tmp_path / "run", never, bar)
+    assert [one.name for one in run._entries("fake:steps", None)] == ["greedy"]
+    assert [one.name for one in run._entries("fake:steps", tmp_path)] == ["greedy", "mcts", "voted"]
 
 
 def test_a_table_is_read_again(tmp_path):

@@ -459,3 +459,30 @@ def test_errors_within_a_stream() -> None:
 
     with serving(answer) as server, pytest.raises(EngineError, match="out of memory"):
         server.run(ask())
+
+
+def test_a_server_with_chat_only_is_named_with_what_to_do() -> None:
+    with serving(lambda body: (404, {}, {"detail": "Not Found"})) as server, pytest.raises(EngineError) as caught:
+        server.run(ask())
+    assert "/v1/completions: HTTP 404" in str(caught.value)
+    assert "The server has no completions API at this URL" in str(caught.value)
+    assert "serve the model with vLLM" in str(caught.value)
+
+
+def test_an_unknown_model_is_told_from_a_missing_path() -> None:
+    refusal = 404, {}, {"message": "The model `m` does not exist."}
+    listed = {"data": [{"id": "other"}, {"id": "another"}]}
+    with serving(lambda body: refusal, listed) as server, pytest.raises(EngineError) as caught:
+        server.run(ask())
+    assert "does not know the model 'm'; it offers other, another" in str(caught.value)
+    assert "completions API" not in str(caught.value)
+
+
+def test_a_server_that_sends_no_stream_is_named() -> None:
+    """It hides which stop string ended a text, and answers a request for a stream with a whole completion."""
+
+    def hides(body: dict[str, Any]) -> Answer:
+        return choices({"text": cut(TEXT, body.get("stop", ()))[0]})
+
+    with serving(hides) as server, pytest.raises(EngineError, match="was asked for a stream and sent none"):
+        server.run(ask())

@@ -13,7 +13,7 @@ from rstar.errors import ConfigError
 from rstar.models.fake import FakeEngine
 from rstar.models.local import LocalEngine
 from rstar.models.openai import OpenAIEngine
-from rstar.models.spec import FORMS, fingerprint, open_engine
+from rstar.models.spec import FORMS, check_spec, fingerprint, open_engine
 from tests.models.tiny_models import write_model
 
 
@@ -99,6 +99,20 @@ def test_a_fingerprint_tells_weights_apart(tmp_path: Path) -> None:
 
 
 def test_torch_is_imported_for_local_engines_only() -> None:
-    program = "import sys; from rstar.models.spec import open_engine; open_engine('fake:steps'); open_engine('openai:http://x#m')"
+    program = "import sys; from rstar.models.spec import check_spec, open_engine; open_engine('fake:steps'); open_engine('openai:http://x#m')"
     subprocess.run([sys.executable, "-c", f"{program}; assert 'torch' not in sys.modules"], check=True)
     assert set(FORMS) == {"tiny", "hf:PATH", "openai:URL#MODEL", "fake:KIND"}
+
+
+@pytest.mark.parametrize("name", ["Qwen/Qwen2.5-Math-7B", "org/model.v1"])
+def test_names_of_a_hub_are_told_from_missing_folders(name: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        check_spec(f"hf:{name}")
+    assert "Names of a model hub are not loaded" in str(caught.value)
+    assert f"`hf download {name} --local-dir models/{name.partition('/')[2]}`" in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["/nowhere/at-all", "one", "a/b/c", "~/org/model"])
+def test_missing_folders_are_no_hub_names(name: str) -> None:
+    with pytest.raises(ConfigError, match=r"no model there: .*config\.json is missing"):
+        check_spec(f"hf:{name}")

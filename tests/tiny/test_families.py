@@ -203,7 +203,8 @@ def test_a_family_reads_its_name_and_purpose_from_the_function() -> None:
         return Draft({"n": level}, [("one", "x = 1")], "x", r.randint(0, 99), (level,))
 
     assert (two_words.name, two_words.about, two_words.kind) == ("two-words", "What it is about", "word")
-    assert (two_words.templates, two_words.held_templates) == (("t1", "t2"), ("h1",))
+    assert two_words.templates == {"t1": "{n}?\n", "t2": "And {n}\n  too?"}
+    assert two_words.held_templates == {"h1": "Held {n}?"}
     instance = two_words.make(random.Random(0), 3, "t2")
     assert (instance.question, instance.steps) == ("And 3 too?", ("# one\nx = 1", "print(x)"))
 

@@ -1,7 +1,7 @@
 """``rstar``: puts the commands together and turns errors into messages.
 
-Exit codes: 0 done, 1 infrastructure failed (the model's server, the sandbox, the disk), 2 bad input or configuration,
-130 interrupted.
+Exit codes: 0 done, 1 infrastructure failed (the model's server, the sandbox, the disk), 2 bad input or configuration, 3
+a single question got no answer, 130 interrupted. `rstar grade` and `rstar sandbox run` say in their help what 1 means.
 """
 
 from __future__ import annotations

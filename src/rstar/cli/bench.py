@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 
 from rstar.cli.common import AsJson, console, print_json, progress
 from rstar.prompts import steps as prompt
 from rstar.tiny.generate import draw
-from rstar.view.chart import curves, page, table
+from rstar.view.chart import curves, page
+from rstar.view.chart import table as html_table
+from rstar.view.tables import Column, Grid
 
 if TYPE_CHECKING:
     from rstar.judge.load import Load
@@ -56,11 +57,10 @@ def sandbox(as_json: AsJson = False) -> None:
     if as_json:
         print_json(asdict(report))
         return
-    table = Table(header_style="bold", pad_edge=False)
-    for name in ("isolation", "program", "calls/s", "CPU ms/call"):
-        table.add_column(name, justify="left" if name in ("isolation", "program") else "right")
+    numbers = [Column(name, number=True) for name in ("calls/s", "CPU ms/call")]
+    table = Grid([Column("isolation"), Column("program", flow="wrap"), *numbers])
     for call in report.calls:
-        table.add_row(call.level, call.program, f"{call.per_second:,.0f}", f"{call.cpu_ms:.2f}")
+        table.add(call.level, call.program, f"{call.per_second:,.0f}", f"{call.cpu_ms:.2f}")
     console().print(table)
     for step in report.steps:
         console().print(
@@ -122,12 +122,11 @@ def engine(
     if as_json:
         print_json({name: asdict(row) | {"ratio": row.ratio} for name, row in rows.items()})
         return
-    table = Table(header_style="bold", pad_edge=False)
-    for name in ("work", "tokens/s", "transformers.generate", "ratio", "equal texts"):
-        table.add_column(name, justify="left" if name == "work" else "right")
+    names = ("tokens/s", "transformers.generate", "ratio", "equal texts")
+    table = Grid([Column("work", flow="wrap", least=12), *(Column(name, number=True) for name in names)])
     for name, row in rows.items():
         speeds = f"{row.local:,.0f}", f"{row.transformers:,.0f}"
-        table.add_row(name, *speeds, f"{row.ratio:.2f}", f"{100 * row.equal:.0f}%")
+        table.add(name, *speeds, f"{row.ratio:.2f}", f"{100 * row.equal:.0f}%")
     console().print(table)
 
 
@@ -143,11 +142,10 @@ def grading(
     if as_json:
         print_json({name: asdict(speed) for name, speed in found.items()})
         return
-    table = Table(header_style="bold", pad_edge=False)
-    for name in ("work", "verdicts per CPU-second", "wrong"):
-        table.add_column(name, justify="left" if name == "work" else "right")
+    names = ("verdicts per CPU-second", "wrong")
+    table = Grid([Column("work", flow="wrap"), *(Column(name, number=True) for name in names)])
     for name, speed in found.items():
-        table.add_row(name, f"{speed.verdicts_per_cpu_second:,.0f}", f"{speed.wrong} of {speed.pairs:,}")
+        table.add(name, f"{speed.verdicts_per_cpu_second:,.0f}", f"{speed.wrong} of {speed.pairs:,}")
     console().print(table)
     if len(found) < 3:
         hint = "with math-verify installed, that grader is in the table, too: pip install 'math-verify[antlr4_13_2]'"
@@ -189,12 +187,12 @@ def judge(
     if as_json:
         print_json({name: load.plain() for name, load in loads.items()})
         return
-    table = Table(header_style="bold", pad_edge=False)
-    for name in ("load", "calls/s", "p50 ms", "p95 ms", "p99 ms", "CPU ms/call", "memory MiB", "wrong"):
-        table.add_column(name, justify="left" if name == "load" else "right")
+    ranks = {"calls/s": 0, "p50 ms": 0, "p95 ms": 3, "p99 ms": 0, "CPU ms/call": 1, "memory MiB": 2, "wrong": 0}
+    figures = [Column(name, number=True, rank=rank) for name, rank in ranks.items()]
+    table = Grid([Column("load", flow="wrap", least=12), *figures])
     for name, load in loads.items():
         row = load.plain()
-        table.add_row(
+        table.add(
             name,
             *("" if row[key] is None else f"{row[key]:,}" for key in row if key != "wrong"),
             str(row["wrong"] or ""),
@@ -215,4 +213,4 @@ def _report_page(loads: Mapping[str, Load]) -> str:
         curves(f"{name}: latency", {"": [(p, last.percentile(p)) for p in steps]}, "percent of the calls", "seconds"),
         curves(f"{name}: queue", {"": [(t, float(n)) for t, n in last.queue]}, "seconds", "calls that wait"),
     ]
-    return page("rstar judge under load", [table([], [*rows.items()]), *charts])
+    return page("rstar judge under load", [html_table([], [*rows.items()]), *charts])

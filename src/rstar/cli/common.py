@@ -14,9 +14,9 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.table import Table
 
 from rstar.config import Section, settings_of
+from rstar.view.tables import UNLIMITED, Column, Grid
 
 ConfigFile = Annotated[
     Path | None,
@@ -26,12 +26,22 @@ Overrides = Annotated[
     list[str] | None,
     typer.Option("--set", help="One setting, such as `search.rollouts=64`; may be repeated.", show_default=False),
 ]
+QuestionField = Annotated[
+    str | None,
+    typer.Option(help="Field of the problem file that holds the question.", show_default="question, problem, prompt"),
+]
+AnswerField = Annotated[
+    str | None,
+    typer.Option(help="Field that holds the gold answer.", show_default="answer, final_answer, … (docs/solving.md)"),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of text for people.")]
 
 
 def console(stderr: bool = False) -> Console:
-    """For text that people read."""
-    return Console(stderr=stderr, soft_wrap=False, emoji=False)  # xs[0:m:2] is no emoji
+    """For text that people read. Nothing is wrapped or cut where it is no terminal."""
+    terminal = (sys.stderr if stderr else sys.stdout).isatty()
+    width = None if terminal else UNLIMITED
+    return Console(stderr=stderr, soft_wrap=False, emoji=False, width=width)  # xs[0:m:2] is no emoji
 
 
 def counted(n: int, one: str, many: str = "") -> str:
@@ -57,12 +67,10 @@ def print_settings(kind: type[Section], as_json: bool, whole: Sequence[type[Sect
     if as_json:
         print_json({k: {"default": _plain(default), "meaning": f.description} for k, (default, f) in rows.items()})
         return
-    table = Table(header_style="bold", pad_edge=False)
-    for name in ("setting", "default", "meaning"):
-        table.add_column(name, no_wrap=name != "meaning")
+    table = Grid([Column("setting"), Column("default", flow="wrap", least=8), Column("meaning", flow="wrap")])
     for key, (default, field) in rows.items():
         shown = "" if field.is_required() or isinstance(default, Section) else _shown(default)
-        table.add_row(key, escape(shown), escape(field.description or ""))
+        table.add(key, escape(shown), escape(field.description or ""))
     console().print(table)
 
 

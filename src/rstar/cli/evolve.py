@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
-from rich.table import Table
 
 from rstar.cli.common import (
+    AnswerField,
     AsJson,
     ConfigFile,
     Overrides,
+    QuestionField,
     console,
     counted,
     print_json,
@@ -26,8 +27,8 @@ from rstar.cli.common import (
 from rstar.config import EngineConfig, SandboxConfig, SearchConfig, resolve
 from rstar.datasets import read_problems
 from rstar.errors import ConfigError
-from rstar.evals.metrics import percent
 from rstar.evolve.extract import Counts, ExtractConfig
+from rstar.view.tables import Column, Grid
 
 if TYPE_CHECKING:
     from rstar.evolve.judging import Choice, PairAccuracy
@@ -49,6 +50,8 @@ def search(
     config: ConfigFile = None,
     set_: Overrides = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the run.", show_default="0")] = None,
+    question_field: QuestionField = None,
+    answer_field: AnswerField = None,
 ) -> None:
     """Search problems for training data: trees whose ends are checked with the gold answers.
 
@@ -61,7 +64,7 @@ def search(
 
     reward = None if ppm is None else f"ppm:{ppm}"
     settings = resolve(config, set_ or (), {"policy": policy, "reward": reward, "seed": seed})
-    found = read_problems(problems)
+    found = read_problems(problems, False, question_field, answer_field)
     solved = done = 0
     with progress(len(found), "search") as advance:
 
@@ -94,6 +97,8 @@ def score(
     as_json: AsJson = False,
 ) -> None:
     """Measure preference models: right about pairs, calibrated, and of use for choosing among solutions.
+
+    The interval of the accuracy is clustered by problem: pairs of one problem are not independent.
 
     Examples:
     `rstar evolve score runs/evolve/round4/ppm/model --pairs runs/held-out/pairs.jsonl`
@@ -209,32 +214,35 @@ def settings(as_json: AsJson = False) -> None:
     print_settings(EvolveConfig, as_json, (SearchConfig, SandboxConfig, EngineConfig, TrainConfig, PPMConfig))
 
 
-def _pairs_table(name: str, found: Sequence[PairAccuracy]) -> Table:
-    table = Table(title=escape(name), title_justify="left", header_style="bold", pad_edge=False)
-    for column in ("pairs", "n", "accuracy [95%]", "says / is right, by rising confidence"):
-        table.add_column(column, justify="left" if column == "pairs" else "right")
+def _pairs_table(name: str, found: Sequence[PairAccuracy]) -> Grid:
+    table = Grid(
+        [
+            Column("pairs"),
+            Column("n", number=True),
+            Column("problems", number=True, rank=1),
+            Column("accuracy [95%]", number=True),
+            Column("says / is right, by rising confidence", number=True, flow="wrap"),
+        ],
+        title=escape(name),
+    )
     for one in found:
         bins = "  ".join(f"{100 * b.said:.0f}/{100 * b.right:.0f}" for b in one.bins)
-        table.add_row(one.kind, f"{one.n:,}", percent(one.right, one.n), bins)
+        accuracy = escape(f"{100 * one.right / one.n:.1f}% [{100 * one.low:.1f}, {100 * one.high:.1f}]")
+        table.add(one.kind, f"{one.n:,}", f"{one.problems:,}", accuracy, bins)
     return table
 
 
-def _choices_table(chosen: Sequence[Choice]) -> Table:
-    table = Table(header_style="bold", pad_edge=False)
-    for column in ("chooser", "n", "accuracy", "p (against the majority)"):
-        table.add_column(column, justify="left" if column == "chooser" else "right")
+def _choices_table(chosen: Sequence[Choice]) -> Grid:
+    names = ("n", "accuracy", "p (against the majority)")
+    table = Grid([Column("chooser", flow="wrap"), *(Column(name, number=True) for name in names)])
     for one in chosen:
-        table.add_row(
-            escape(one.name), str(one.n), f"{100 * one.accuracy:.1f}%", "" if one.p is None else f"{one.p:.1g}"
-        )
+        table.add(escape(one.name), str(one.n), f"{100 * one.accuracy:.1f}%", "" if one.p is None else f"{one.p:.1g}")
     return table
 
 
-def _table(counts: Counts) -> Table:
-    table = Table(header_style="bold", pad_edge=False)
-    table.add_column("what")
-    table.add_column("how many", justify="right")
+def _table(counts: Counts) -> Grid:
+    table = Grid([Column("what", flow="wrap"), Column("how many", number=True)])
     for title, some in (("", counts.found), ("dropped, ", counts.dropped), ("difficulty: ", counts.difficulty)):
         for name, count in sorted(some.items()):
-            table.add_row(escape(title + name), f"{count:,}")
+            table.add(escape(title + name), f"{count:,}")
     return table

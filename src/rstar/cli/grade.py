@@ -11,14 +11,15 @@ from typing import Annotated, Any, TextIO, get_args
 
 import typer
 from rich.markup import escape
-from rich.table import Table
 
-from rstar.cli.common import AsJson, console, counted, print_json, progress
-from rstar.datasets import read_entries
+from rstar.cli.common import AnswerField, AsJson, QuestionField, console, counted, print_json, progress
+from rstar.cli.regrade import grade_run
+from rstar.datasets import read_entries, read_problems
 from rstar.errors import ConfigError, DataError
 from rstar.grading import grade as compare
 from rstar.grading.golds import GOLD_FIELDS, check_gold, gold_of
 from rstar.grading.verdict import Outcome, Verdict
+from rstar.view.tables import Column, Grid
 
 MOST_SHOWN = 20
 """Golds, or mistakes in a file, that are named one by one in the text for people."""
@@ -39,7 +40,8 @@ def grade(
     out: Annotated[
         Path | None,
         typer.Option(
-            help="With --file: a new file for the verdicts, a JSON line each, written as they are found.",
+            help="With --file: a new file for the verdicts, a JSON line each, written as they are found. With --run: a "
+            "new run folder with the new verdicts.",
             show_default=False,
         ),
     ] = None,
@@ -51,13 +53,30 @@ def grade(
             show_default=False,
         ),
     ] = None,
+    run: Annotated[
+        Path | None,
+        typer.Option(
+            help="Grade a finished run anew, and show what changes. The run is not altered.",
+            exists=True,
+            file_okay=False,
+            show_default=False,
+        ),
+    ] = None,
+    problems: Annotated[
+        Path | None,
+        typer.Option(help="With --run: a problem file with other gold answers, found by id.", show_default=False),
+    ] = None,
+    question_field: QuestionField = None,
+    answer_field: AnswerField = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare answers: are they equal as mathematics, and why?
 
     Two answers as arguments; many with `--file`; with `--check-golds`, whether each gold answer of a data set can be
-    read and is found equal to itself in the dress of a prediction. Exit code: 0 right, 1 not right (or a gold that
-    cannot be graded), 2 a mistake in the command or the data.
+    read and is found equal to itself in the dress of a prediction. With `--run`, the answers of a finished run are
+    graded by the grader of this version, or against the gold answers of `--problems`; `--out` makes a new run folder
+    of it. Exit code: 0 right, 1 not right (or a gold that cannot be graded), 2 a mistake in the command or the data;
+    0 for `--file` and `--run`.
 
     Example: `rstar grade '\\frac{1}{2}' 'The answer is 0.5.' --explain`
     """
@@ -66,11 +85,18 @@ def grade(
             raise ConfigError(f"no such option: {given}")
     if gold is not None and prediction is None:
         raise ConfigError("the prediction is missing: rstar grade GOLD PREDICTION")
-    if sum((gold is not None, file is not None, check_golds is not None)) != 1:
-        raise ConfigError("give two answers, or --file, or --check-golds: one of the three")
-    if out is not None and file is None:
-        raise ConfigError("--out goes with --file")
-    if file is not None:
+    if sum((gold is not None, file is not None, check_golds is not None, run is not None)) != 1:
+        raise ConfigError("give two answers, or --file, or --check-golds, or --run: one of the four")
+    if out is not None and file is None and run is None:
+        raise ConfigError("--out goes with --file or --run")
+    if problems is not None and run is None:
+        raise ConfigError("--problems goes with --run")
+    if (question_field or answer_field) and problems is None:
+        raise ConfigError("--question-field and --answer-field go with --problems")
+    if run is not None:
+        corrected = None if problems is None else read_problems(problems, False, question_field, answer_field)
+        grade_run(run, corrected, out, as_json)
+    elif file is not None:
         _grade_file(file, out, as_json)
     elif check_golds is not None:
         _check_golds(check_golds, as_json)
@@ -198,12 +224,10 @@ def _checked(file: Path) -> Iterator[Row]:
             yield {"id": name, "gold": check.gold, "kind": check.kind, "reason": check.reason}
 
 
-def _bad_golds(rows: list[Row]) -> Table:
-    table = Table(header_style="bold", pad_edge=False)
-    for name in ("id", "gold", "why"):
-        table.add_column(name)
+def _bad_golds(rows: list[Row]) -> Grid:
+    table = Grid([Column("id"), Column("gold", flow="wrap"), Column("why", flow="wrap")])
     for row in rows[:MOST_SHOWN]:
-        table.add_row(escape(str(row["id"])), escape(row["gold"][:80]), escape(row["reason"]))
+        table.add(escape(str(row["id"])), escape(row["gold"]), escape(row["reason"]))
     if len(rows) > MOST_SHOWN:
-        table.add_row("…", f"{len(rows) - MOST_SHOWN:,} more", "see --json")
+        table.add("…", f"{len(rows) - MOST_SHOWN:,} more", "see --json")
     return table

@@ -8,13 +8,14 @@ from importlib.resources import files
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
+from rich.markup import escape
 
 from rstar.cli.common import AsJson, console, print_json, print_settings
 from rstar.config import Config
 from rstar.evals.solve import versions
 from rstar.sandbox.levels import probe
 from rstar.tiny.generate import families
+from rstar.view.tables import Column, Grid
 
 
 def info(
@@ -49,16 +50,16 @@ def info(
     if as_json:
         print_json(facts)
         return
-    table = Table(show_header=False, box=None, pad_edge=False)
-    table.add_column(style="bold")
-    table.add_column()
+    table = Grid([Column("fact"), Column("value", flow="wrap")], head=False)
     for name, version in facts["versions"].items():
-        table.add_row(name, version)
-    table.add_row("machine", facts["machine"])
-    table.add_row("isolation", f"{isolation.strongest or 'none possible'} (rstar runs no weaker than sandbox.level)")
+        table.add(f"[bold]{name}[/]", version)
+    table.add("[bold]machine[/]", facts["machine"])
+    table.add(
+        "[bold]isolation[/]", f"{isolation.strongest or 'none possible'} (rstar runs no weaker than sandbox.level)"
+    )
     for name, state in facts["isolation"]["mechanisms"].items():
-        table.add_row("", f"{name}: {state}")
-    table.add_row("policy tiny", facts["models"]["tiny"])
-    table.add_row("reward ppm:tiny", facts["models"]["ppm:tiny"])
-    table.add_row("families", f"{facts['families']} (rstar problems families)")
+        table.add("", escape(f"{name}: {state}"))
+    table.add("[bold]policy tiny[/]", facts["models"]["tiny"])
+    table.add("[bold]reward ppm:tiny[/]", facts["models"]["ppm:tiny"])
+    table.add("[bold]families[/]", f"{facts['families']} (rstar problems families)")
     console().print(table)

@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 from rich.markup import escape
-from rich.table import Table
 
 from rstar.cli.common import console, counted, progress
 from rstar.tiny.family import Split
 from rstar.tiny.generate import draw_set, families, write_set
+from rstar.view.tables import Column, Grid
 
 app = typer.Typer(no_args_is_help=True, help="Make problem files from the synthetic families.")
 
@@ -58,10 +58,8 @@ def make(
 @app.command("families")
 def list_families() -> None:
     """List the families."""
-    table = Table(header_style="bold", pad_edge=False)
-    for name in ("family", "kind", "about", "templates"):
-        table.add_column(name)
+    table = Grid([Column("family"), Column("kind", rank=1), Column("about", flow="wrap"), Column("templates", rank=2)])
     for name, family in families().items():
         forms = f"{len(family.templates)} + {len(family.held_templates)} held out"
-        table.add_row(name, family.kind, family.about, forms)
+        table.add(name, family.kind, family.about, forms)
     console().print(table)

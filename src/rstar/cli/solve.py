@@ -3,24 +3,38 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
 
-from rstar.cli.common import AsJson, ConfigFile, Overrides, console, counted, print_json, progress, run_folder
+from rstar.cli.common import (
+    AnswerField,
+    AsJson,
+    ConfigFile,
+    Overrides,
+    QuestionField,
+    console,
+    counted,
+    print_json,
+    progress,
+    run_folder,
+)
 from rstar.config import Config, Method, resolve
 from rstar.datasets import ProblemSet, read_problems
-from rstar.errors import ConfigError
-from rstar.evals.compare import Entry, compare_methods, comparison_table, read_entries
+from rstar.errors import NO_ANSWER, ConfigError
+from rstar.evals.compare import Entry, compare_methods, comparison_table, groups_by, read_entries, run_entries
+from rstar.evals.compare_samples import solve_entry
 from rstar.evals.metrics import percent
-from rstar.evals.solve import Finished, solve_run
+from rstar.evals.solve import Finished, Record, solve_run
 from rstar.problems import Problem
 from rstar.runs import RESULTS, read_lines
 from rstar.search.solver import Solution, Solver
-from rstar.view.terminal import reasons, results_table, search_tree
+from rstar.view.terminal import NOTICES, reasons, results_table, search_tree
 
 SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Leave bad entries of the problem file out, and count them.")]
 Limit = Annotated[int | None, typer.Option(help="Solve only the first N problems.", min=1, show_default=False)]
@@ -32,7 +46,7 @@ def solve(
     problems: Annotated[
         Path | None,
         typer.Option(
-            help="Problem file: JSONL with `question` and perhaps `answer`, or a JSON list.", show_default=False
+            help="Problem file (JSONL, a JSON list or CSV): a question and perhaps an answer each.", show_default=False
         ),
     ] = None,
     method: Annotated[Method | None, typer.Option(help="How to search.", show_default="mcts")] = None,
@@ -56,6 +70,8 @@ def solve(
     config: ConfigFile = None,
     set_: Overrides = None,
     skip_bad: SkipBad = False,
+    question_field: QuestionField = None,
+    answer_field: AnswerField = None,
     as_json: AsJson = False,
 ) -> None:
     """Solve a question, or a file of problems, by search over steps of code that really run.
@@ -63,6 +79,11 @@ def solve(
     With a question, the answer and the solution are printed. With `--problems`, every result goes to a run folder
     as it is finished; the same command with the same `--out` goes on after an interruption. Gold answers in the file
     are used for grading only.
+
+    A notice says when the bundled model was not trained on a question's wording, when its own judge gives the answer a
+    low value, and when a question is too long for the model's context.
+
+    Exit code: 0 done, 1 the model or the sandbox failed, 2 bad input, 3 a single question got no answer.
 
     Examples:
     `rstar solve "Find the value of k when 167 = 9k + 14."`
@@ -76,15 +97,17 @@ def solve(
     if (question is None) == (problems is None):
         raise ConfigError("give either a question or --problems FILE")
     if question is not None:
-        if out is not None or limit is not None or skip_bad:
-            raise ConfigError("--out, --limit and --skip-bad belong to --problems; a question's answer is only printed")
+        only: dict[str, object] = {"--out": out, "--limit": limit, "--skip-bad": skip_bad or None}
+        only |= {"--question-field": question_field, "--answer-field": answer_field}
+        if given := [name for name, value in only.items() if value is not None]:
+            raise ConfigError(f"{', '.join(given)}: only for --problems; a question's answer is only printed")
         _solve_question(settings, question, as_json)
         return
     assert problems is not None
-    found = read_problems(problems, skip_bad).head(limit)
+    found = read_problems(problems, skip_bad, question_field, answer_field).head(limit)
     folder = out or run_folder(settings.search.method)
     try:
-        finished = solve_file(settings, found, folder, quiet=as_json)
+        finished = solve_file(settings, found, folder)
     except KeyboardInterrupt:
         done = len(list(read_lines(folder / RESULTS))) if (folder / RESULTS).is_file() else 0
         console(stderr=True).print(
@@ -100,18 +123,25 @@ def solve(
     print_summary(finished.results, folder, found.skipped)
 
 
-def solve_file(settings: Config, problems: ProblemSet, folder: Path, quiet: bool = False) -> Finished:
+def solve_file(settings: Config, problems: ProblemSet, folder: Path) -> Finished:
     """Solve a problem set into a run folder, with a progress bar."""
-    right = graded = 0
-    with progress(len(problems), settings.search.method) as advance:
+    with _progress(len(problems), settings.search.method) as on_result:
+        return asyncio.run(solve_run(settings, problems, folder, on_result))
 
-        def on_result(record: dict[str, Any]) -> None:
+
+@contextmanager
+def _progress(n: int, what: str) -> Iterator[Callable[[Record], None]]:
+    """A progress bar that counts right answers; yields a function of each result."""
+    right = graded = 0
+    with progress(n, what) as advance:
+
+        def on_result(record: Record) -> None:
             nonlocal right, graded
             graded += "correct" in record
             right += bool(record.get("correct"))
             advance(1, f"{right}/{graded} right" if graded else "")
 
-        return asyncio.run(solve_run(settings, problems, folder, on_result))
+        yield on_result
 
 
 def print_summary(
@@ -135,6 +165,8 @@ def print_summary(
         out.print(f"accuracy [bold]{percent(right, len(graded))}[/] (95% interval, n = {len(graded)})", highlight=False)
     if skipped:
         out.print(f"{counted(len(skipped), 'bad entry', 'bad entries')} skipped; the first: {escape(skipped[0])}")
+    for notice, count in sorted(Counter(notice for row in results for notice in row.get("notices", ())).items()):
+        out.print(f"[yellow]{count:,} of {counted(len(results), 'problem')}:[/] {NOTICES[notice]}", highlight=False)
     tokens = counted(sum(row["tokens_out"] for row in results), "token")
     out.print(f"{tokens} generated, run folder [bold]{escape(str(folder))}[/]", highlight=False)
 
@@ -146,24 +178,36 @@ def _solve_question(settings: Config, question: str, as_json: bool) -> None:
         raise ConfigError(f"the question is not UTF-8 text (character {error.start + 1})") from error
     if not question.strip():
         raise ConfigError("the question is empty")
-    (solution,) = Solver(settings).solve([Problem("question", question)])
+    (solution,) = Solver(settings).solve([Problem("", question)])
     if as_json:
         print_json(_plain(solution))
-        return
+    else:
+        _print_solution(solution, settings)
+    if solution.answer is None:
+        raise typer.Exit(NO_ANSWER)
+
+
+def _print_solution(solution: Solution, settings: Config) -> None:
     out = console()
     same = [t for t in solution.trajectories if t.answer == solution.answer]
     best = max(same, key=lambda t: t.value or 0.0, default=None)
     if solution.tree and settings.search.method == "mcts":
-        out.print(search_tree(solution.tree, question, answer=solution.answer))
+        out.print(search_tree(solution.tree, solution.problem.question, answer=solution.answer))
     if best is None:
-        out.print(
-            f"[bold]no answer[/]: no branch of the search reached one{reasons(solution.failures)}", highlight=False
-        )
+        out.print(f"[bold]no answer[/]: {_why_none(solution)}", highlight=False)
     else:
         out.print(escape(best.text), highlight=False)
         out.print(f"\n[bold]answer: {escape(best.answer or '')}[/]", highlight=False)
+    for notice in solution.notices:
+        out.print(f"[yellow]notice:[/] {NOTICES[notice]}", highlight=False)
     cost = f"{counted(solution.rollouts, 'rollout')}, {counted(solution.tokens_out, 'token')}, {solution.seconds:.1f} s"
     out.print(f"[dim]{cost}[/]", highlight=False)
+
+
+def _why_none(solution: Solution) -> str:
+    if "question_too_long" in solution.notices:
+        return "the question is too long for the model's context (engine.max_context)"
+    return f"no branch of the search reached one{reasons(solution.failures)}"
 
 
 def _plain(solution: Solution) -> dict[str, Any]:
@@ -178,6 +222,7 @@ def _plain(solution: Solution) -> dict[str, Any]:
         "tokens_out": solution.tokens_out,
         "seconds": round(solution.seconds, 3),
         "failures": solution.failures,
+        "notices": list(solution.notices),
         "trajectories": [trajectory.record() for trajectory in solution.trajectories],
     }
 
@@ -189,29 +234,52 @@ def compare(
     policy: Annotated[str | None, typer.Option(help="Model, for all entries.", show_default="tiny")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed, for all entries.", show_default="0")] = None,
     limit: Limit = None,
+    question_field: QuestionField = None,
+    answer_field: AnswerField = None,
+    by: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Also compare within groups: `LABEL` for each value of a problem label, or `LABEL=VALUE` for the"
+            " problems with this value and the rest; may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Run several methods on the same problems and print one table: accuracy with 95% intervals, and tokens.
 
+    Each method is compared with the first on the same problems: the difference in points with its 95% interval, and p
+    of the exact paired test (McNemar). An entry with `samples_of = "NAME"` chooses among the solutions of an earlier
+    entry by its own `reward` and `search.choose`.
+
     Continues what is in the folder. The recipe lists the methods and their settings; that of the bundled model takes
     about a quarter of a minute per problem on 2 cores.
 
-    Example: `rstar compare recipes/tiny/compare.toml --problems problems.jsonl --limit 20 --out runs/compared`
+    Examples:
+    `rstar compare recipes/tiny/compare.toml --problems problems.jsonl --limit 20 --out runs/compared`
+
+    `rstar compare recipes/tiny/compare.toml --problems problems.jsonl --by kind=search --out runs/compared`
     """
     entries = read_entries(recipe, {"policy": policy, "seed": seed})
-    found = read_problems(problems).head(limit)
+    found = read_problems(problems, False, question_field, answer_field).head(limit)
     found.need_gold("a comparison", problems)
+    groups: dict[str, Callable[[Record], bool]] = {"all problems": lambda meta: True}
+    for one in by or ():
+        groups |= groups_by(one, [problem.meta for problem in found.problems])
 
     def run(entry: Entry) -> Finished:
-        return solve_file(entry.config, found, out / entry.name, quiet=as_json)
+        with _progress(len(found), entry.name) as on_result:
+            return asyncio.run(solve_entry(entry, found, out, on_result))
 
-    rows = compare_methods(entries, run)
+    outcomes = run_entries(entries, run)
+    rows = {name: compare_methods(outcomes, among) for name, among in groups.items()}
     if as_json:
-        print_json([row.plain() for row in rows])
+        print_json([{"group": name, **row.plain()} for name, some in rows.items() for row in some])
         return
-    console().print(comparison_table(rows))
+    for name, some in rows.items():
+        console().print(comparison_table(some, escape(f"{name} (n = {some[0].n})") if by else ""))
     console().print(
-        f"n = {rows[0].n}; some right: at least one solution found is; p: exact paired test against"
-        f" {escape(rows[0].name)}; one run folder per method below [bold]{escape(str(out))}[/]",
+        f"n = {len(found)}; some right: at least one solution found is; difference (points) and p (exact paired test)"
+        f" are against {escape(entries[0].name)}; one run folder per method below [bold]{escape(str(out))}[/]",
         highlight=False,
     )

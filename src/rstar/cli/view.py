@@ -2,33 +2,38 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
 
-from rstar.cli.common import console, counted
+from rstar.cli.common import AsJson, console, counted, print_json
 from rstar.cli.solve import print_summary
 from rstar.errors import DataError
 from rstar.evolve.trees import is_verified
 from rstar.runs import CONFIG, RESULTS, ROUNDS, SUMMARY, TREES, read_lines
-from rstar.view.terminal import results_table, search_tree
+from rstar.view.terminal import NOTICES, results_table, search_tree
 
 
 def view(
     run: Annotated[Path, typer.Argument(help="Run folder, or that of a self-evolution.", exists=True, file_okay=False)],
     problem: Annotated[str | None, typer.Argument(help="Id of a problem: draw its search tree.")] = None,
     nodes: Annotated[int, typer.Option(help="Draw at most this many nodes.", min=1)] = 40,
+    as_json: AsJson = False,
 ) -> None:
     """Show the results of a run, or the search tree of one of its problems; or the table of a self-evolution.
+
+    With `--json`, one object: the summary (null while the run is not finished) and all results; the result and the
+    whole tree of the problem; or the rounds.
 
     Example: `rstar view runs/first numbers-7-12`
     """
     if (run / ROUNDS).is_file():
         if problem is not None:
             raise DataError(f"{run}: a self-evolution; the trees are in its searches, such as {run}/round1/search")
-        _rounds(run)
+        _rounds(run, as_json)
         return
     if not (run / RESULTS).is_file():
         if (run / CONFIG).is_file():
@@ -40,26 +45,59 @@ def view(
     needed = {"id", "question", "answer", "meta", "rollouts", "tokens_out", "seconds"}
     if bad := next((n for n, row in enumerate(results, 1) if not needed <= row.keys()), None):
         raise DataError(f"{run / RESULTS}:{bad}: not the result of a problem")
-    if problem is None:
-        console().print(results_table(results))
-        verified = (run / CONFIG).is_file() and is_verified(run)
-        print_summary(results, run, ends_verified=verified)
-        if not (run / SUMMARY).is_file():
-            console().print(f"[yellow]not finished: {counted(len(results), 'problem')} so far[/]", highlight=False)
-        return
+    if problem is not None:
+        _tree(run, results, problem, nodes, as_json)
+    elif as_json:
+        print_json({"summary": _content(run / SUMMARY), "results": results})
+    else:
+        _results(run, results)
+
+
+def _results(run: Path, results: list[dict[str, Any]]) -> None:
+    console().print(results_table(results))
+    verified = (run / CONFIG).is_file() and is_verified(run)
+    print_summary(results, run, ends_verified=verified)
+    if not (run / SUMMARY).is_file():
+        total = (_content(run / CONFIG) or {}).get("problems")
+        of = f"{len(results):,} of {counted(total, 'problem')}" if total else counted(len(results), "problem")
+        console().print(f"[yellow]not finished: {of} so far[/]", highlight=False)
+
+
+def _tree(run: Path, results: list[dict[str, Any]], problem: str, nodes: int, as_json: bool) -> None:
     row = next((row for row in results if row["id"] == problem), None)
     tree = next((t for t in read_lines(run / TREES) if t["id"] == problem), None) if (run / TREES).is_file() else None
     if row is None or tree is None:
         raise DataError(f"{run}: no {'result' if row is None else 'search tree'} of problem {problem!r}")
+    if as_json:
+        print_json({"result": row, "nodes": tree["nodes"]})
+        return
     console().print(search_tree(tree["nodes"], row["question"], nodes, row["answer"]))
     gold = f" (gold {row['gold']})" if "gold" in row else ""
     console().print(f"answer [bold]{escape(str(row['answer']))}[/]{escape(gold)}", highlight=False)
+    for notice in row.get("notices", ()):
+        console().print(f"[yellow]notice:[/] {NOTICES[notice]}", highlight=False)
 
 
-def _rounds(run: Path) -> None:
+def _content(file: Path) -> dict[str, Any] | None:
+    """A small JSON file of a run, None where there is none. Raises `DataError` for anything but an object."""
+    if not file.is_file():
+        return None
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise DataError(f"{file}: damaged: {error}") from error
+    if not isinstance(content, dict):
+        raise DataError(f"{file}: damaged: not an object")
+    return content
+
+
+def _rounds(run: Path, as_json: bool) -> None:
     from rstar.evolve import report  # torch and all of search are imported with it
     from rstar.evolve.rounds import read_results
 
+    if as_json:
+        print_json({"rounds": [result.plain() for result in read_results(run)]})
+        return
     console().print(report.results_table(read_results(run)))
     pictures = run / "report.html"
     shown = f"pictures in [bold]{escape(str(pictures))}[/]; " if pictures.is_file() else ""

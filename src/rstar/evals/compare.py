@@ -1,31 +1,64 @@
 """Several methods on the same problems: one table, with cost beside accuracy and paired tests against the first entry.
 
 A recipe is a TOML file of ``[[entry]]`` tables, each with a ``name`` and the settings that differ from the defaults;
-settings outside of them hold for all entries that do not say otherwise.
+settings outside of them hold for all entries that do not say otherwise. An entry with ``samples_of`` draws nothing: it
+chooses among the solutions of an earlier entry (`rstar.evals.compare_samples`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.table import Table
+from rich.markup import escape
 
-from rstar.config import Config, build, read_toml
+from rstar.config import Config, build, flatten, read_toml
 from rstar.errors import ConfigError
-from rstar.evals.metrics import percent, sign_test
+from rstar.evals.metrics import paired_difference, percent, sign_test
 from rstar.evals.solve import Finished, Record
 from rstar.search.solver import Solver
+from rstar.view.tables import Column, Grid
+
+_CHOICE = ("reward", "search.choose", "search.top_k")
+"""Settings of an entry with ``samples_of``; all others are those of the entry whose solutions it takes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A method of a comparison."""
+    """A method of a comparison.
+
+    Attributes:
+        name: of its run folder, too.
+        config: its settings.
+        samples_of: the earlier entry among whose solutions it chooses; None: it searches.
+    """
 
     name: str
     config: Config
+    samples_of: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What an entry achieved on a graded problem.
+
+    Attributes:
+        correct: the given answer is right.
+        some: at least one trajectory was right.
+        tokens: generated.
+        meta: the problem's labels.
+    """
+
+    correct: bool
+    some: bool
+    tokens: int
+    meta: Record
+
+
+Outcomes = dict[str, dict[str, Outcome]]
+"""Name of an entry -> id of a problem -> what it achieved; entries and problems in their order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +73,8 @@ class Row:
         some: problems where at least one trajectory was right (pass@k of the samples drawn).
         tokens: generated, mean per problem.
         p: paired exact test against the first entry, two-sided; None for that one itself.
+        won, lost: problems that only this entry solves, and that only the first solves; None for the first itself, and
+            in tables of earlier versions.
     """
 
     name: str
@@ -50,6 +85,8 @@ class Row:
     some: int
     tokens: float
     p: float | None
+    won: int | None = None
+    lost: int | None = None
 
     def plain(self) -> Record:
         """For JSON."""
@@ -77,16 +114,38 @@ def entries_of(
         where: what the tables are in.
     """
     entries: list[Entry] = []
+    trees: dict[str, Mapping[str, Any]] = {}
+    given = {key: value for key, value in options.items() if value is not None}
     for number, table in enumerate(tables, 1):
         own = dict(table)
-        name = own.pop("name", None)
+        name, samples_of = own.pop("name", None), own.pop("samples_of", None)
         if not isinstance(name, str) or not name or "/" in name or name in (".", ".."):
             raise ConfigError(f"{where}: entry {number} needs a 'name' that can be a folder's")
-        if name in {entry.name for entry in entries}:
+        if name in trees:
             raise ConfigError(f"{where}: two entries are named {name!r}")
-        given = {key: value for key, value in options.items() if value is not None}
-        entries.append(Entry(name, build(_merged(shared, own) | given, where=f"{where}: entry {name!r}")))
+        label = f"{where}: entry {name!r}"
+        tree = _merged(shared, own)
+        if samples_of is not None:
+            source = next((entry for entry in entries if entry.name == samples_of), None)
+            _check_source(samples_of, source, own, label)
+            # It keeps no trees of its own: they are those of the source.
+            tree = _merged(_merged(trees[samples_of], own), {"search": {"keep_trees": False, "record_tokens": False}})
+        trees[name] = tree
+        entries.append(Entry(name, build(tree | given, where=label), samples_of))
     return entries
+
+
+def _check_source(samples_of: object, source: Entry | None, own: Mapping[str, Any], label: str) -> None:
+    """Raise `ConfigError` for an entry whose solutions cannot be taken, or settings that it decides."""
+    if source is None or source.samples_of is not None:
+        raise ConfigError(f"{label}: samples_of = {samples_of!r} is not an earlier entry with samples of its own")
+    search = source.config.search
+    if not search.keep_trees or not search.record_tokens:
+        raise ConfigError(f"{label}: its samples are those of {source.name!r}, which needs search.record_tokens = true")
+    if foreign := [key for key in flatten(own) if key not in _CHOICE]:
+        raise ConfigError(
+            f"{label}: {', '.join(foreign)} cannot be set beside samples_of; what can: {', '.join(_CHOICE)}"
+        )
 
 
 def _merged(shared: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
@@ -98,45 +157,102 @@ def _merged(shared: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]
     return merged
 
 
-def compare_methods(entries: Sequence[Entry], run: Callable[[Entry], Finished]) -> list[Row]:
-    """Run every entry and compare. Raises `ConfigError` for any entry that cannot be run before the first one is."""
+def run_entries(entries: Sequence[Entry], run: Callable[[Entry], Finished]) -> Outcomes:
+    """Run every entry. Raises `ConfigError` for any entry that cannot be run before the first one is."""
     for entry in entries:
         Solver(entry.config)
+    return {
+        entry.name: {
+            row["id"]: Outcome(
+                correct=bool(row["correct"]),
+                some=any(t["correct"] for t in row["trajectories"]),
+                tokens=row["tokens_out"],
+                meta=row["meta"],
+            )
+            for row in run(entry).results
+            if "correct" in row
+        }
+        for entry in entries
+    }
+
+
+def compare_methods(outcomes: Outcomes, among: Callable[[Record], bool] = lambda meta: True) -> list[Row]:
+    """A row for each entry, each compared with the first; of the problems whose labels `among` accepts."""
     rows: list[Row] = []
-    base: dict[str, bool] = {}
-    for entry in entries:
-        results = [row for row in run(entry).results if "correct" in row]
-        right = {row["id"]: bool(row["correct"]) for row in results}
-        base = base or right
-        search = [row for row in results if row["meta"].get("kind") == "search"]
+    first: dict[str, Outcome] = {}
+    for name, every in outcomes.items():
+        found = {key: one for key, one in every.items() if among(one.meta)}
+        first = first or found
+        pairs = [(first[key].correct, one.correct) for key, one in found.items()]
+        search = [one.correct for one in found.values() if one.meta.get("kind") == "search"]
         rows.append(
             Row(
-                name=entry.name,
-                n=len(results),
-                right=sum(right.values()),
+                name=name,
+                n=len(found),
+                right=sum(one.correct for one in found.values()),
                 search_n=len(search),
-                search_right=sum(row["correct"] for row in search),
-                some=sum(any(t["correct"] for t in row["trajectories"]) for row in results),
-                tokens=sum(row["tokens_out"] for row in results) / max(len(results), 1),
-                p=sign_test([(base[name], right[name]) for name in right]) if rows else None,
+                search_right=sum(search),
+                some=sum(one.some for one in found.values()),
+                tokens=sum(one.tokens for one in found.values()) / max(len(found), 1),
+                p=sign_test(pairs) if rows else None,
+                won=sum(this and not other for other, this in pairs) if rows else None,
+                lost=sum(other and not this for other, this in pairs) if rows else None,
             )
         )
     return rows
 
 
-def comparison_table(rows: Sequence[Row]) -> Table:
-    """The rows as a table."""
-    table = Table(header_style="bold", pad_edge=False)
-    table.add_column("method")
-    for name in ("accuracy [95%]", "search families [95%]", "some right", "tokens", "p"):
-        table.add_column(name, justify="right")
+def groups_by(by: str, labels: Iterable[Record]) -> dict[str, Callable[[Record], bool]]:
+    """The groups of problems into which `by` divides them, each with its test of a problem's labels.
+
+    Args:
+        by: ``LABEL``, a group for each value of the label; or ``LABEL=VALUE``, problems with this value and the rest.
+        labels: of all problems. A problem without the label has the value ``None``.
+
+    Raises:
+        ConfigError: no problem has the label, or the value.
+    """
+    every = list(labels)
+    label, equals, wanted = by.partition("=")
+    if not any(label in meta for meta in every):
+        known = ", ".join(sorted({name for meta in every for name in meta})) or "none"
+        raise ConfigError(f"--by {by}: no problem has the label {label!r}; labels of these problems: {known}")
+    values = sorted({str(meta.get(label)) for meta in every})
+    if not equals:
+        return {f"{label}={value}": _has(label, value) for value in values}
+    if wanted not in values:
+        raise ConfigError(f"--by {by}: no problem has {label} = {wanted!r}; values: {', '.join(values)}")
+    chosen = _has(label, wanted)
+    return {by: chosen, f"{label} other than {wanted}": lambda meta: not chosen(meta)}
+
+
+def _has(label: str, value: str) -> Callable[[Record], bool]:
+    return lambda meta: str(meta.get(label)) == value
+
+
+def comparison_table(rows: Sequence[Row], title: str = "") -> Grid:
+    """The rows as a table; search families have a column where only a part of the problems is of them."""
+    apart = any(0 < row.search_n < row.n for row in rows)
+    ranks = {"accuracy [95%]": 0} | ({"search families [95%]": 2} if apart else {})
+    ranks |= {"some right": 4, "tokens": 3, "difference [95%]": 1, "p": 0}
+    figures = [Column(escape(name), number=True, rank=rank) for name, rank in ranks.items()]
+    table = Grid([Column("method", flow="wrap"), *figures], title=title)
     for row in rows:
-        table.add_row(
-            row.name,
+        table.add(
+            escape(row.name),
             percent(row.right, row.n),
-            percent(row.search_right, row.search_n),
+            *((percent(row.search_right, row.search_n),) if apart else ()),
             f"{100 * row.some / max(row.n, 1):.1f}%",
             f"{row.tokens:,.0f}",
+            "" if row.won is None or row.lost is None else _difference(row.won, row.lost, row.n),
             "" if row.p is None else f"{row.p:.1g}",
         )
     return table
+
+
+def _difference(won: int, lost: int, n: int) -> str:
+    """``-1.5 [-3.0, +0.1]``, in points; a dash for n = 0."""
+    if n == 0:
+        return "–"
+    found, low, high = (100 * one for one in paired_difference(won, lost, n))
+    return escape(f"{found:+.1f} [{low:+.1f}, {high:+.1f}]")

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 Z95 = 1.959963984540054
 
 
-def wilson(successes: int, n: int) -> tuple[float, float]:
+def wilson(successes: float, n: float) -> tuple[float, float]:
     """95% confidence interval of a share, by Wilson's score (Wilson 1927); (0, 1) for n = 0.
 
     Args:
         successes: 0 … n.
-        n: trials, independent of each other.
+        n: trials, independent of each other; a fraction for an effective number of trials.
 
     Returns:
         Lower and upper bound, in [0, 1].
@@ -25,6 +25,51 @@ def wilson(successes: int, n: int) -> tuple[float, float]:
     half = Z95 / (1 + z2 / n) * math.sqrt(share * (1 - share) / n + z2 / (4 * n * n))
     # At the ends the bound is exact; rounding must not put the share outside its own interval.
     return 0.0 if successes == 0 else middle - half, 1.0 if successes == n else middle + half
+
+
+def clustered_wilson(clusters: Sequence[tuple[int, int]]) -> tuple[float, float]:
+    """95% confidence interval of a share whose trials come in clusters, such as the pairs of one problem.
+
+    The clustered variance of the share p (Liang & Zeger 1986; Miller 2024, arXiv 2411.00640) is
+    G / (G - 1) · Σ_g (s_g - p · n_g)² / n², over G clusters g with s_g successes of n_g trials, n = Σ n_g. The interval
+    is Wilson's for the effective number of trials, p(1 - p) / variance, at most n (Korn & Graubard 1998). Where all
+    trials succeed, or none does, each cluster counts as one trial. Clusters are independent of each other.
+
+    Args:
+        clusters: (successes, trials) of each, at least one trial.
+
+    Returns:
+        Lower and upper bound, in [0, 1]; (0, 1) for fewer than two clusters.
+    """
+    if len(clusters) < 2:
+        return 0.0, 1.0
+    n = sum(trials for _, trials in clusters)
+    share = sum(right for right, _ in clusters) / n
+    if share in (0, 1):
+        return wilson(share * len(clusters), len(clusters))
+    squares = sum((right - share * trials) ** 2 for right, trials in clusters)
+    variance = len(clusters) / (len(clusters) - 1) * squares / n**2
+    effective = min(n, share * (1 - share) / variance) if variance else n
+    return wilson(share * effective, effective)
+
+
+def paired_difference(won: int, lost: int, n: int) -> tuple[float, float, float]:
+    """How much better one method is than another on the same problems, with its 95% confidence interval.
+
+    The interval is Wald's for paired shares, with half a problem added to each of the four outcomes (Agresti & Min
+    2005).
+
+    Args:
+        won: problems that only the first method solves.
+        lost: problems that only the second solves.
+        n: problems, at least one.
+
+    Returns:
+        The difference of the two shares, its lower and its upper bound, in [-1, 1].
+    """
+    more, middle = n + 2, (won - lost) / (n + 2)
+    half = Z95 * math.sqrt((won + lost + 1) / more - middle**2) / math.sqrt(more)
+    return (won - lost) / n, max(-1.0, middle - half), min(1.0, middle + half)
 
 
 def pass_at_k(n: int, correct: int, k: int) -> float:

@@ -12,26 +12,47 @@ import json
 import platform
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, Self
 
 from rstar.answers import AnswerKey
 from rstar.config import Config
 from rstar.datasets import ProblemSet
-from rstar.errors import DataError
+from rstar.errors import DataError, ResumeError
 from rstar.evals.metrics import wilson
 from rstar.grading import Verdict, verify
 from rstar.grading.checks import run_check
 from rstar.models.spec import arithmetic, fingerprint, local_folder
+from rstar.problems import Problem
 from rstar.runs import Run
+from rstar.search.parts import mistake, name_of
 from rstar.search.reward import ppm_folder, reward_spec
 from rstar.search.solver import Solution, Solver
 
 Record = dict[str, Any]
 Grader = Callable[[AnswerKey, str | None], Verdict]
+
+GRADING = frozenset({"golds", "grader"})
+"""Keys of a run's identity that say how it was graded, not how it was solved."""
+
+
+class Solves(Protocol):
+    """Makes a solution of each problem: a `Solver`, or what stands in for one."""
+
+    async def __aenter__(self) -> Self:
+        """Open what is needed."""
+        ...
+
+    async def __aexit__(self, *_: object) -> None:
+        """Close it."""
+        ...
+
+    def asolve(self, problems: Iterable[Problem]) -> AsyncIterator[Solution]:
+        """A solution of each problem, in any order."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +69,7 @@ async def solve_run(
     problems: ProblemSet,
     folder: Path,
     on_result: Callable[[Record], None] = lambda record: None,
-    solver: Solver | None = None,
+    solver: Solves | None = None,
     grade: Grader = verify,
     further: Mapping[str, str] | None = None,
 ) -> Finished:
@@ -65,15 +86,16 @@ async def solve_run(
             be said instead of a setting.
 
     Raises:
-        ResumeError: the folder belongs to another run.
-        ConfigError, DataError: a model that cannot be opened, a check that is none. The folder is not claimed.
+        ResumeError: the folder belongs to another run, or was graded with other answers or another `grade`.
+        ConfigError, DataError: a model that cannot be opened, a check that is none (the folder is not claimed); a
+            grader that returns no `Verdict`.
         EngineError, SandboxError: infrastructure failed; what was finished is kept.
     """
     refuse_bad_checks(problems)
     solver = solver or Solver(config)
-    identity = config.identity() | _model_identity(config) | {"problems": _digest(problems)} | dict(further or {})
+    identity = config.identity() | _model_identity(config) | grading_identity(problems, grade) | dict(further or {})
     about = {"digest": config.digest(), "config": config.model_dump(mode="json"), "versions": versions()}
-    with Run.open(folder, identity, about) as run:
+    with _open_run(folder, identity, about | {"problems": len(problems)}) as run:
         order = [problem.id for problem in problems.problems]
         for record in run.results():
             on_result(record)
@@ -97,19 +119,22 @@ async def solve_run(
     return Finished(folder, results, summary)
 
 
+def _open_run(folder: Path, identity: Mapping[str, Any], about: Mapping[str, Any]) -> Run:
+    try:
+        return Run.open(folder, identity, about)
+    except ResumeError as error:
+        if error.keys and error.keys <= GRADING:
+            hint = "only the grading differs: `rstar grade --run` grades a finished run anew"
+            raise ResumeError(f"{error}\n{hint}", error.keys) from error
+        raise
+
+
 def grade_solution(solution: Solution, key: AnswerKey | None, grade: Grader = verify) -> Record:
     """A line of ``results.jsonl``; without a key, it has no gold, verdict and correct."""
     problem = solution.problem
     record: Record = {"id": problem.id, "question": problem.question, "answer": solution.answer}
     trajectories = [trajectory.record() for trajectory in solution.trajectories]
-    if key is not None:
-        verdicts: dict[str | None, Verdict] = {}
-        for answer in {solution.answer, *(row["answer"] for row in trajectories)}:
-            verdicts[answer] = grade(key, answer)
-        for row in trajectories:
-            row["correct"] = verdicts[row["answer"]].correct
-        verdict = verdicts[solution.answer]
-        record |= {"gold": key.answer, "verdict": verdict.outcome, "reason": verdict.reason, "correct": verdict.correct}
+    record |= verdict_fields(key, solution.answer, trajectories, grade)
     return record | {
         "method": solution.method,
         "rollouts": solution.rollouts,
@@ -119,13 +144,35 @@ def grade_solution(solution: Solution, key: AnswerKey | None, grade: Grader = ve
         "seconds": round(solution.seconds, 3),
         "value": None if solution.value is None else round(solution.value, 6),
         "failures": solution.failures,
+        "notices": list(solution.notices),
         "trajectories": trajectories,
         "meta": problem.meta,
     }
 
 
+def verdict_fields(key: AnswerKey | None, answer: str | None, trajectories: list[Record], grade: Grader) -> Record:
+    """What grading adds to a line of ``results.jsonl``; sets `correct` of the `trajectories`, too.
+
+    Raises:
+        ConfigError: the grader returned something else than a `Verdict`.
+    """
+    if key is None:
+        return {}
+    verdicts: dict[str | None, Verdict] = {}
+    for given in {answer, *(row["answer"] for row in trajectories)}:
+        verdicts[given] = grade(key, given)
+        if not isinstance(verdicts[given], Verdict):
+            raise mistake("grader", grade, verdicts[given], "a rstar.grading.Verdict from a plain function")
+    for row in trajectories:
+        row["correct"] = verdicts[row["answer"]].correct
+    verdict = verdicts[answer]
+    check = {} if key.check is None else {"check": key.check}
+    fields = {"verdict": verdict.outcome, "reason": verdict.reason, "correct": verdict.correct}
+    return {"gold": key.answer} | check | fields
+
+
 def summarize(results: Iterable[Record]) -> Record:
-    """``summary.json``: n, accuracy with its 95% interval (of the graded), tokens, seconds, verdicts, and by label.
+    """``summary.json``: n, accuracy with its 95% interval (of the graded), cost, verdicts, notices, and by label.
 
     Seconds are those of the run, interruptions left out: the latest `clock` of its results.
     """
@@ -135,6 +182,7 @@ def summarize(results: Iterable[Record]) -> Record:
         "tokens": {"in": sum(row["tokens_in"] for row in rows), "out": sum(row["tokens_out"] for row in rows)},
         "seconds": max((row.get("clock", 0.0) for row in rows), default=0.0),
         "verdicts": dict(sorted(Counter(row["verdict"] for row in rows if "verdict" in row).items())),
+        "notices": dict(sorted(Counter(notice for row in rows for notice in row.get("notices", ())).items())),
         "by": {
             label: {
                 value: _accuracy([row for row in rows if label in row["meta"] and str(row["meta"][label]) == value])
@@ -193,7 +241,15 @@ def _model_identity(config: Config) -> dict[str, str]:
     return identity
 
 
-def _digest(problems: ProblemSet) -> str:
-    keys = ((p, problems.keys.get(p.id)) for p in problems.problems)
-    rows = [(p.id, p.question, key and key.answer, key and key.check) for p, key in keys]
-    return f"{len(rows)} problems, {hashlib.sha256(json.dumps(rows).encode()).hexdigest()[:16]}"
+def grading_identity(problems: ProblemSet, grade: Grader) -> dict[str, str]:
+    """What a run's identity says of its problems, their gold answers, and who grades."""
+    keys = (problems.keys.get(problem.id) for problem in problems.problems)
+    return {
+        "problems": _digest([(problem.id, problem.question) for problem in problems.problems], "problems"),
+        "golds": _digest([key and (key.answer, key.check) for key in keys], "answers"),
+        "grader": name_of(grade),
+    }
+
+
+def _digest(rows: list[Any], what: str) -> str:
+    return f"{len(rows)} {what}, {hashlib.sha256(json.dumps(rows).encode()).hexdigest()[:16]}"

@@ -10,21 +10,21 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 
 from rstar.errors import DataError
-from rstar.evals.metrics import sign_test
+from rstar.evals.metrics import clustered_wilson, sign_test
 from rstar.evolve.features import features, fit, pairs_of
 from rstar.grading import is_equivalent
 from rstar.models.decoder_files import read_tokenizer
 from rstar.models.ppm import load_ppm
-from rstar.models.ppm_inputs import Piece, Reader, collate_rows, join, step_pieces
-from rstar.models.ppm_scorer import few_threads
+from rstar.models.ppm_inputs import Piece, Reader, collate_rows, join
+from rstar.models.ppm_scorer import few_threads, pieces
 from rstar.prompts.steps import prompt
 from rstar.runs import RESULTS, TREES, read_lines
+from rstar.search.tree import stored_solutions
 from rstar.train.data import LENGTH_STEP
 from rstar.train.ppm import pair_scores, read_pairs
 
@@ -47,13 +47,19 @@ class PairAccuracy:
     Attributes:
         kind: ``step``, or ``final`` for whole solutions.
         n: pairs.
+        problems: that the pairs come from: lines of the file.
         right: pairs that are ordered rightly.
+        low, high: 95% interval of right / n, clustered by problem (`clustered_wilson`): pairs of one problem share
+            steps and solutions, so they tell less than as many independent pairs.
         bins: of equally many pairs each, by rising margin; `Bin.said` is the mean of σ(|r⁺ − r⁻|).
     """
 
     kind: str
     n: int
+    problems: int
     right: int
+    low: float
+    high: float
     bins: list[Bin]
 
 
@@ -97,22 +103,26 @@ def pair_accuracy(folder: Path, pairs: Path) -> list[PairAccuracy]:
     model = load_ppm(folder)
     reader = Reader(read_tokenizer(folder), model.inputs)
     lines = list(read_pairs(pairs, reader, model.config.max_position_embeddings))
-    margins: dict[str, list[float]] = {}
+    problems = [number for number, line in enumerate(lines) for one in line.comparisons for _ in one.pairs]
+    margins: dict[str, dict[int, list[float]]] = {}
     with few_threads(model):
-        for kind, margin in pair_scores(model, lines):
-            margins.setdefault(kind, []).append(margin)
+        for problem, (kind, margin) in zip(problems, pair_scores(model, lines), strict=True):
+            margins.setdefault(kind, {}).setdefault(problem, []).append(margin)
     if not margins:
         raise DataError(f"{pairs}: no pairs in it")
-    return [_accuracy(kind, np.asarray(found)) for kind, found in sorted(margins.items())]
+    return [_accuracy(kind, list(found.values())) for kind, found in sorted(margins.items())]
 
 
-def _accuracy(kind: str, margins: np.ndarray[Any, np.dtype[np.float64]]) -> PairAccuracy:
+def _accuracy(kind: str, problems: Sequence[Sequence[float]]) -> PairAccuracy:
+    """`problems`: the margins of the pairs of each problem."""
+    margins = np.asarray([margin for some in problems for margin in some])
+    low, high = clustered_wilson([(sum(margin > 0 for margin in some), len(some)) for some in problems])
     order = np.argsort(np.abs(margins), kind="stable")
     bins = []
     for some in np.array_split(margins[order], min(BINS, len(margins))):
         said = 1 / (1 + np.exp(-np.abs(some)))
         bins.append(Bin(len(some), float(said.mean()), float((some > 0).mean())))
-    return PairAccuracy(kind, len(margins), int((margins > 0).sum()), bins)
+    return PairAccuracy(kind, len(margins), len(problems), int((margins > 0).sum()), low, high, bins)
 
 
 def read_candidates(run: Path) -> list[tuple[str, list[Candidate]]]:
@@ -130,22 +140,12 @@ def read_candidates(run: Path) -> list[tuple[str, list[Candidate]]]:
         if "correct" not in record:  # no gold answer
             continue
         right = {row["answer"]: row["correct"] for row in record["trajectories"]}
-        nodes = trees.get(record["id"], [])
-        ends = [node for node in nodes if node["answer"] is not None]
-        if any("logprobs" not in node for node in ends):
+        ends = stored_solutions(trees.get(record["id"], []))
+        if any(step.text and not step.logprobs for end in ends for step in end.steps):
             raise DataError(f"{run / TREES}: no log-probabilities in it; solve with --set search.record_tokens=true")
-        solutions = [Candidate(_pieces(nodes, end), end["answer"], end["votes"], right[end["answer"]]) for end in ends]
+        solutions = [Candidate(pieces(end.steps), end.answer or "", end.votes, right[end.answer]) for end in ends]
         found.append((record["question"], solutions))
     return found
-
-
-def _pieces(nodes: Sequence[dict[str, Any]], end: dict[str, Any]) -> list[Piece]:
-    pieces: list[Piece] = []
-    node = end
-    while node["parent"] >= 0:
-        pieces[:0] = step_pieces(node["text"], node["logprobs"], node.get("values", {}).items(), node["shown"])
-        node = nodes[node["parent"]]
-    return pieces
 
 
 def choices(run: Path, ppms: Sequence[Path] = (), training: Path | None = None) -> list[Choice]:

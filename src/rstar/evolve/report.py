@@ -4,25 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich.table import Table
-
 from rstar.evals.compare import Row
 from rstar.evals.metrics import percent
 from rstar.evolve.rounds import Result
 from rstar.view.chart import curves, page, table
+from rstar.view.tables import Column, Grid
 
 CLASSES = ("easy", "medium", "hard")
 
 
-def results_table(results: Sequence[Result]) -> Table:
+def results_table(results: Sequence[Result]) -> Grid:
     """Accuracy by round, and what the searches found."""
-    shown = Table(header_style="bold", pad_edge=False)
     head, rows = _cells(results)
-    for place, name in enumerate(head):
-        shown.add_column(name, justify="right" if place else "left")
-    for row in rows:
-        shown.add_row(*row)
-    return shown
+    first, *entries, some, solved, trees = head
+    others = [Column(name, number=True, rank=4 if place else 0) for place, name in enumerate(entries)]
+    counts = [Column(name, number=True, rank=rank) for rank, name in ((2, some), (1, solved), (3, trees))]
+    return Grid([Column(first), *others, *counts], [*rows])
 
 
 def report(results: Sequence[Result]) -> str:

@@ -32,8 +32,9 @@ from typing import Any
 from rstar.config import Config
 from rstar.datasets import ProblemSet, read_problems
 from rstar.errors import ConfigError, DataError
-from rstar.evals.compare import Entry, Row, compare_methods, entries_of
-from rstar.evals.solve import Finished, Record, by_weights, refuse_bad_checks, solve_run
+from rstar.evals.compare import Entry, Row, compare_methods, entries_of, run_entries
+from rstar.evals.compare_samples import solve_entry
+from rstar.evals.solve import Finished, Record, by_weights, refuse_bad_checks
 from rstar.evolve.annotate import generate, is_solved
 from rstar.evolve.extract import COUNTS, PAIRS, SFT, extract
 from rstar.evolve.models import served, train
@@ -282,10 +283,13 @@ class _Evolution:
     def _entries(self, policy: str | None, ppm: Path | None) -> list[Entry]:
         """The entries of the evaluation; a reward ``ppm`` is the round's own. Without a policy: a check only."""
         tables: list[dict[str, Any]] = []
+        left_out: list[Any] = []
         for table in self._config.entries:
-            if table.get("reward") == "ppm":
-                if ppm is None and policy is not None:
-                    continue
+            own = table.get("reward") == "ppm"
+            if ppm is None and policy is not None and (own or table.get("samples_of") in left_out):
+                left_out.append(table.get("name"))
+                continue
+            if own:
                 table = table | {"reward": _OWN_PPM if ppm is None else f"ppm:{ppm}"}
             tables.append(table)
         sandbox, engine = (part.model_dump(mode="json") for part in (self._config.sandbox, self._config.engine))
@@ -299,11 +303,9 @@ class _Evolution:
                 self._announce(f"{name}: evaluation, {entry.name}")
                 with self._counted(len(self._held_out), entry.name, lambda row: row["correct"], "right") as on_result:
                     further = self._identified(policy)
-                    return asyncio.run(
-                        solve_run(entry.config, self._held_out, out / entry.name, on_result, further=further)
-                    )
+                    return asyncio.run(solve_entry(entry, self._held_out, out, on_result, further))
 
-            return compare_methods(self._entries(spec, ppm), run)
+            return compare_methods(run_entries(self._entries(spec, ppm), run))
 
 
 def _identity(config: EvolveConfig) -> dict[str, Any]:

@@ -132,6 +132,7 @@ class OpenAIEngine:
         if tokenizer is not None:
             self._extras["return_token_ids"] = True
         self._users = 0
+        self._offered: list[str] = []
         self._one_each = False
         self._shows_stops = False
         self._streams = False
@@ -171,8 +172,10 @@ class OpenAIEngine:
                 raise EngineError(str(error)) from error
             raise
         models = listed.get("data") if isinstance(listed, dict) else None
-        for model in models if isinstance(models, list) else ():
-            if isinstance(model, dict) and model.get("id") == self._model:
+        found = [model for model in models if isinstance(model, dict)] if isinstance(models, list) else []
+        self._offered = [str(model.get("id")) for model in found]
+        for model in found:
+            if model.get("id") == self._model:
                 longest = model.get("max_model_len")
                 self.max_context = min(self.max_context, longest if isinstance(longest, int) else self.max_context)
         return self
@@ -221,13 +224,20 @@ class OpenAIEngine:
 
     async def _stream(self, request: Request, seed: int) -> _Written:
         async def read(events: AsyncIterator[Any]) -> _Written:
-            written = _Written()
+            written, streamed = _Written(), False
             async for event in events:
+                streamed = True
                 for choice in (event.get("choices") or ()) if isinstance(event, dict) else ():
                     written.add(choice)
                     written.counted += bool(choice.get("text"))  # a stream has a token in each event
                 if _first_stop(written.text, request.stop) is not None:
                     break
+            if not streamed:
+                raise EngineError(
+                    f"{self.name}: the server was asked for a stream and sent none. It does not say which stop string "
+                    "ended a text (stop_reason or matched_stop) either, and one of the two is needed: let the server "
+                    "stream completions, or use vLLM or SGLang"
+                )
             return written
 
         def send(body: dict[str, Any]) -> Awaitable[_Written]:
@@ -249,6 +259,8 @@ class OpenAIEngine:
             try:
                 return await send(body | extras)
             except ServerError as error:
+                if isinstance(error, RefusedError) and error.status in (404, 405, 501):
+                    raise EngineError(self._nothing_there(error)) from error
                 if not isinstance(error, RefusedError) or error.status not in (400, 413, 422):
                     raise EngineError(str(error)) from error
                 if _CONTEXT_FULL.search(error.body):
@@ -260,6 +272,16 @@ class OpenAIEngine:
                         self._extras.pop(name, None)
                 else:
                     raise EngineError(str(error)) from error
+
+    def _nothing_there(self, error: RefusedError) -> str:
+        """What to do about a server that does not know the model, or has no completions."""
+        if re.search(rf"(?<!\w){re.escape(self._model)}(?!\w)", error.body):
+            known = f"; it offers {', '.join(self._offered)}" if self._offered else ""
+            return f"{error}\nThe server does not know the model {self._model!r}{known}"
+        return (
+            f"{error}\nThe server has no completions API at this URL. Search continues texts, which chat completions "
+            "cannot do. Check the URL, or serve the model with vLLM, SGLang or llama.cpp, which have /v1/completions"
+        )
 
     def _body(self, request: Request, n: int, seed: int, stop: tuple[str, ...]) -> dict[str, Any]:
         ids = request.context.ids

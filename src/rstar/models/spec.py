@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import os
+import re
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
@@ -27,6 +28,8 @@ FORMS = {
     "fake:KIND": "no model: steps, noise or fail",
 }
 """What a model can be called, and what it is."""
+
+_HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 
 
 def open_engine(spec: str, settings: EngineConfig | None = None) -> Engine:
@@ -56,8 +59,7 @@ def check_spec(spec: str) -> None:
     kind, colon, rest = spec.partition(":")
     folder = local_folder(spec)
     if folder is not None:
-        if not (folder / "config.json").is_file():
-            raise ConfigError(f"{spec}: no model there: {folder / 'config.json'} is missing")
+        check_folder(folder, spec)
         return
     if kind == "fake" and rest:
         FakeEngine(spec)
@@ -70,6 +72,18 @@ def check_spec(spec: str) -> None:
     near = difflib.get_close_matches(kind, [form.partition(":")[0] for form in FORMS], 1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     raise ConfigError(f"model {spec!r} is not one of {', '.join(FORMS)}{hint}")
+
+
+def check_folder(folder: Path, where: str) -> None:
+    """Raise `ConfigError` that begins with `where` for a folder without a model, such as the name of one on a hub."""
+    if (folder / "config.json").is_file():
+        return
+    if not folder.exists() and _HUB_NAME.fullmatch(str(folder)):
+        raise ConfigError(
+            f"{where}: there is no folder {str(folder)!r}. Names of a model hub are not loaded; get a folder with "
+            f"`hf download {folder} --local-dir models/{folder.name}` and give its path (models/{folder.name})"
+        )
+    raise ConfigError(f"{where}: no model there: {folder / 'config.json'} is missing")
 
 
 def local_folder(spec: str) -> Path | None:

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from rstar.config import Choice
+from rstar.config import Choice, SearchConfig
 from rstar.trajectories import Trajectory, answered
 
 Equivalence = Callable[[str, str], bool]
@@ -79,6 +79,11 @@ class Votes:
         """Whether the leading answer has at least `votes` votes and this share of the mass."""
         leader = self.leader()
         return leader is not None and leader.votes >= votes and leader.mass >= share * self.total
+
+
+def choice_of(config: SearchConfig) -> Choice:
+    """How the answer is chosen: as `config.choose` says, or in the method's own way."""
+    return config.choose or ("majority" if config.method == "sample" else "best")
 
 
 async def choose(

@@ -28,6 +28,7 @@ from rstar.grading.boxes import boxed
 from rstar.models.engine import Completion, Engine, Request
 from rstar.prompts import steps as prompt
 from rstar.sandbox.api import Limits, Result, Sandbox
+from rstar.search.parts import awaited, completions, mistake
 from rstar.search.tree import Node, close, fail
 from rstar.seeds import derive
 from rstar.trajectories import Finish, Step
@@ -132,13 +133,13 @@ class Expander:
             whose context is full has none, and fails itself.
         """
         try:
-            completions = _merged(await self._ask(node, n, greedy=greedy, whole=whole), merge)
+            samples = _merged(await self._ask(node, n, greedy=greedy, whole=whole), merge)
         except ContextFullError:
             _failed(node, "length")
             close(node)
             return Growth([], False)
-        again = [(node.texts[found.text], votes) for found, votes in completions if found.text in node.texts]
-        new = [(found, votes) for found, votes in completions if found.text not in node.texts]
+        again = [(node.texts[found.text], votes) for found, votes in samples if found.text in node.texts]
+        new = [(found, votes) for found, votes in samples if found.text not in node.texts]
         children = await together(self._grow(node, found, votes) for found, votes in new)
         if merge:
             children = _one_per_answer(node, children, again)
@@ -168,11 +169,11 @@ class Expander:
         return await self._complete(request)
 
     async def _complete(self, request: Request) -> list[Completion]:
-        completions = list(await self._policy.complete(request))
-        self.usage.tokens_in += len(request.context.ids) or completions[0].prompted
-        self.usage.tokens_out += sum(completion.n_tokens for completion in completions)
-        self.usage.samples += len(completions)
-        return completions
+        found = await completions(self._policy, request)
+        self.usage.tokens_in += len(request.context.ids) or found[0].prompted
+        self.usage.tokens_out += sum(completion.n_tokens for completion in found)
+        self.usage.samples += len(found)
+        return found
 
     async def _grow(self, parent: Node, completion: Completion, votes: int) -> Node:
         """The child that `completion` makes of `parent`: its code has run and, at the end, its answer is written."""
@@ -205,7 +206,11 @@ class Expander:
 
     async def _run(self, parent: Node, child: Node, code: str) -> Result:
         assert parent.state is not None, "an open node has a state to run from"
-        child.state, result = await parent.state.run(code, self._limits)
+        outcome = await awaited("sandbox state", parent.state, parent.state.run(code, self._limits))
+        if not (isinstance(outcome, tuple) and len(outcome) == 2 and isinstance(outcome[1], Result)):
+            raise mistake("sandbox state", parent.state, outcome, "a pair of the new state, or None, and a Result")
+        result: Result = outcome[1]
+        child.state = outcome[0]
         if child.state is not None:
             self._states.append(child.state)
         self.usage.runs += 1

@@ -17,6 +17,7 @@ from rstar.config import Method, SearchConfig
 from rstar.problems import Problem
 from rstar.search.choose import Votes
 from rstar.search.expand import Expander, Growth, together
+from rstar.search.parts import scores
 from rstar.search.reward import Reward
 from rstar.search.select import select_child, unexplored
 from rstar.search.tree import Node, back_up, reopen
@@ -66,7 +67,7 @@ class Search:
             await self.votes.count((node.answer or "", node.votes, node.mass) for node in self.answered)
         alive = [child for child in growth.children if not child.closed or child.answer is not None]
         if score and alive:
-            values = await self.reward.score(self.problem, [child.trajectory() for child in alive], self.votes)
+            values = await scores(self.reward, self.problem, [child.trajectory() for child in alive], self.votes)
             for child, value in zip(alive, values, strict=True):
                 child.value = value
 

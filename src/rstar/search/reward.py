@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from rstar.config import Config
 from rstar.errors import ConfigError, EngineError
-from rstar.models.spec import tiny_folder
+from rstar.models.spec import check_folder, tiny_folder
 from rstar.problems import Problem
 from rstar.prompts.numbers import IN_CODE, IN_TEXT, numbers
 from rstar.prompts.steps import prompt
@@ -109,8 +109,7 @@ class Preference:
     name = "ppm"
 
     def __init__(self, folder: Path, device: str = "auto") -> None:
-        if not (folder / "config.json").is_file():
-            raise ConfigError(f"reward ppm:{folder}: no model there (config.json is missing)")
+        check_folder(folder, f"reward ppm:{folder}")
         self._folder, self._device = folder, device
         self._scorer: Scorer | None = None
         self._loading = asyncio.Lock()

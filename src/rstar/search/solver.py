@@ -17,7 +17,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any, Self
 
-from rstar.config import Choice, Config
+from rstar.config import Config
 from rstar.errors import DataError, EngineError, SandboxError
 from rstar.grading import is_equivalent
 from rstar.judge.client import JudgeClient, JudgeSandbox
@@ -27,9 +27,11 @@ from rstar.models.spec import check_spec, local_folder, open_engine
 from rstar.problems import Problem
 from rstar.sandbox import LocalSandbox
 from rstar.sandbox.api import Limits, Sandbox
-from rstar.search.choose import Equivalence, Votes, choose
+from rstar.search.choose import Equivalence, Votes, choice_of, choose
 from rstar.search.expand import Expander
 from rstar.search.methods import METHODS, Search
+from rstar.search.notices import Notice, notices
+from rstar.search.parts import check_parts, checked_equivalence, grow_tree, scores
 from rstar.search.reward import Reward, open_reward, reward_spec
 from rstar.search.tree import Node, record
 from rstar.seeds import derive
@@ -58,6 +60,7 @@ class Solution:
         seconds: wall time from the start of this problem.
         trajectories: every distinct trajectory that reached an answer, scored.
         failures: how often branches ended without an answer, by reason.
+        notices: what to know before trusting the answer (see `rstar.search.notices`).
         tree: the search tree (see `rstar.search.tree.record`).
     """
 
@@ -73,6 +76,7 @@ class Solution:
     seconds: float
     trajectories: tuple[Trajectory, ...]
     failures: dict[str, int]
+    notices: tuple[Notice, ...]
     tree: list[dict[str, Any]]
 
 
@@ -91,10 +95,11 @@ class Solver:
         equivalent: whether two answers are the same; used to group answers, never against a gold answer.
 
     Raises:
-        ConfigError: an unknown reward, or a policy that cannot be.
+        ConfigError: an unknown reward, a policy that cannot be opened, or a part that lacks a method. While it solves,
+            a part that returns something else than it should (see `rstar.search.parts`).
 
     Example:
-        >>> for solution in Solver().solve([Problem("1", "What is 2 + 3?")]):  # doctest: +SKIP
+        >>> for solution in Solver().solve([Problem("1", "Solve for x: 7x + 5 = 61.")]):  # doctest: +SKIP
         ...     print(solution.answer)
     """
 
@@ -109,12 +114,14 @@ class Solver:
         equivalent: Equivalence = is_equivalent,
     ) -> None:
         self.config = config or Config()
+        check_parts(policy=policy, reward=reward, sandbox=sandbox, search=search, equivalent=equivalent)
         if policy is None:
             check_spec(self.config.policy)
         self.reward = reward or open_reward(
             reward_spec(self.config, given=policy is not None), self.config.engine.device
         )
-        self.equivalent = equivalent
+        self.equivalent = checked_equivalence(equivalent)
+        self._own_parts = policy is not None or reward is not None
         self._search = search or METHODS[self.config.search.method]
         self._given = policy, sandbox
         self._policy: Engine | None = None
@@ -181,7 +188,7 @@ class Solver:
         expander = Expander(problem.question, policy, sandbox, config, self._limits(), seed)
         search = Search(problem, config, expander, self.reward, Votes(self.equivalent))
         try:
-            await self._search(search)
+            await grow_tree(self._search, search)
             return await self._solution(search, started)
         finally:
             expander.release()
@@ -191,16 +198,16 @@ class Solver:
         config, usage = search.config, search.expander.usage
         root = search.expander.root
         nodes = [node for node in root.walk() if node.answer is not None]
-        values = await self.reward.score(search.problem, [node.trajectory() for node in nodes], search.votes)
+        values = await scores(self.reward, search.problem, [node.trajectory() for node in nodes], search.votes)
         for node, value in zip(nodes, values, strict=True):
             node.value = value
         trajectories = tuple(node.trajectory() for node in nodes)
-        how: Choice = config.choose or ("majority" if config.method == "sample" else "best")
-        chosen = await choose(trajectories, how, self.equivalent, config.top_k)
+        chosen = await choose(trajectories, choice_of(config), self.equivalent, config.top_k)
+        value = chosen.value if chosen else None
         return Solution(
             problem=search.problem,
             answer=chosen.answer if chosen else None,
-            value=chosen.value if chosen else None,
+            value=value,
             method=config.method,
             rollouts=search.rollouts,
             expansions=usage.expansions,
@@ -210,6 +217,7 @@ class Solver:
             seconds=time.perf_counter() - started,
             trajectories=trajectories,
             failures=_failures(root),
+            notices=notices(self.config, self._own_parts, root, search.problem.question, value),
             tree=record(root, config.record_tokens) if config.keep_trees else [],
         )
 
@@ -286,12 +294,13 @@ def _checked(problems: Iterable[Problem]) -> Iterator[Problem]:
 
 
 def _result(task: asyncio.Task[Solution], problem: Problem) -> Solution:
+    where = f"problem {problem.id!r}: " if problem.id else ""
     try:
         return task.result()
     except EngineError as error:
-        raise EngineError(f"problem {problem.id!r}: {error}") from error
+        raise EngineError(f"{where}{error}") from error
     except SandboxError as error:
-        raise SandboxError(f"problem {problem.id!r}: {error}") from error
+        raise SandboxError(f"{where}{error}") from error
 
 
 def _failures(root: Node) -> dict[str, int]:

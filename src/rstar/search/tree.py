@@ -9,7 +9,8 @@ This module holds no policy: what is selected is in `select`, how nodes come to 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -170,3 +171,44 @@ def record(root: Node, tokens: bool = False) -> list[dict[str, Any]]:
                 row |= {"ids": list(step.ids), "logprobs": [round(x, 5) for x in step.logprobs]}
         rows.append(row)
     return rows
+
+
+def stored_solutions(nodes: Sequence[Mapping[str, Any]]) -> list[Trajectory]:
+    """The solutions with an answer in a tree that `record` made, in its order; what it did not keep is empty.
+
+    Raises:
+        LookupError, TypeError, ValueError: damaged nodes.
+    """
+    votes = Counter[int]()
+    for node in nodes:
+        votes[node["parent"]] += node["votes"]
+    steps: list[tuple[Step, ...]] = []
+    masses: list[float] = []
+    found: list[Trajectory] = []
+    for place, node in enumerate(nodes):
+        parent = node["parent"]
+        if not -1 <= parent < place or (parent == -1) != (place == 0):
+            raise ValueError("a node whose parent does not come before it")
+        if parent == -1:
+            steps.append(())
+            masses.append(1.0)
+            continue
+        steps.append((*steps[parent], _stored_step(node)))
+        masses.append(masses[parent] * node["votes"] / votes[parent])
+        if node["answer"] is not None:
+            found.append(
+                Trajectory(steps[-1], node["finish"], node["answer"], node["value"], node["votes"], masses[-1])
+            )
+    return found
+
+
+def _stored_step(node: Mapping[str, Any]) -> Step:
+    return Step(
+        text=node["text"],
+        shown=node["shown"],
+        ids=tuple(node.get("ids", ())),
+        logprobs=tuple(node.get("logprobs", ())),
+        status=node["status"],
+        error=node["error"],
+        values=tuple(node.get("values", {}).items()),
+    )

@@ -137,6 +137,7 @@ _DEEDS = {
     - {story:lift}
     - {story:flock}
     """,
+    stories=_DEEDS,
 )
 def undo(r: Random, level: int) -> Draft:
     """A number found by undoing what was done to it, last first."""

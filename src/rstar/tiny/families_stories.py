@@ -96,6 +96,7 @@ _PARTS = {2: "half", 3: "third", 4: "quarter", 5: "fifth"}
     - [It is {d} degrees outside.] {story:tank}
     - [The bank is {d} km away.] {story:account}
     """,
+    stories=_EVENTS,
 )
 def inventory(r: Random, level: int) -> Draft:
     """A number that changes in several events."""
@@ -228,6 +229,7 @@ _RELATIONS = {
     - [They travel for {d} days.] {story:weigh}
     - [On a day with {d} customers this happened.] {story:sell}
     """,
+    stories=_RELATIONS,
 )
 def compare(r: Random, level: int) -> Draft:
     """Several people, each with more, fewer or some times as many as the one before."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -74,8 +74,9 @@ class Family:
         kind: the group it is reported under.
         about: one line for tables and help.
         make: draws an instance: (random stream, level, template name) -> Instance; may raise `RejectedError`.
-        templates: names of the surface forms that are trained on.
-        held_templates: names of those that never are (at least one).
+        templates: the surface forms that are trained on, name to text.
+        held_templates: those that never are (at least one), likewise.
+        stories: what a field that is a `rstar.tiny.worded.Story` can tell: setting -> kind of move -> template.
         share: the share of number tuples or state classes that is held out.
     """
 
@@ -83,8 +84,9 @@ class Family:
     kind: Kind
     about: str
     make: Callable[[random.Random, int, str], Instance] = field(repr=False)
-    templates: tuple[str, ...]
-    held_templates: tuple[str, ...]
+    templates: Mapping[str, str] = field(repr=False, hash=False)
+    held_templates: Mapping[str, str] = field(repr=False, hash=False)
+    stories: Mapping[str, Mapping[str, str]] = field(default_factory=dict, repr=False, hash=False)
     share: float = HELD_OUT
 
     def draw(self, rng: random.Random, level: int, split: Split) -> Instance:
@@ -93,7 +95,7 @@ class Family:
         Raises:
             DataError: no instance of that split was found in `MAX_DRAWS` tries (a defect of the family).
         """
-        names = self.held_templates if split == "templates" else self.templates
+        names = [*(self.held_templates if split == "templates" else self.templates)]
         for _ in range(MAX_DRAWS):
             try:
                 instance = self.make(rng, level, rng.choice(names))

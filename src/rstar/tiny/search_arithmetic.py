@@ -224,8 +224,8 @@ FAMILIES = (
         "search",
         "make 24 from three or four numbers",
         _make_24,
-        templates=tuple(GAME_FORMS),
-        held_templates=tuple(GAME_HELD),
+        templates=GAME_FORMS,
+        held_templates=GAME_HELD,
         share=0.45,
     ),
     Family(
@@ -233,7 +233,7 @@ FAMILIES = (
         "search",
         "make a target from three to five numbers",
         _make_countdown,
-        templates=tuple(COUNTDOWN_FORMS),
-        held_templates=tuple(COUNTDOWN_HELD),
+        templates=COUNTDOWN_FORMS,
+        held_templates=COUNTDOWN_HELD,
     ),
 )

@@ -233,8 +233,8 @@ FAMILIES = (
         "search",
         "place 5, 7 or 8 queens",
         _make_queens,
-        templates=tuple(QUEENS_FORMS),
-        held_templates=tuple(QUEENS_HELD),
+        templates=QUEENS_FORMS,
+        held_templates=QUEENS_HELD,
         share=0.25,
     ),
     Family(
@@ -242,7 +242,7 @@ FAMILIES = (
         "search",
         "fill a small table with given row and column sums",
         _make_sums,
-        templates=tuple(SUMS_FORMS),
-        held_templates=tuple(SUMS_HELD),
+        templates=SUMS_FORMS,
+        held_templates=SUMS_HELD,
     ),
 )

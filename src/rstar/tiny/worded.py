@@ -19,6 +19,7 @@ import random
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from rstar.tiny.family import Family, Instance, Kind
@@ -113,8 +114,12 @@ def _checked(template: str) -> str:
     return template
 
 
-def family(kind: Kind, *, trained: str, held: str) -> Callable[[Draw], Family]:
+def family(
+    kind: Kind, *, trained: str, held: str, stories: Mapping[str, Mapping[str, str]] = MappingProxyType({})
+) -> Callable[[Draw], Family]:
     """Decorator: the family whose drafts the function draws and whose surface forms are these templates.
+
+    `stories` are the settings of the drafts' `Story`, for families that have one.
 
     The function's name, with hyphens, is the family's; its docstring says what it is about. The templates are named
     ``t1``, ``t2`` … (trained) and ``h1`` … (held out), in their order.
@@ -136,6 +141,6 @@ def family(kind: Kind, *, trained: str, held: str) -> Callable[[Draw], Family]:
             )
 
         about = (draw.__doc__ or "").strip().rstrip(".")
-        return Family(draw.__name__.replace("_", "-"), kind, about, make, tuple(seen), tuple(unseen))
+        return Family(draw.__name__.replace("_", "-"), kind, about, make, seen, unseen, stories)
 
     return decorate

@@ -13,7 +13,7 @@ from typing import TypeVar
 import torch
 
 from rstar.errors import ConfigError, DataError
-from rstar.models.spec import fingerprint
+from rstar.models.spec import check_folder, fingerprint
 from rstar.runs import abandon, check_identity, lock_folder, read_identity, write_json
 from rstar.train.checkpoint import CHECKPOINT
 from rstar.train.ranks import Ranks, computes_bf16, joined
@@ -85,8 +85,7 @@ def _claim(config: C, data: Sequence[Path], folder: Path, device: torch.device) 
         config = config.model_copy(update={"bf16": computes_bf16(device) if old is None else bool(old.get("bf16"))})
     identity = config.identity()
     if config.base is not None:
-        if not (config.base / "config.json").is_file():
-            raise ConfigError(f"base = {str(config.base)!r}: no model there; a folder with a config.json is needed")
+        check_folder(config.base, f"base = {str(config.base)!r}")
         identity["base"] = fingerprint(config.base)  # wherever it lies
     identity["data.sha256"] = [hashlib.sha256(file.read_bytes()).hexdigest() for file in data]
     if not check_identity(file, identity):

@@ -9,13 +9,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.markup import escape
-from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
+from rstar.view.tables import Column, Grid
+
 MARKS = {True: "[green]right[/]", False: "[red]wrong[/]", None: "[dim]–[/]"}
-WIDTH = 72
-LONGEST_ANSWER = 24
 REASONS = {
     "code_error": "its code failed",
     "no_step": "no step written",
@@ -23,36 +22,54 @@ REASONS = {
     "too_deep": "too many steps",
     "length": "too long",
 }
+NOTES = {
+    "unknown_wording": "unknown wording",
+    "low_value": "low value",
+    "question_too_long": "question too long",
+}
+"""What a table says of a result's notices (`rstar.search.notices`)."""
+NOTICES = {
+    "unknown_wording": "the bundled model was not trained on this wording: do not trust the answer "
+    "(`rstar problems families` lists what it knows)",
+    "low_value": "the bundled model's judge takes the answer for wrong rather than right (value below 0)",
+    "question_too_long": "the question is too long for the model's context (engine.max_context)",
+}
+"""What a sentence says of them."""
 
 
-def results_table(results: Sequence[dict[str, Any]], title: str = "") -> Table:
-    """One row a problem: question, answer, right or wrong, rollouts, tokens, seconds."""
-    table = Table(
-        title=title or None, title_justify="left", header_style="bold", pad_edge=False, expand=True,
-        caption="problems are solved side by side: their seconds overlap", caption_justify="left",
-    )  # fmt: skip
-    table.add_column("id", overflow="ellipsis", no_wrap=True, max_width=15)
-    table.add_column("problem", ratio=1, overflow="ellipsis", no_wrap=True)
-    longest = max((len(str(row["answer"])) for row in results), default=0)
-    table.add_column("answer", overflow="ellipsis", no_wrap=True, width=max(6, min(longest, LONGEST_ANSWER)))
+def results_table(results: Sequence[dict[str, Any]], title: str = "") -> Grid:
+    """One row a problem: question, answer, right or wrong, rollouts, tokens, seconds, notices."""
     graded = any("correct" in row for row in results)
-    if graded:
-        table.add_column("right?", min_width=6)
-    for name in ("rollouts", "tokens", "seconds"):
-        table.add_column(name, justify="right", min_width=len(name))
+    noted = any(row.get("notices") for row in results)
+    columns = [
+        Column("id"),
+        Column("problem", flow="cut"),
+        Column("answer", flow="cut", least=12),
+        *([Column("right?")] if graded else []),
+        Column("rollouts", number=True, rank=4),
+        Column("tokens", number=True, rank=2),
+        Column("seconds", number=True, rank=3),
+        *([Column("notes", rank=1)] if noted else []),
+    ]
+    table = Grid(columns, title=title)
     for row in results:
         family = row["meta"].get("family")
         question = f"[cyan]{escape(str(family))}[/] " if family else ""
-        table.add_row(
+        table.add(
             escape(row["id"]),
-            question + escape(" ".join(row["question"].split())),
-            escape(row["answer"] if row["answer"] is not None else "none"),
+            question + escape(_line_of(row["question"])),
+            escape(_line_of(row["answer"]) if row["answer"] is not None else "none"),
             *([MARKS[row.get("correct")]] if graded else []),
             str(row["rollouts"]),
             f"{row['tokens_out']:,}",
             f"{row['seconds']:.1f}",
+            *([", ".join(NOTES[notice] for notice in row.get("notices", ()))] if noted else []),
         )
     return table
+
+
+def _line_of(text: str) -> str:
+    return " ".join(text.split())
 
 
 def reasons(failures: Mapping[str, int]) -> str:
@@ -121,18 +138,20 @@ def _most_visited(nodes: Sequence[dict[str, Any]], most: int, first: set[int]) -
 
 def _headline(text: str) -> str:
     """What a step says of itself: its first line, which is a comment where the model wrote one."""
-    first = next((line.strip() for line in text.splitlines() if line.strip()), "")
-    return first if len(first) <= WIDTH else first[: WIDTH - 1] + "…"
+    return next((line.strip() for line in text.splitlines() if line.strip()), "")
 
 
 def _line(node: dict[str, Any], chosen: bool) -> Text:
+    """A node on one line, which a terminal cuts where it ends."""
     text = _headline(node["text"])
-    mark = ("▶ " if chosen else "", "bold green")
+    parts: list[str | tuple[str, str]] = [("▶ " if chosen else "", "bold green")]
     if node["answer"] is not None:
         value = "" if node["value"] is None else f"V {node['value']:.2f}  "
-        return Text.assemble(mark, (value, "dim"), text, (f"  ⇒ {node['answer']}", "bold green" if chosen else "green"))
-    if node["finish"] is not None:
+        parts += [(value, "dim"), text, (f"  ⇒ {node['answer']}", "bold green" if chosen else "green")]
+    elif node["finish"] is not None:
         why = node["error"] or REASONS.get(node["finish"], node["finish"])
-        return Text.assemble((text, "dim"), (f"  ✗ {why}"[:WIDTH], "red"))
-    values = ", ".join(f"{name} = {value}" for name, value in node.get("values", {}).items())[:WIDTH]
-    return Text.assemble(mark, (f"N {node['visits']} Q {node['q']:+.2f}  ", "dim"), text, (f"  {values}", "cyan"))
+        parts += [(text, "dim"), (f"  ✗ {why}", "red")]
+    else:
+        values = ", ".join(f"{name} = {value}" for name, value in node.get("values", {}).items())
+        parts += [(f"N {node['visits']} Q {node['q']:+.2f}  ", "dim"), text, (f"  {values}", "cyan")]
+    return Text.assemble(*parts, no_wrap=True, overflow="ellipsis")

@@ -1,0 +1,117 @@
+"""Choosing again among the solutions of a finished run: the same samples, another reward or another choice.
+
+So two choosers are compared on equal samples. Nothing is sampled and no code runs here: solutions come from the stored
+trees, the reward scores them as it scores the ends of a search, and one of them is chosen as a search chooses.
+Log-probabilities are as stored: rounded to five decimals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Self
+
+from rstar.config import Config
+from rstar.datasets import ProblemSet
+from rstar.errors import DataError
+from rstar.evals.compare import Entry
+from rstar.evals.solve import Finished, Record, solve_run
+from rstar.grading import is_equivalent
+from rstar.problems import Problem
+from rstar.runs import RESULTS, TREES, read_lines
+from rstar.search.choose import Votes, choice_of, choose
+from rstar.search.reward import open_reward, reward_spec
+from rstar.search.solver import Solution
+from rstar.search.tree import stored_solutions
+from rstar.trajectories import Trajectory
+
+
+async def solve_entry(
+    entry: Entry,
+    problems: ProblemSet,
+    out: Path,
+    on_result: Callable[[Record], None] = lambda record: None,
+    further: Mapping[str, str] | None = None,
+) -> Finished:
+    """Run an entry of a comparison into the folder of its name below `out`; see `solve_run`.
+
+    Raises:
+        What `solve_run` raises, and `DataError` where the samples that it takes are not there.
+    """
+    if entry.samples_of is None:
+        return await solve_run(entry.config, problems, out / entry.name, on_result, further=further)
+    samples = StoredSamples(entry.config, out / entry.samples_of)
+    further = dict(further or {}) | {"samples_of": entry.samples_of}
+    return await solve_run(entry.config, problems, out / entry.name, on_result, samples, further=further)
+
+
+class StoredSamples:
+    """A solver whose solutions are those of a finished run. Its cost is that of the run.
+
+    Args:
+        config: names the reward and the choice.
+        source: folder of the run, with ``search.record_tokens``.
+
+    Raises:
+        ConfigError: an unknown reward.
+    """
+
+    def __init__(self, config: Config, source: Path) -> None:
+        self._config, self._source = config, source
+        self._reward = open_reward(reward_spec(config), config.engine.device)
+
+    async def __aenter__(self) -> Self:
+        """There is nothing to open."""
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """There is nothing to close."""
+
+    async def asolve(self, problems: Iterable[Problem]) -> AsyncIterator[Solution]:
+        """The solutions of `problems`, in the order of the source.
+
+        Raises:
+            DataError: the source has no result or no tree of a problem, or is damaged.
+            EngineError: the reward reads log-probabilities, and the stored solutions have none.
+        """
+        wanted = {problem.id: problem for problem in problems}
+        for name in (RESULTS, TREES):
+            if not (self._source / name).is_file():
+                raise DataError(f"{self._source}: no {name} in it")
+        costs = {row["id"]: _cost(row) for row in read_lines(self._source / RESULTS) if row["id"] in wanted}
+        for line in read_lines(self._source / TREES):
+            if (problem := wanted.get(line["id"])) is not None and line["id"] in costs:
+                del wanted[line["id"]]
+                yield await self._choose(problem, self._solutions(line), costs[line["id"]])
+        if wanted:
+            raise DataError(f"{self._source}: no samples of problem {next(iter(wanted))!r} in it")
+
+    def _solutions(self, line: Record) -> list[Trajectory]:
+        try:
+            return stored_solutions(line["nodes"])
+        except (LookupError, TypeError, ValueError) as error:
+            raise DataError(f"{self._source / TREES}: damaged tree of problem {line['id']!r}: {error!r}") from error
+
+    async def _choose(self, problem: Problem, ends: Sequence[Trajectory], cost: Mapping[str, Any]) -> Solution:
+        votes = Votes(is_equivalent)
+        await votes.count((one.answer or "", one.votes, one.mass) for one in ends)
+        values = await self._reward.score(problem, ends, votes)
+        scored = tuple(replace(one, value=value) for one, value in zip(ends, values, strict=True))
+        search = self._config.search
+        chosen = await choose(scored, choice_of(search), is_equivalent, search.top_k)
+        return Solution(
+            problem=problem,
+            answer=chosen.answer if chosen else None,
+            value=chosen.value if chosen else None,
+            expansions=0,
+            trajectories=scored,
+            tree=[],
+            **cost,
+        )
+
+
+def _cost(row: Mapping[str, Any]) -> dict[str, Any]:
+    """What a stored result says of its search."""
+    names = ("method", "rollouts", "steps", "tokens_in", "tokens_out", "seconds", "failures")
+    return {name: row[name] for name in names} | {"notices": tuple(row["notices"])}

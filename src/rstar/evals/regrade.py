@@ -1,0 +1,126 @@
+"""Grading a finished run anew: with another grader, or with corrected gold answers.
+
+The run's own files are only read. What the new verdicts change is told pair by pair; `write_regraded` makes a new run
+folder of them.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rstar.answers import AnswerKey
+from rstar.datasets import ProblemSet
+from rstar.errors import DataError
+from rstar.evals.metrics import sign_test
+from rstar.evals.solve import Grader, Record, grading_identity, refuse_bad_checks, summarize, verdict_fields, versions
+from rstar.grading import verify
+from rstar.problems import Problem
+from rstar.runs import CONFIG, RESULTS, SUMMARY, TREES, Run, read_lines
+
+
+@dataclass(frozen=True, slots=True)
+class Regraded:
+    """A run with new verdicts.
+
+    Attributes:
+        problems: of the run, with the gold answers that were used now.
+        before, after: its results in their order; the same but for what grading says.
+    """
+
+    problems: ProblemSet
+    before: list[Record]
+    after: list[Record]
+
+    @property
+    def changed(self) -> list[tuple[Record, Record]]:
+        """The pairs whose verdict is another one, or was none."""
+        pairs = zip(self.before, self.after, strict=True)
+        return [(old, new) for old, new in pairs if old.get("correct") != new.get("correct")]
+
+    @property
+    def p(self) -> float:
+        """Paired exact test, two-sided, over what was graded both times."""
+        pairs = zip(self.before, self.after, strict=True)
+        both = [(old, new) for old, new in pairs if "correct" in old and "correct" in new]
+        return sign_test([(old["correct"], new["correct"]) for old, new in both])
+
+
+def regrade(run: Path, problems: ProblemSet | None = None, grade: Grader = verify) -> Regraded:
+    """Grade the results of a finished run again; the run is not altered.
+
+    Args:
+        run: its folder.
+        problems: with the gold answers to use, found by id; those that the run was graded with by default.
+        grade: what a gold answer makes of an answer.
+
+    Raises:
+        DataError: no finished run, problems that are not in the file or have another question there, no gold answers.
+        ConfigError: a grader that returns no `Verdict`.
+    """
+    if not (run / SUMMARY).is_file() or not (run / CONFIG).is_file():
+        raise DataError(f"{run} is not the folder of a finished run: it has no {SUMMARY}")
+    before = list(read_lines(run / RESULTS))
+    given = _own_problems(before) if problems is None else problems.only(_matching(before, problems))
+    if not given.keys:
+        raise DataError(f"{run}: no gold answers in it; give them in a problem file")
+    refuse_bad_checks(given)
+    after = []
+    for row in before:
+        new = {key: value for key, value in copy.deepcopy(row).items() if key not in _VERDICT}
+        for trajectory in new["trajectories"]:
+            trajectory.pop("correct", None)
+        after.append(new | verdict_fields(given.keys.get(row["id"]), row["answer"], new["trajectories"], grade))
+    return Regraded(given, before, after)
+
+
+_VERDICT = ("gold", "check", "verdict", "reason", "correct")
+
+
+def _own_problems(results: list[Record]) -> ProblemSet:
+    keys = {row["id"]: AnswerKey(row["gold"], row.get("check")) for row in results if "gold" in row}
+    return ProblemSet([Problem(row["id"], row["question"]) for row in results], keys)
+
+
+def _matching(results: list[Record], problems: ProblemSet) -> list[Problem]:
+    """The problems of the results, in their order."""
+    by_id = {problem.id: problem for problem in problems.problems}
+    for row in results:
+        if row["id"] not in by_id:
+            raise DataError(f"problem {row['id']!r} of the run is not in the problem file")
+        if by_id[row["id"]].question != row["question"]:
+            raise DataError(f"problem {row['id']!r} has another question in the problem file than in the run")
+    return [by_id[row["id"]] for row in results]
+
+
+def write_regraded(run: Path, found: Regraded, out: Path, grade: Grader = verify) -> Record:
+    """Write a new run folder: the run's solutions and trees, the new verdicts. Returns its summary.
+
+    Raises:
+        ResumeError: `out` holds something else.
+        DataError: the run's configuration cannot be read.
+    """
+    config = _read_config(run)
+    identity = config["identity"] | grading_identity(found.problems, grade)
+    about = {key: value for key, value in config.items() if key != "identity"} | {"versions": versions()}
+    trees = {tree["id"]: tree for tree in read_lines(run / TREES)} if (run / TREES).is_file() else {}
+    with Run.open(out, identity, about) as target:
+        for row in found.after:
+            if row["id"] not in target.finished:
+                target.add(row, trees.get(row["id"]))
+        summary = summarize(found.after)
+        target.seal([row["id"] for row in found.after], summary)
+    return summary
+
+
+def _read_config(run: Path) -> Mapping[str, Any]:
+    try:
+        config: Mapping[str, Any] = json.loads((run / CONFIG).read_text(encoding="utf-8"))
+        dict(config["identity"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DataError(f"{run / CONFIG} is not the configuration of a run: {error}") from error
+    return config

@@ -1,0 +1,42 @@
+"""Notices: what a reader should know of a result before trusting its answer.
+
+``question_too_long`` concerns every model. The other two are about the bundled model only, for which alone it is known
+what it was trained on and what its values mean: ``unknown_wording``, a question that none of its training templates
+makes, and ``low_value``, an answer to which its PPM gives less than `LOW_VALUE`.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from rstar.config import Config
+from rstar.search.reward import reward_spec
+from rstar.search.tree import Node
+from rstar.tiny.wordings import wording_family
+
+Notice = Literal["question_too_long", "unknown_wording", "low_value"]
+
+LOW_VALUE = 0.0
+"""The PPM's value runs from -1 (sure to be wrong) to 1 (sure to be right). docs/solving.md has the share of right
+answers on either side."""
+
+
+def notices(config: Config, own_parts: bool, root: Node, question: str, value: float | None) -> tuple[Notice, ...]:
+    """The notices of one result.
+
+    Args:
+        config: of the run.
+        own_parts: the caller brought a policy or a reward, of which nothing is known here.
+        root: of the search tree.
+        question: what was asked.
+        value: of the chosen answer, None without one.
+    """
+    found: list[Notice] = []
+    if root.finish == "length" and not root.children:
+        found.append("question_too_long")
+    if config.policy == "tiny" and not own_parts:
+        if wording_family(question) is None:
+            found.append("unknown_wording")
+        if reward_spec(config) == "ppm:tiny" and value is not None and value < LOW_VALUE:
+            found.append("low_value")
+    return tuple(found)

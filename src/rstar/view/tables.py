@@ -1,0 +1,128 @@
+"""The one kind of table that commands print: it fits a terminal, and keeps everything where there is none.
+
+In a terminal, columns of the highest `rank` leave first until the others fit; what is left out is named below the
+table. Excerpts are cut with an ellipsis, other text is wrapped, and nothing else is shortened. Where the output is not
+a terminal the width is `UNLIMITED`, so that every cell stands in one piece on its line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from rich import box
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.table import Table
+from rich.text import Text
+
+UNLIMITED = 1_000_000
+"""The width, in characters, of what is no terminal."""
+
+GAP, FEWEST = 2, 8
+"""Characters between columns, and in the narrowest column that flows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table.
+
+    Attributes:
+        name: its head.
+        number: align it to the right.
+        rank: 0 is always there; the higher, the sooner it is left out where it is narrow.
+        flow: what happens to cells that have no room: ``wrap`` them, or ``cut`` them with an ellipsis; None for cells
+            that keep their width as long as another column can give way.
+        least: width down to which a flowing column gives way.
+    """
+
+    name: str
+    number: bool = False
+    rank: int = 0
+    flow: Literal["wrap", "cut"] | None = None
+    least: int = 20
+
+
+@dataclass(slots=True)
+class Grid:
+    """Rows of cells in rich's markup, drawn to the width that there is."""
+
+    columns: Sequence[Column]
+    rows: list[Sequence[str]] = field(default_factory=list)
+    title: str = ""
+    head: bool = True
+
+    def add(self, *cells: str) -> None:
+        """Add a row: a cell for every column."""
+        if len(cells) != len(self.columns):
+            raise ValueError(f"{len(cells)} cells for {len(self.columns)} columns")
+        self.rows.append(cells)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """The table as rich prints it."""
+        widths = [self._width(place) for place in range(len(self.columns))]
+        shown = chosen(self.columns, widths, options.max_width)
+        room = shared([self.columns[i] for i in shown], [widths[i] for i in shown], options.max_width)
+        table = Table(
+            title=self.title or None, title_justify="left", show_header=self.head, header_style="bold",
+            box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0),
+        )  # fmt: skip
+        for place, width in zip(shown, room, strict=True):
+            column = self.columns[place]
+            cut = column.flow == "cut"
+            table.add_column(
+                column.name,
+                justify="right" if column.number else "left",
+                width=width,
+                no_wrap=cut,
+                overflow="ellipsis" if cut else "fold",
+            )
+        for row in self.rows:
+            table.add_row(*(row[place] for place in shown))
+        yield table
+        if absent := [column.name for place, column in enumerate(self.columns) if place not in shown]:
+            yield Text(f"too narrow for: {', '.join(absent)}", style="dim")
+
+    def _width(self, place: int) -> int:
+        cells = [row[place] for row in self.rows] + [self.columns[place].name] * self.head
+        return max((Text.from_markup(cell).cell_len for cell in cells), default=0)
+
+
+def chosen(columns: Sequence[Column], widths: Sequence[int], room: int) -> list[int]:
+    """Which columns are shown, by place.
+
+    Args:
+        columns: all of them.
+        widths: what each would like to have.
+        room: of the whole table.
+    """
+    shown = list(range(len(columns)))
+    while sum(_need(columns[i], widths[i]) for i in shown) + GAP * (len(shown) - 1) > room:
+        last = max(shown, key=lambda i: columns[i].rank)  # the first of equals
+        if columns[last].rank == 0:
+            break
+        shown.remove(last)
+    return shown
+
+
+def shared(columns: Sequence[Column], widths: Sequence[int], room: int) -> list[int]:
+    """The width of each column: what it needs, and for those that flow a part of what is left.
+
+    Where even that is too much those that flow become narrower, down to `FEWEST`, and then the widest of all.
+    """
+    given = [_need(column, width) for column, width in zip(columns, widths, strict=True)]
+    left = room - sum(given) - GAP * (len(columns) - 1)
+    flowing = sorted((i for i, column in enumerate(columns) if column.flow), key=lambda i: widths[i])
+    for rest, i in zip(range(len(flowing), 0, -1), flowing, strict=True):
+        more = max(0, min(widths[i] - given[i], left // rest))
+        given[i] += more
+        left -= more
+    while left < 0 and max(given) > 1:
+        narrowed = [i for i in flowing if given[i] > FEWEST] or range(len(given))
+        given[max(narrowed, key=lambda i: given[i])] -= 1
+        left += 1
+    return given
+
+
+def _need(column: Column, width: int) -> int:
+    return min(width, column.least) if column.flow else width

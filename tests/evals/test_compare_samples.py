@@ -1,0 +1,91 @@
+"""Choosing again among stored samples."""
+
+import asyncio
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from rstar.answers import AnswerKey
+from rstar.datasets import ProblemSet
+from rstar.errors import DataError, ResumeError
+from rstar.evals.compare import Entry, entries_of
+from rstar.evals.compare_samples import solve_entry
+from rstar.evals.solve import Finished, solve_run
+from rstar.models.fake import FakeEngine
+from rstar.problems import Problem
+from rstar.runs import RESULTS, TREES, read_lines
+from rstar.search.solver import Solver
+from tests.search.plain import PlainSandbox
+
+PROBLEMS = ProblemSet(
+    [Problem(str(i), f"What is {i} + 1?") for i in range(5)], {str(i): AnswerKey(str(i + 1)) for i in range(5)}
+)
+SAMPLES = {"name": "samples", "search": {"method": "sample", "samples": 12, "record_tokens": True}}
+
+
+def entry(**own: object) -> Entry:
+    """An entry that chooses among `SAMPLES`."""
+    table = {"name": "again", "samples_of": "samples", **own}
+    return entries_of([SAMPLES, table], {"policy": "fake:steps"}, {}, "r.toml")[1]
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    """A folder with the run ``samples``."""
+    (source,) = entries_of([SAMPLES], {"policy": "fake:steps"}, {}, "r.toml")
+    solver = Solver(source.config, policy=FakeEngine("fake:steps"), sandbox=PlainSandbox())
+    asyncio.run(solve_run(source.config, PROBLEMS, tmp_path / "samples", solver=solver))
+    return tmp_path
+
+
+def choose_again(out: Path, of: Entry) -> Finished:
+    return asyncio.run(solve_entry(of, PROBLEMS, out))
+
+
+def test_the_same_choice_among_the_same_samples_gives_the_same_results(out: Path) -> None:
+    found = choose_again(out, entry())
+    source = list(read_lines(out / "samples" / RESULTS))
+    for row in (*found.results, *source):
+        del row["clock"]
+        for one in row["trajectories"]:
+            one["logprob"] = round(one["logprob"], 2)  # a sum of rounded terms
+    assert len({one["text"] for row in source for one in row["trajectories"]}) > 5  # there is something to choose from
+    assert found.results == source
+    assert not (out / "again" / TREES).exists()
+
+
+def test_another_reward_chooses_otherwise_at_the_same_cost(out: Path) -> None:
+    found = choose_again(out, entry(reward="logprob", search={"choose": "best"}))
+    for row, source in zip(found.results, read_lines(out / "samples" / RESULTS), strict=True):
+        best = max(row["trajectories"], key=lambda one: one["logprob"])
+        assert row["answer"] == best["answer"]
+        assert row["value"] == pytest.approx(1 / (1 - best["logprob"]), abs=1e-4)
+        assert row["tokens_out"] == source["tokens_out"]
+        assert [one["text"] for one in row["trajectories"]] == [one["text"] for one in source["trajectories"]]
+
+
+def test_a_choice_goes_on_and_is_not_taken_for_another(out: Path) -> None:
+    found = choose_again(out, entry())
+    file = out / "again" / RESULTS
+    file.write_text("".join(file.read_text().splitlines(keepends=True)[:2]))
+    assert [row["answer"] for row in choose_again(out, entry()).results] == [row["answer"] for row in found.results]
+    with pytest.raises(ResumeError, match="samples_of"):
+        choose_again(out, replace(entry(), samples_of=None))
+
+
+def test_missing_and_damaged_samples_are_named(out: Path) -> None:
+    trees = out / "samples" / TREES
+    lines = trees.read_text().splitlines(keepends=True)
+    trees.write_text("".join(lines[:-1]))
+    with pytest.raises(DataError, match="no samples of problem '4'"):
+        choose_again(out, entry())
+    first = json.loads(lines[0])
+    first["nodes"][1]["parent"] = 9
+    trees.write_text(json.dumps(first) + "\n")
+    with pytest.raises(DataError, match=r"trees\.jsonl: damaged tree of problem '0'"):
+        choose_again(out, replace(entry(), name="other"))
+    trees.unlink()
+    with pytest.raises(DataError, match=r"no trees\.jsonl"):
+        choose_again(out, replace(entry(), name="other"))

@@ -1,0 +1,41 @@
+"""Which results of the bundled model come with a notice, and that other models' come with none."""
+
+from typing import Any
+
+import pytest
+
+from rstar.config import Config, SearchConfig
+from rstar.models.engine import Context
+from rstar.search.notices import notices
+from rstar.search.tree import Node
+
+KNOWN, UNKNOWN = "Solve for x: 7x + 5 = 61.", "1+1"
+TINY, FAKE = Config(), Config(policy="fake:steps")
+BY_SHARE = Config(search=SearchConfig(method="sample"))
+
+
+def root(finish: Any = None) -> Node:
+    node = Node(None, None, Context(""), None)
+    node.finish = finish
+    return node
+
+
+@pytest.mark.parametrize(
+    ("config", "own", "finish", "question", "value", "expected"),
+    [
+        (TINY, False, None, KNOWN, 0.9, ()),
+        (TINY, False, None, KNOWN, -0.01, ("low_value",)),
+        (TINY, False, None, KNOWN, None, ()),
+        (TINY, False, None, UNKNOWN, 0.9, ("unknown_wording",)),
+        (TINY, False, None, UNKNOWN, -0.9, ("unknown_wording", "low_value")),
+        (TINY, False, "length", UNKNOWN, None, ("question_too_long", "unknown_wording")),
+        (BY_SHARE, False, None, KNOWN, -0.9, ()),
+        (TINY, True, None, UNKNOWN, -0.9, ()),
+        (FAKE, False, None, UNKNOWN, -0.9, ()),
+        (FAKE, False, "length", UNKNOWN, None, ("question_too_long",)),
+    ],
+)
+def test_notices(
+    config: Config, own: bool, finish: str | None, question: str, value: float | None, expected: tuple[str, ...]
+) -> None:
+    assert notices(config, own, root(finish), question, value) == expected
