@@ -85,7 +85,7 @@ def test_nothing_is_cut_in_a_pipe(folder: Path, name: str) -> None:
         assert QUESTION in text
         assert all(column in text for column in ("rollouts", "tokens", "seconds"))
     if name == "compare":
-        assert all(column in text for column in ("search families", "some right", "tokens"))
+        assert all(column in text for column in ("difference", "some right", "tokens"))
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
