@@ -56,6 +56,13 @@ def test_the_same_choice_among_the_same_samples_gives_the_same_results(out: Path
     assert not (out / "again" / TREES).exists()
 
 
+def test_samples_of_a_version_without_notices_are_taken(out: Path) -> None:
+    file = out / "samples" / RESULTS
+    rows = [{key: value for key, value in row.items() if key != "notices"} for row in read_lines(file)]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert len(choose_again(out, entry()).results) == len(PROBLEMS.problems)
+
+
 def test_another_reward_chooses_otherwise_at_the_same_cost(out: Path) -> None:
     found = choose_again(out, entry(reward="logprob", search={"choose": "best"}))
     for row, source in zip(found.results, read_lines(out / "samples" / RESULTS), strict=True):

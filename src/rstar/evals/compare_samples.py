@@ -114,4 +114,4 @@ class StoredSamples:
 def _cost(row: Mapping[str, Any]) -> dict[str, Any]:
     """What a stored result says of its search."""
     names = ("method", "rollouts", "steps", "tokens_in", "tokens_out", "seconds", "failures")
-    return {name: row[name] for name in names} | {"notices": tuple(row["notices"])}
+    return {name: row[name] for name in names} | {"notices": tuple(row.get("notices", ()))}
