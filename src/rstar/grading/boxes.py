@@ -16,6 +16,12 @@ _PLAIN = re.compile(r"\\boxed\{((?:[^{}\\]|\\[dt]?frac\{\d+\}\{\d+\})*)\}")
 _DOUBTFUL = re.compile(r"(?:[-−{≠\d+*/<>]|\b(?:not|be|never)\b|n't|\\[a-z]+)[\s$]*(?:\\[(\[]\s*)?$")
 """What before a box asks for a closer look."""
 _SECOND_THOUGHTS = re.compile(r"\b(?:wait|wrong|mistake|incorrect|actually|correction)\b", re.IGNORECASE)
+_APART = re.compile(
+    r"\b(?:answer|final|intermediate|wait|wrong|mistake|incorrect|actually|correction|no|not|never|cannot|impossible"
+    r"|reject\w*|discard\w*|extraneous|instead|guess|since|rather)\b|n't\b|\\ne",
+    re.IGNORECASE,
+)
+"""What between two boxes says that they are not parts of one answer."""
 _NEAT = re.compile(r"[\s$.]*(?:\\[)\]][\s$.]*$|[\s$.]*$|[\s$]*[.\n]\s*[A-Z])")
 """What after a box does not."""
 _LOOSE = re.compile(r"(?<![\\A-Za-z])boxed\{|\\Boxed\{")
@@ -100,6 +106,23 @@ def in_boxes(text: str) -> str | None:
     if not all(contents):
         return ""
     return (":" if ratio else ", ").join(contents if ratio else dict.fromkeys(contents))
+
+
+def together(text: str) -> str | None:
+    """What all boxes of a text say together, where each could be a part of the answer; None where that is in doubt."""
+    spans = _boxes(text)
+    if not 1 < len(spans) <= MOST_JOINED or _SECOND_THOUGHTS.search(text, spans[-1][2]):
+        return None
+    contents, end = [], max(spans[0][0] - 60, 0)
+    for span in spans:
+        before = text[end : span[0]]
+        if _APART.search(before):
+            return None
+        name = _NAME.search(before[-20:])
+        content = _content(text, span)
+        contents.append(content if name is None or not content else f"{name[1]}={content}")
+        end = span[2]
+    return ", ".join(dict.fromkeys(contents)) if all(contents) else None
 
 
 def _boxes(text: str) -> list[Span]:

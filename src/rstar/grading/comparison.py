@@ -30,8 +30,8 @@ from rstar.grading.nodes import (
     symbols,
 )
 from rstar.grading.progressions import same_progression
-from rstar.grading.relations import assignment, same_name, values_by_name
-from rstar.grading.sets import as_interval, as_set, unknowns
+from rstar.grading.relations import assignment, in_order_of, one_by_one, same_name, values_by_name
+from rstar.grading.sets import as_interval, as_range, as_set, unknowns
 from rstar.grading.units import DEGREE, PERCENT
 
 MOST_SYMBOLIC_PAIRS = 100
@@ -137,8 +137,11 @@ def _rounded(node: Node, value: Fraction) -> bool:
 def _equal_quantities(a: Node, b: Node) -> bool:
     if isinstance(a, Quantity) and isinstance(b, Quantity):
         if a.unit.powers != b.unit.powers:
-            angles = DEGREE.powers, units.UNITS["rad"].powers
-            return {a.unit.powers, b.unit.powers} == set(angles) and equal(*(_in_radians(x) for x in (a, b)))
+            both = {a.unit.powers, b.unit.powers}
+            if both == {PERCENT.powers, units.POINT.powers}:
+                return equal(a.value, b.value)
+            angles = {DEGREE.powers, units.UNITS["rad"].powers}
+            return both == angles and equal(*(_in_radians(x) for x in (a, b)))
         factor = a.unit.factor / b.unit.factor
         return equal(a.value if factor == 1 else Apply("*", (a.value, Number(factor))), b.value)
     with_unit, other = (a, b) if isinstance(a, Quantity) else (b, a)
@@ -164,18 +167,26 @@ def _exactly(node: Node) -> tuple[Node, Node | None]:
 
 
 def _equal_relations(a: Node, b: Node) -> bool:
+    for one, other in ((a, b), (b, a)):
+        if isinstance(other, Group) and any(isinstance(item, Relation) for item in other.items):
+            listed = one_by_one(one)
+            if listed != one:
+                return equal(listed, other)
     first, second = assignment(a), assignment(b)
     match first, second:  # f(x) = x^2 is f(t) = t^2
         case (Apply("*" | "call", (f, Symbol() as x)), _), (Apply("*" | "call", (g, Symbol() as t)), _) if (
-            f == g and x != t and not symbols(x) & names_of(b)
+            f == g and x != t and x.name.islower() and t.name.islower() and not symbols(x) & names_of(b)
         ):
             return equal(a, renamed(b, t, x))
     if isinstance(a, Relation) and isinstance(b, Relation) and len(a.sides) == len(b.sides):
         nameless = first is not None and second is not None and first[0] is None and second[0] is None
         if nameless or (len(a.sides) > 2 and set(a.signs) == set(b.signs) == {"="}):
             return _sides_equal(a.sides, a.signs, b)  # the same calculation, not only the same end of it
-    if first is not None and second is not None and same_name(first[0], second[0]):
-        return equal(first[1], second[1])
+    if first is not None and second is not None:
+        if same_name(first[0], second[0]):
+            return equal(first[1], second[1])
+        if (turned := in_order_of(first[0], *second)) is not None:  # AB:CD = 2:3 is CD:AB = 3:2
+            return equal(first[1], turned)
     for name, one, other in ((first, a, b), (second, b, a)):
         if name is not None and not isinstance(other, Relation):
             return equal(name[1], other)
@@ -184,6 +195,8 @@ def _equal_relations(a: Node, b: Node) -> bool:
     if isinstance(a, Relation) and isinstance(b, Relation) and names_of(a) != names_of(b):
         return False  # x > 3 says nothing of y
     left, right = as_set(a), as_set(b)
+    if isinstance(a, Relation) != isinstance(b, Relation):  # 0 < f(x) < 1 is (0, 1)
+        left, right = left or as_range(a), right or as_range(b)
     if left is not None and right is not None:
         return equal(left, right)
     if not (isinstance(a, Relation) and isinstance(b, Relation)) or len(a.signs) != len(b.signs):
@@ -298,7 +311,12 @@ def _by_names(a: Group, b: Group) -> bool | None:
     values, other = (ours, b) if ours is not None else (theirs, a)
     if values is None or len(values) < 2 or any(isinstance(item, Relation | Group) for item in other.items):
         return None
-    return other.kind == "bare" and len(values) == len(other.items) and all(map(equal, values, other.items))
+    if other.kind != "bare" or len(values) != len(other.items):
+        return False
+    named = a if ours is not None else b
+    if any("_" in name for item in named.items for name in names_of(item)):  # x_1 and x_2 are the roots in any order
+        return _equal_in_any_order(values, other.items)
+    return all(map(equal, values, other.items))
 
 
 def _only(node: Node) -> Node | None:

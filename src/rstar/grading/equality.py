@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING
 from rstar.grading import exact, numeric
 from rstar.grading.checks import run_check
 from rstar.grading.comparison import equal
-from rstar.grading.extract import LONGEST_ANSWER, answer_of, gold_answer_of, quick_answer
+from rstar.grading.extract import LONGEST_ANSWER, answer_of, answers_together, gold_answer_of, quick_answer
 from rstar.grading.lexer import UnreadableError
-from rstar.grading.nodes import Quantity, described
+from rstar.grading.nodes import Group, Quantity, described
 from rstar.grading.normal import normal, prose, squeezed, words
 from rstar.grading.reading import choice_of, is_name, readings, with_plain_unit
-from rstar.grading.times import hours
+from rstar.grading.times import hours, is_ratio
 from rstar.grading.verdict import Verdict
 
 if TYPE_CHECKING:  # search may import this package, but never the module of gold answers
@@ -75,7 +75,19 @@ def grade(gold: str, prediction: str | None) -> Verdict:
         return Verdict("unparseable", "no answer found", wanted[:LONGEST_ANSWER])
     if len(wanted) > LONGEST_ANSWER:
         return Verdict("error", "the gold answer is too long", wanted[:LONGEST_ANSWER])
-    return _decide(normal(wanted), normal(said))
+    verdict = _decide(normal(wanted), normal(said))
+    if verdict.outcome == "wrong" and (several := answers_together(prediction)) and _is_of_several(normal(wanted)):
+        spread = _decide(normal(wanted), normal(several))
+        return spread if spread.correct else verdict
+    return verdict
+
+
+def _is_of_several(gold: str) -> bool:
+    """Whether an answer is of several values, which a prediction may give one by one."""
+    try:
+        return any(isinstance(node, Group) and node.kind != "ratio" and len(node.items) > 1 for node in readings(gold))
+    except (UnreadableError, RecursionError):
+        return False
 
 
 def _same_text(gold: str, said: str) -> bool:
@@ -144,7 +156,8 @@ def _decide(gold: str, prediction: str) -> Verdict:
         return Verdict("correct", "the same letters", *forms)
     if is_name(gold) and is_name(prediction):
         return Verdict("correct" if words(gold) == words(prediction) else "wrong", "letters in a row", *forms)
-    if (times := (hours(gold), hours(prediction))) and all(times):  # 3:30 is no ratio that equals 1:10
+    times = hours(gold), hours(prediction)
+    if all(times) and not (is_ratio(gold) and is_ratio(prediction)):  # 3:30 is no ratio that equals 1:10
         return Verdict("correct" if times[0][0] == times[1][0] else "wrong", "times of day", *forms)
     try:
         ours = readings(gold)

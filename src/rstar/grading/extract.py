@@ -20,14 +20,19 @@ from __future__ import annotations
 
 import re
 
-from rstar.grading.boxes import boxed, in_boxes, only_box, without_empty_boxes
+from rstar.grading.boxes import boxed, in_boxes, only_box, together, without_empty_boxes
+from rstar.grading.choices import with_reason, without_reason
+from rstar.grading.languages import in_english
 from rstar.grading.sentences import (
     FENCE,
+    concludes,
     first_sentence,
     is_about_several,
     is_bare,
     is_denied,
+    is_part,
     is_reason,
+    joined,
     last_clause,
     last_said,
     last_sentence,
@@ -45,7 +50,7 @@ _TAG = re.compile(
 _OPENING_TAGS = ("<answer>", "<final_answer>", "[answer]")
 _CUE = re.compile(
     r"####[ \t]*|"
-    r"\b(?:choose|select|pick)[ ]+(?:option[ ]+)?(?=\(?[A-H]\b)|"
+    r"\b(?:choose|select|pick|(?:go|going) (?:with|for))[ ]+(?:option[ ]+)?(?=\(?[A-H]\b)|"
     r"\bans[.:]+[ ]*|"
     r"\b(?:answers?|(?P<result>result)|(?:correct |right )?(?:option|choice))\b[ *_]*"
     r"(?:(?:is|are|was|equals|(?:would|will|should|must) be|comes (?:out )?to)\b(?:[ *]*:)?|[:=→]"
@@ -55,7 +60,7 @@ _CUE = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _SUBJECT = re.compile(
-    r"(?<![\w.,/$])(?:[Oo]ption |[Cc]hoice |[Aa]nswer )?"
+    r"(?<![\w.,/$])(?<![A-H]\), )(?<![A-H], )(?:[Oo]ption |[Cc]hoice |[Aa]nswer )?"
     r"(?P<value>\(?[A-H]\)?|\$[^$\n]{1,200}\$|\*\*[^*\n]{1,200}\*\*|-?\d[\d,./]{0,40})\*{0,2} is"
     r" (?:the |our |my )?(?:final |correct |right |best )*(?:answer|option|choice|correct|right)\b"
 )
@@ -66,9 +71,13 @@ _MISTAKE = re.compile(r"\b(?:wrong|incorrect|mistake|error)\b", re.IGNORECASE)
 _OVER = re.compile(r"[.!*) ]*(?:$|\n|(?<=[.!] )[A-Z])")
 _STRUCK = re.compile(r"~~[^~\n]{1,200}~~|<<[^<>\n]{1,200}>>")
 """What was crossed out, and what calculators left behind."""
+_DISPLAYED = re.compile(r"\\begin\{(?:equation|gather|displaymath|multline)\*?\}")
+_DISPLAY_END = re.compile(r"\\end\{(?:equation|gather|displaymath|multline)\*?\}")
+_ALIGNED = re.compile(r"\\begin\{(?:align|eqnarray)\*?\}")
+_ALIGNED_END = re.compile(r"\\end\{(?:align|eqnarray)\*?\}")
 _SPLIT_POWER = re.compile(r"(?<=[a-z])\$(\^\{?\d\}?)\$")
 _SAID_IN_BOX = re.compile(r"\\(?:text|textbf|mathrm)\s*\{([^{}]*)\}")
-_DENIAL = re.compile(r"not\b[^,;]*(?:[,;]|\bbut\b)?")
+_DENIAL = re.compile(r"not\b[^,;]*?(?:[,;]|\bbut\b|$)")
 _INSTEAD = re.compile(r"(?:,| and)\s+not\b.*|,? i\.?e\..*|, (?:that is|namely)\b.*")
 _WHICH = re.compile(r"[^.\n$]*,? which (?:is|equals|gives|makes) ([^.\n]*(?:\.\d+)?)")
 
@@ -80,7 +89,7 @@ def answer_of(text: str | None) -> str | None:
     text = _after_thinking(text[-TAIL:])
     if text is None:
         return None
-    text = _tidied(text)
+    text = in_english(_tidied(text))
     tagged = _tagged(text)
     found = _within(text) if tagged is None else _within(tagged) or tagged.strip() or None
     return None if found is None or len(found) > LONGEST_ANSWER else found
@@ -91,7 +100,15 @@ def gold_answer_of(gold: str) -> str | None:
     found = answer_of(gold)
     if len(gold) > LONGEST_ANSWER or "oxed" in gold or _tagged(gold) is not None or _CUE.search(gold) is not None:
         return found
-    return None if is_bare(gold) is None and is_about_several(gold) else found
+    return None if is_bare(gold) is None and is_about_several(gold) and not concludes(in_english(gold)) else found
+
+
+def answers_together(text: str) -> str | None:
+    """What the boxes of a text say together, where an answer of several values may be spread over them."""
+    if text.count("oxed{", -TAIL) < 2:
+        return None
+    rest = _after_thinking(text[-TAIL:])
+    return None if rest is None or _tagged(rest) is not None else together(in_english(_tidied(rest)))
 
 
 def quick_answer(text: str) -> str | None:
@@ -129,6 +146,9 @@ def _tidied(text: str) -> str:
         text = _STRUCK.sub("", text)
     if "$^" in text:
         text = _SPLIT_POWER.sub(r"\1", text)
+    if "\\begin{" in text:
+        text = _DISPLAYED.sub(r"\[", _ALIGNED.sub(r"\[\\begin{aligned}", text))
+        text = _DISPLAY_END.sub(r"\]", _ALIGNED_END.sub(r"\\end{aligned}\]", text))
     return text
 
 
@@ -151,6 +171,9 @@ def _within(text: str) -> str | None:
         return said or found or None
     found = _announced(text)
     if found is None:
+        found = with_reason(text)
+    if found is None:
+        text = joined(text) if "\n" in text else text
         found = is_bare(text)
     if found is None:
         found = last_said(text)
@@ -160,7 +183,8 @@ def _within(text: str) -> str | None:
 def _announced(text: str) -> str | None:
     cue = subject = None
     for match in reversed(list(_CUE.finditer(text))):
-        if not is_denied(last_clause(text[max(match.start() - 100, 0) : match.start()])):
+        clause = last_clause(text[max(match.start() - 100, 0) : match.start()])
+        if not is_denied(clause) and not is_part(clause):
             cue = match
             break
     if cue is not None and cue["result"] and any(map(str.isdigit, text[cue.end() :].partition(". ")[2])):
@@ -187,7 +211,7 @@ def _announced(text: str) -> str | None:
     sentence = without_loose_closers(sentence.rstrip("*_ \t"))
     if (denial := _DENIAL.match(sentence)) is not None:
         return last_said(sentence[denial.end() :])
-    sentence = without_lead(_INSTEAD.sub("", sentence))
+    sentence = without_lead(without_reason(_INSTEAD.sub("", sentence)))
     if (which := _WHICH.match(rest)) is not None:
         sentence = which[1]
     return is_bare(sentence) or last_said(sentence) or sentence or None

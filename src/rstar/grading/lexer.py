@@ -1,9 +1,9 @@
 r"""Cutting a normal form (see `rstar.grading.normal`) into tokens, LaTeX and ASCII alike.
 
-Kinds: `num` (a literal, with its exact value), `sym` (one variable), `fn` (a function), `word` (a word: a unit, or
-text), `op` (a sign, bracket or separator, in one spelling each), `begin`/`end` (of a matrix). Runs of letters are
-decided here: names of functions and constants, Greek letters and units are words of the language, short runs are
-products of variables, everything else is a word.
+Kinds: `num` (a literal, with its exact value), `sym` (one variable), `fn` (a function), `big` (the sign of a sum or
+product), `word` (a word: a unit, or text), `op` (a sign, bracket or separator, in one spelling each), `begin`/`end` (of
+a matrix). Runs of letters are decided here: names of functions and constants, Greek letters and units are words of the
+language, short runs are products of variables, everything else is a word.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from fractions import Fraction
 
 from rstar.grading import units
 from rstar.grading.vocabulary import (
+    BIG,
     CONSTANTS,
     FUNCTIONS,
     GREEK,
@@ -24,7 +25,7 @@ from rstar.grading.vocabulary import (
 )
 
 LONGEST = 2_000
-MOST_DIGITS = 400
+MOST_DIGITS = 2_000
 
 
 class UnreadableError(ValueError):
@@ -182,6 +183,8 @@ def _command(name: str, spaced: bool) -> list[Token]:
         return [Token("op", OPERATORS[name], spaced)]
     if name in FUNCTIONS:
         return [Token("fn", FUNCTIONS[name], spaced)]
+    if name in BIG:
+        return [Token("big", name, spaced)]
     if name in CONSTANTS:
         return [Token("sym", CONSTANTS[name], spaced)]
     if name in GREEK:
@@ -208,7 +211,7 @@ def _letters(run: str, spaced: bool) -> list[Token]:
     if bare in GREEK:
         return [Token("sym", bare, spaced)]
     if len(bare) == 1:
-        return [Token("sym", run, spaced)]
+        return [Token("word" if "\u4e00" <= bare <= "\u9fff" else "sym", run, spaced)]
     if lower in ("and", "or"):
         return [Token("op", lower, spaced)]
     if units.is_known(bare) or lower == "sq":

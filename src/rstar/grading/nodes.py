@@ -137,8 +137,9 @@ def leaves(node: Node) -> Iterator[Node]:
 
 
 def symbols(node: Node) -> frozenset[str]:
-    """Names of the symbols of an arithmetic tree that are not constants."""
-    return frozenset(leaf.name for leaf in leaves(node) if isinstance(leaf, Symbol)) - CONSTANTS
+    """Names of the symbols of an arithmetic tree that are neither constants nor the index of a sum (``#0``)."""
+    found = (leaf.name for leaf in leaves(node) if isinstance(leaf, Symbol))
+    return frozenset(name for name in found if name[0] != "#") - CONSTANTS
 
 
 def plain(node: Node) -> Node:

@@ -28,6 +28,7 @@ from typing import Any
 import flint
 
 from rstar.grading import exact
+from rstar.grading.bigops import endless, is_big, terms
 from rstar.grading.lexer import UnreadableError
 from rstar.grading.nodes import Apply, Node, Number, Symbol, leaves, symbols
 
@@ -69,6 +70,8 @@ def same_function(first: Node, second: Node) -> tuple[bool, str]:
         UnreadableError: one of them is more than arithmetic.
         UndecidedError: their values cannot be told apart, nor be called equal.
     """
+    if endless(first) != endless(second):
+        return False, "a series and something else"
     names = tuple(sorted(symbols(first) | symbols(second)))
     imaginary = any(leaf == Symbol("i") for side in (first, second) for leaf in leaves(side))
     fields = (flint.acb,) if imaginary else (flint.arb, flint.acb)
@@ -185,6 +188,7 @@ class _Evaluation:
 
     def __init__(self, point: Point, field: type[Value]) -> None:
         self._field = field
+        self._point = point
         self._at: dict[str, Value] = {name: field(_arb(value)) for name, value in point.items()}
 
     def value(self, node: Node) -> Value:
@@ -202,7 +206,17 @@ class _Evaluation:
                 return _unknown_function(name, list(map(self.value, args)))
             case Apply(op, args) if op in _OPERATIONS:
                 return _OPERATIONS[op](*map(self.value, args))
+            case Apply(op) if is_big(op):
+                return self._over_index(node)
         raise UnreadableError("not an arithmetic expression")
+
+    def _over_index(self, node: Apply) -> Value:
+        """A sum or product; not defined where its index does not run over whole numbers."""
+        found = terms(node, lambda end: exact.value_of(_substituted(end, self._point)))
+        if found is None:
+            return self._field("nan")
+        combine, empty = (_product, 1) if node.op.startswith("prod") else (_sum, 0)
+        return combine(self._field(empty), *map(self.value, found))
 
     def _symbol(self, name: str) -> Value:
         if name in self._at:

@@ -38,11 +38,29 @@ def parse(form: str, *, thousands: bool = True, decadic: bool = False) -> Node:
     Raises:
         UnreadableError: the text is not in the language, or too long or too deep.
     """
-    parser = _Parser(tokens(form, thousands=thousands), decadic=decadic)
+    parser = _Parser(_without_doubled(tokens(form, thousands=thousands)), decadic=decadic)
     node = parser.answer()
     if parser.peek is not END:
         raise UnreadableError(f"unexpected {parser.peek.text!r}")
     return node
+
+
+def _without_doubled(found: list[Token]) -> list[Token]:
+    """The tokens without brackets that hold nothing but a bracket of their kind: a hundred of them are one."""
+    opened: list[int] = []
+    closer: dict[int, int] = {}
+    for place, token in enumerate(found):
+        if token.text in ("(", "{"):
+            opened.append(place)
+        elif token.text in (")", "}") and opened:
+            closer[opened.pop()] = place
+    doubled = {
+        place
+        for start, end in closer.items()
+        if closer.get(start + 1) == end - 1 and found[start].text == found[start + 1].text
+        for place in (start, end)
+    }
+    return [token for place, token in enumerate(found) if place not in doubled] if doubled else found
 
 
 class _Parser(Primaries):
@@ -236,7 +254,7 @@ class _Parser(Primaries):
 
     def _starts_value(self) -> bool:
         token = self.peek
-        if token.kind in ("num", "sym", "fn", "begin", "named"):
+        if token.kind in ("num", "sym", "fn", "big", "begin", "named"):
             return True
         if token.kind == "op" and token.text == "[":  # unless it closes an open interval: [0, 1[
             return self.ahead(1) is not END and self.ahead(1).text not in (*_SEPARATORS, "∪", "\\}")

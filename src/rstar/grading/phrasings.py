@@ -22,6 +22,8 @@ WHOLE: list[tuple[re.Pattern[str], Callable[[re.Match[str]], str]]] = [
         (r"([-+]?\d{1,3})((?: \d{3})+(?:\.\d+)?)", lambda m: m[1] + m[2].replace(" ", "")),
         (r"[-+]?\d+(?:\.\d+)?(?: to \d+(?:\.\d+)?)+", lambda m: m[0].replace(" to ", ":")),
         (r"(?:minus|negative) (?=[\d\\(])(.+)", lambda m: f"-{m[1]}"),
+        (r"(?:an? |the )?percentage (?:of|is) (-?\d+(?:\.\d+)? ?%)", lambda m: m[1]),
+        (r"(-?\d+(?:\.\d+)? ?(?:%|percent)) of (?:the (?:total|whole)|all|them)(?: [a-z]+)?", lambda m: m[1]),
         (r"(.+?) ?\((?:approximately|approx\.?|about|roughly|or about|\\approx)[^()]*\)", lambda m: m[1]),
         (r"either (.+ or .+)", lambda m: m[1]),
         (

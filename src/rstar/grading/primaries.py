@@ -8,6 +8,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from rstar.grading import units
+from rstar.grading.bigops import big
 from rstar.grading.lexer import END, Stream, Token, TooLargeError, UnreadableError
 from rstar.grading.nodes import (
     Apply,
@@ -25,7 +26,7 @@ from rstar.grading.nodes import (
 )
 from rstar.grading.vocabulary import FUNCTIONS, SMALL
 
-DEEPEST = 24
+DEEPEST = 60
 MOST_ROWS = 4
 """Of a determinant."""
 _CLOSERS = {"(": ")", "[": "]", "\\{": "\\}", "{": "}"}
@@ -50,6 +51,9 @@ class Primaries(Stream):
     def _sum(self) -> Node:
         raise NotImplementedError
 
+    def _product(self) -> Node:
+        raise NotImplementedError
+
     def _factor(self) -> Node:
         raise NotImplementedError
 
@@ -62,6 +66,8 @@ class Primaries(Stream):
                 return self._symbol(token)
             case "fn":
                 return self._function(token.text)
+            case "big":
+                return self._over_index(token.text)
             case "begin":
                 return self._cases() if token.text == "cases" else self._matrix(token.text)
             case "named":
@@ -217,6 +223,20 @@ class Primaries(Stream):
             self.tokens[self.at] = Token("num", rest, False, Fraction(rest))
             return Number(Fraction(token.text[0]))
         return self._one_token_or_braces()
+
+    def _over_index(self, name: str) -> Node:
+        """``\\sum_{k=1}^{n}`` with the product that follows."""
+        below: Node | None = None
+        above: Node | None = None
+        while self.op("_", "^"):
+            if self.take("^"):
+                above = self._one_token_or_braces()
+            elif self.next() and self.take("{"):
+                below = self._item()
+                self.expect("}")
+            else:
+                below = Symbol(self.next().text)
+        return big(name, below, above, plain(self._product()))
 
     # --- brackets ----------------------------------------------------------------------------------------------
 

@@ -10,11 +10,12 @@ import re
 
 from rstar.grading import exact
 from rstar.grading.lexer import TooLargeError, UnreadableError
+from rstar.grading.named import is_label, is_word, named_values, of_function
 from rstar.grading.nodes import Apply, Group, Interval, Matrix, Node, Quantity, Relation, Symbol, Text
 from rstar.grading.normal import words
 from rstar.grading.parser import parse
 from rstar.grading.spoken import spoken
-from rstar.grading.times import date, hours, time_of_day
+from rstar.grading.times import date, duration, hours, time_of_day
 from rstar.grading.vocabulary import LANGUAGE
 
 _TRIPLES = re.compile(r"(?<![\d,.])\d{3},\d{3}")
@@ -41,27 +42,6 @@ _NUMERAL = re.compile(r"([0-9][0-9A-Za-z]*[A-Za-z][0-9A-Za-z]*)_\{?(\d{2})\}?")
 _LABEL = re.compile(
     r"(?:\\text[a-z]* ?\{ ?([A-Za-z][^{}=:]{2,40}?) ?[=:]? ?\}|([A-Za-z][a-z]{2,}(?: [A-Za-z]+){0,2})) ?[:=] ?"
     r"((?:[^:=A-Za-z]|(?<=\d)[A-Za-z ]|\\[a-z]+|USD|EUR|GBP)+)"
-)
-_NO_LABEL = frozenset(
-    [
-        "except",
-        "impossible",
-        "not",
-        "but",
-        "below",
-        "above",
-        "at",
-        "than",
-        "perhaps",
-        "unless",
-        "if",
-        "when",
-        "any",
-        "all",
-        "where",
-        "for",
-        "no",
-    ]
 )
 _CONGRUENCE = re.compile(r"([a-z]) ?\\equiv ?(-?\d+) ?\\pmod\{(\d+)\}")
 _UPRIGHT = re.compile(r"\\(?:text|mathrm) ?\{ ?(\w+) ?\}")
@@ -98,16 +78,22 @@ def readings(form: str) -> list[Node]:
     Raises:
         UnreadableError: nothing in it can be read, or it is too large.
     """
-    if (labelled := _LABEL.fullmatch(form)) is not None and _is_label(name := labelled[1] or labelled[2]):
+    if (labelled := _LABEL.fullmatch(form)) is not None and is_label(name := labelled[1] or labelled[2]):
         return [Relation((Text(words(name)), value), ("=",)) for value in readings(labelled[3])]
     if (congruence := _CONGRUENCE.fullmatch(form)) is not None:
         name, rest, modulus = congruence.groups()
         form = rf"{name}={rest}+{modulus}k,k\in\mathbb{{Z}}"
+    if (":" in form or "=" in form) and (values := named_values(form)) is not None:
+        return [Group("bare", tuple(_named(name, value) for name, value in values))]
+    if "=" in form and (function := of_function(form)) is not None:
+        return [Relation((Text(function[0]), value), ("=",)) for value in readings(function[1])]
     found = _readings_in_words(form)
     if (choice := choice_of(form)) is not None:
         found = [Symbol(choice[0]), *readings(choice[1])]
     if not found:
         found = [*hours(form), *_readings_as_mathematics(form)]
+        if ":" in form and (amount := duration(form)) is not None:
+            found.append(amount)
         if (unit := _PLAIN_UNIT.fullmatch(form)) is not None and (unit["space"] or "/" in unit["unit"]):
             found.append(parse(_upright(unit)))
         if (letter := _LETTER.fullmatch(form)) is not None:
@@ -119,16 +105,16 @@ def readings(form: str) -> list[Node]:
     return found
 
 
-def _is_label(name: str) -> bool:
-    """Whether words before a value only name it: "Total cost: 5", and not "anything except n = 5"."""
-    said = name.lower().split()
-    return not (_NO_LABEL & set(said) or LANGUAGE & set(said))
+def _named(name: str, value: str) -> Relation:
+    return Relation((Text(words(name)) if is_word(name) else parse(name), readings(value)[0]), ("=",))
 
 
 def _readings_in_words(form: str) -> list[Node]:
     """Times of day, names, and what is said in plain words; none where the form is anything else."""
     if (moment := time_of_day(form) or date(form)) is not None:
         return [moment]
+    if form[:1].isdigit() and ":" not in form and (amount := duration(form)) is not None:
+        return [amount]
     said = words(form)
     if not said.replace(" ", "").isalpha() or len(said) == 1:
         return []

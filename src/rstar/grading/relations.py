@@ -20,6 +20,10 @@ def assignment(node: Node) -> tuple[Node | None, Node] | None:
     first, last = node.sides[0], node.sides[-1]
     if is_name(first) and not any(_defined(first) & names_of(side) for side in node.sides[1:]):
         return first, last
+    if set(node.signs) == {"="} and names_of(first) and not any(names_of(side) for side in node.sides[1:]):
+        calculated = len(node.sides) > 2 and last != node.sides[-2]  # a^2 + b^2 = 9 - 4 = 5
+        if calculated or is_measure(first):
+            return first, last
     if node.signs == ("=",) and is_name(last) and not _defined(last) & names_of(first):
         return last, first
     if set(node.signs) == {"="} and not any(names_of(side) for side in node.sides):
@@ -34,8 +38,18 @@ def same_name(first: Node | None, second: Node | None) -> bool:
     if any(_without_index(one) == other for one, other in ((first, second), (second, first))):
         return True  # x_1 is an x
     for one, other in ((first, second), (second, first)):
-        if isinstance(other, Apply) and one in (Symbol("y"), other.args[0]):
+        if isinstance(other, Apply) and _is_called(other) and one in (Symbol("y"), other.args[0]):
             return True
+    return False
+
+
+def _is_called(name: Apply) -> bool:
+    """Whether a name is that of a function with its argument, or an absolute value, and no product of letters."""
+    match name:
+        case Apply("call" | "abs"):
+            return True
+        case Apply("*", (Symbol(function) | Apply("^", (Symbol(function), _)), *_)):
+            return function.rstrip("'") in _FUNCTION_NAMES
     return False
 
 
@@ -44,12 +58,30 @@ def _without_index(name: Node | None) -> Node | None:
 
 
 def values_by_name(node: Group) -> tuple[Node, ...] | None:
-    """The values of ``x = 1, y = 2`` in the alphabetical order of the names, which are single letters."""
+    """The values of ``x = 1, y = 2`` in the order of the names: single letters, or one letter with several indices."""
     found = [assignment(item) for item in node.items]
     values = {pair[0].name: pair[1] for pair in found if pair is not None and isinstance(pair[0], Symbol)}
-    if len(values) < len(node.items) or any(len(name) > 1 for name in values):
+    order = in_order(list(values))
+    return None if order is None or len(values) < len(node.items) else tuple(values[name] for name in order)
+
+
+def in_order(names: list[str]) -> list[str] | None:
+    """Names in their order: ``x, y, z`` or ``x_1, x_2``; None where they have none."""
+    if all(len(name) == 1 for name in names):
+        return sorted(names)
+    letters, indices = {name.partition("_")[0] for name in names}, [name.partition("_")[2] for name in names]
+    if len(letters) > 1 or not all(map(str.isdecimal, indices)):
         return None
-    return tuple(values[name] for name in sorted(values))
+    return sorted(names, key=lambda name: int(name.partition("_")[2]))
+
+
+def one_by_one(node: Node) -> Node:
+    """``(x, y) = (1, 2)`` as ``x = 1, y = 2``; anything else as it is."""
+    match node:
+        case Relation((Group("tuple", names), Group("tuple", values)), ("=",)) if len(names) == len(values):
+            pairs = zip(names, values, strict=True)
+            return Group("bare", tuple(Relation(pair, ("=",)) for pair in pairs)) if all(map(is_name, names)) else node
+    return node
 
 
 def is_name(node: Node) -> bool:
@@ -67,7 +99,7 @@ def is_name(node: Node) -> bool:
             return True
         case Apply("*", (Symbol(function), Symbol() | Number())) if function.rstrip("'") in _FUNCTION_NAMES:
             return True  # f(x)
-        case Apply("*", (Apply("^", (Symbol(function), power)), Symbol())):  # f^{-1}(x)
+        case Apply("*", (Apply("^", (Symbol(function), power)), Symbol() | Number())):  # f^{-1}(x)
             return function in _FUNCTION_NAMES and value_of(power) == -1
         case Apply("*", args):  # AB
             return len(args) in _SEGMENT and all(isinstance(arg, Symbol) and arg.name in _CAPITALS for arg in args)
@@ -77,9 +109,41 @@ def is_name(node: Node) -> bool:
             )
         case Group("tuple", items):  # (x, y) = (1, 2)
             names = [item.name for item in items if isinstance(item, Symbol)]
-            turned = len(names) > 1 and names == sorted(names, reverse=True) and all(len(n) == 1 for n in names)
+            order = in_order(names)
+            turned = len(names) > 1 and order is not None and names == order[::-1]
             return not turned and all(map(is_name, items))
     return False
+
+
+def is_measure(node: Node) -> bool:
+    """Whether this is what has a value without being its name: ``sin A``, ``AB:CD``, ``AB + BC``, ``|z|``.
+
+    Not ``x + y`` or ``x^2``: from their value the answer is still to be found.
+    """
+    match node:
+        case Apply("sin" | "cos" | "tan" | "cot" | "sec" | "csc" | "ln" | "log", (Symbol(), *bases)):
+            return not any(map(names_of, bases))
+        case Apply("^", (Symbol(name), power)):  # A^{-1} = …, and not x^2 = 4
+            return name in _CAPITALS and (value_of(power) == -1 or power == Symbol("T"))
+        case Apply("abs", (Symbol(name),)):
+            return name in ("z", "w") or name.startswith("vec ")
+        case Group("ratio", items):
+            return len(set(items)) == len(items) and all(map(is_name, items))
+        case Apply("*", (top, Apply("inv", (bottom,)))):
+            return top != bottom and is_name(top) and is_name(bottom)
+        case Apply("+", items):
+            return all(isinstance(item, Apply) and is_name(item) and names_of(item) <= _CAPITALS for item in items)
+    return False
+
+
+def in_order_of(names: Node | None, others: Node | None, values: Node) -> Node | None:
+    """The parts of a ratio in the order of other names for the same parts; None where there is no such order."""
+    match names, others, values:
+        case Group("ratio", wanted), Group("ratio", said), Group("ratio", parts) if len(said) == len(parts):
+            if set(wanted) == set(said):
+                by_name = dict(zip(said, parts, strict=True))
+                return Group("ratio", tuple(by_name[name] for name in wanted))
+    return None
 
 
 def _defined(name: Node) -> frozenset[str]:

@@ -13,10 +13,14 @@ from rstar.grading.units import is_known
 
 LONGEST = 2_000
 LONGEST_VALUE = 60
+LONGEST_JOINED = 4_000
+_SHORTEST_LABEL = 3
+_SENTENCE_BEGUN = 3
+"""Words before a number from which on they begin a sentence."""
 MOST_WORDS = 5
 
 _MATH = re.compile(r"\$\$(.+?)\$\$|\$([^$]+)\$(?!\d)|\\\((.+?)\\\)|\\\[(.+?)\\\]", re.DOTALL)
-_BOLD = re.compile(r"\*\*([^*\n]+)\*\*")
+_BOLD = re.compile(r"\*\*([^*\n]+)\*\*|`([^`\n]+)`")
 FENCE = re.compile(r"\s*```\w*\n([^`]*)\n\s*```\s*")
 _TEXT_COMMAND = re.compile(r"\\(?:text|textbf|textnormal|textrm|mathrm|mbox)\s*\{[^{}]*\}")
 _ENVIRONMENT = re.compile(r"\\(?:begin|end)\s*\{[^{}]*\}(?:\s*\{[^{}]*\})?")
@@ -25,7 +29,7 @@ _WORD = re.compile(r"(?![A-Z]+\b)[^\W\d_]{2,}")
 _TWO_WORDS = re.compile(r"(?<![A-Za-z])[A-Za-z]{2,} +[A-Za-z]{2,}(?![A-Za-z])")
 _VERB = re.compile(
     r"\b(?:is|are|was|were|be|has|have|had|equals|we|get|gives?|thus|hence|therefore|then|since|because|holds?)\b"
-    r"|\b(?:it|that|there|here)'s\b",
+    r"|\b(?:it|that|there|here)'s\b|\bconsequently\b|\bnote that\b",
     re.IGNORECASE,
 )
 _ACTION = re.compile(
@@ -37,15 +41,18 @@ _ACTION = re.compile(
 _YES_OR_NO = re.compile(r"(?:yes|no|true|false)\s*[,.;:!]", re.IGNORECASE)
 _SENTENCE_END = re.compile(r"(?:[.?]|(?<![\d)}])(?<!\b[A-Za-z])!)(?=\s|$)|\n|,?\s+(?:because|since|which|where)\b")
 _NUMBER = re.compile(
-    r"(?<![\w.,/^:])(?:\d{1,2}:\d{2}(?:\s*[ap]\.?m\b\.?)?"
-    r"|(?:\\?\$)?-?\d{1,30}(?:,\d{3}){0,10}(?:\.\d{1,30})?(?:/\d{1,30})?(?:\\?%)?)(?![\w^/]|:\d)",
+    r"(?<![\w.,/^:])(?:\d{1,2}:\d{2}(?::\d{2})?(?:\s*[ap]\.?m\b\.?)?|\d{1,2}\s*[ap]\.?m\b\.?"
+    r"|(?:\\?\$)?-?\d{1,1999}(?:,\d{3}){0,600}(?:\.\d{1,30})?(?:/\d{1,30})?(?:\\?%)?)(?![\w^/]|:\d)",
     re.IGNORECASE,
 )
 _UNIT = re.compile(r"\s*\$?\s*(?:\\(?:text|mathrm)\{\s*)?([A-Za-z]+)\b(?!\.[a-z])")
 _AMOUNTS = r"(?:hours?|minutes?|dollars?|pounds?|feet|foot|met(?:er|re)s?|years?|weeks?|days?)"
 _COMPOUND = re.compile(rf"\s+(?:to|out of|by|in base|{_AMOUNTS},?(?: and)?)\s+")
 """What makes one answer of two formulas: "$3$ to $2$", "$2$ hours and $30$ minutes"."""
-_TWO_UNITS = re.compile(rf"(\d+(?:\.\d+)? {_AMOUNTS},?(?: and)? \d+(?:\.\d+)? [a-z]+)\b")
+_TWO_UNITS = re.compile(
+    rf"(\d+(?:\.\d+)? {_AMOUNTS},?(?: and)? \d+(?:\.\d+)? [a-z]+)\b"
+    r"|\b\d+ ?(?:h|hours?|min|minutes?)\b(?:,? (?:and )?\d+ ?(?:min|m|minutes?|s|seconds?)\b){1,2}"
+)
 _PHRASE = re.compile(
     r"(?:(?:it|the answer|the limit|this|the value|the equation|there) )?(?:is )?"
     r"(cannot be determined|can't be determined|does not exist|not enough information|no (?:real )?solutions?)\.?",
@@ -59,7 +66,7 @@ _CHANGED = re.compile(
 )
 """What makes another number of it."""
 _ASIDE = re.compile(
-    r"(?<=\d)((?:\s+(?!out\b)[a-z]+){0,2}?)\s+(?:of|in|for|from|on|at|to|that|which|who|when|such)\s+"
+    r"(?<=\d)([^\W\d_]{0,12}(?:\s+(?!out\b)[^\W\d_]+){0,2}?)\s+(?:of|in|for|from|on|at|to|that|which|who|when|such)\s+"
     r"(?!\d|every|base|an? |the (?:power|morning|afternoon|evening)|most|least|night).*"
 )
 _CONDITION = re.compile(r"\b(?:if|suppose|assume|unless|contradiction|impossible)\b", re.IGNORECASE)
@@ -77,9 +84,27 @@ _REFUSED = re.compile(
 _PART_SAID = re.compile(r"(?:twice|half|thrice|double|triple|the (?:square|cube|sum|product|double|half))\b")
 _PART = re.compile(
     r"(?:\b(?:twice|half|thrice|double|triple"
-    r"|(?:half|square|cube|root|negative|opposite|double|multiple|third|quarter) of)|%) *$"
+    r"|(?:half|square|cube|root|negative|opposite|double|multiple|third|quarter) of)(?: the| our)?|%) *$"
+    r"|\b(?:twice|half of|thrice|(?:double|triple) the|the (?:square|cube|double|half) of)(?: [^\W\d_]+){1,4}"
+    r"(?: (?:is|are|equals|was|were):?)? *$",
+    re.IGNORECASE,
 )
 """What before a value says that the answer is another."""
+_ARITHMETIC = " 0123456789+-*/×÷·^().,$=<>"
+"""What stands between "half of" and the end of a calculation."""
+_AS_WANTED = re.compile(r",? as (?:required|desired|claimed|wanted|expected|needed|stated|asked)\b.*$")
+_MATRIX = re.compile(
+    r"(?<![-\w}^])(\\begin\{((?:[pbBvV]|small)?matrix|array)\}(?:(?!\\begin|\\end).){1,1000}\\end\{\2\})(?!\s*\^)",
+    re.DOTALL,
+)
+_CHAIN = re.compile(r"[^\W\d_]{3}[^=,;]*=[^=,;]+=")
+"""A calculation that begins with the name of its result: "Total = 7 + 8 = 15 books"."""
+_DISPLAY = re.compile(r"\n[ \t\n]{0,8}(\$\$[^$]{1,1000}\$\$|\\\[(?:(?!\\\]).){1,1000}\\\])", re.DOTALL)
+_HAN = re.compile("[\u4e00-\u9fff]")
+_CONCLUSION = re.compile(
+    r"\b(?:so|thus|hence|therefore|consequently|accordingly|gives|yields|we (?:get|find|obtain|conclude|see|arrive))\b",
+    re.IGNORECASE,
+)
 _CLAUSE = re.compile(r"[,;:]|\b(?:so|thus|hence|therefore|but|then)\b")
 _ALTERNATIVES = re.compile(r"\s*,?\s*\b(?:or|and)\s*|\s*,\s*")
 _CONNECTIVE = re.compile(r"(?:so|thus|hence|therefore|then|finally)\b[\s,:]*", re.IGNORECASE)
@@ -87,13 +112,14 @@ _VALUE_OF = re.compile(r"\b(?:is|are|equals|be|was|were)(?: exactly| given by| o
 _SAID = re.compile(r"\b(?:is|are|equals|be)\b|=|\b(?:it|that|there|here)'s\b", re.IGNORECASE)
 _PLACE = re.compile(r"\b(?:at|when|where|below|above|for|if|except|near|as)\s+[a-zA-Z]\w{0,3}\s*$")
 _IDLE = re.compile(
-    r"(?:(?:we are |now )?(?:done|complete[d]?|finished|possible|true|correct|proven|required|desired|needed)"
+    r"(?:(?:we are |now )?(?:done|complete[d]?|finished|possible|true|correct|proven|required|desired|needed|left"
+    r"|remaining)"
     r"|(?:the|our|my|what) .*\b(?:answer|proof|claim|wanted|needed|solutions?|values?|ones?)\b.*)$",
     re.IGNORECASE,
 )
 """What is said of an answer, and is none."""
 _LEAD = re.compile(
-    r"(?:(?:thus|exactly|therefore|then|simply|just|only|equal to|hence|indeed|given by|clearly|precisely|in fact"
+    r"(?:(?:thus|so|exactly|therefore|then|simply|just|only|equal to|hence|indeed|given by|clearly|precisely|in fact"
     r"|a total of|option|choice)\s+)+"
 )
 _REMARK = re.compile(
@@ -105,6 +131,7 @@ _PLAIN_LIST = re.compile(
     r"(?:^|\s)((?:[a-z]_?\d?\s*=\s*[-−]?[\d./]+\s*(?:,\s*(?:and |or )?|and |or ))+"
     r"[a-z]_?\d?\s*=\s*[-−]?[\d./]*\d)\.?\s*$"
 )
+_LETTER_IS = re.compile(r"(?<![\w\\$])([a-z]) (?:is|equals) (?=-?\d)")
 _TRAILING = re.compile(
     r"(?<=[$\d)\]])(?:,?\s+"
     r"(?:(?:(?:which|and|and it) is )?(?:attained|achieved|reached|obtained|occurring) |which occurs )?"
@@ -120,7 +147,7 @@ def is_bare(text: str) -> str | None:
         text = fence[1].strip()
     if text[:1].isalpha():
         text = _CONNECTIVE.sub("", text, count=1)
-    if not text or len(text) > LONGEST:
+    if not text or len(text) > LONGEST or _is_after_words(text):
         return None
     if (phrase := _PHRASE.fullmatch(text)) is not None:
         return phrase[1]
@@ -128,8 +155,8 @@ def is_bare(text: str) -> str | None:
     numbered = any(map(str.isdigit, text))
     if not numbered and "$" not in text and "\n" not in text and _YES_OR_NO.match(text):
         return text
-    if "=" in words and _TWO_WORDS.search(words.partition("=")[0]):  # a sentence that ends in a calculation
-        return None
+    if "=" in words and (_TWO_WORDS.search(words.partition("=")[0]) or _CHAIN.match(words)):
+        return None  # a sentence that ends in a calculation
     if numbered and (_ACTION.search(words) or _REFUSED.search(words)):
         return None
     if len(_WORD.findall(words)) > MOST_WORDS or _VERB.search(words) or re.search(r"\n\s*\n", text):
@@ -137,18 +164,39 @@ def is_bare(text: str) -> str | None:
     return text
 
 
+def _is_after_words(text: str) -> bool:
+    """Whether a text is a formula that does not stand in the line, or a value, with words before it that name it."""
+    start = next((at for at, sign in enumerate(text) if sign in "$\\\n`"), 0)
+    words = text[:start]
+    if sum(map(str.isalpha, words)) >= _SHORTEST_LABEL and text.startswith(("$$", "\\[", "\\begin"), start):
+        return text[start : start + 2] != "\\b" or "=" not in words
+    if sum(map(str.isalpha, words)) >= _SHORTEST_LABEL and words.rstrip().endswith((":", ",")) and text[start] != "\n":
+        return True
+    value = next((at for at, sign in enumerate(text) if sign in "$\\" or sign.isdigit()), 0)
+    said = text[:value]
+    if said[:1].isupper() and text.endswith(".") and "=" not in said and len(_WORD.findall(said)) >= _SENTENCE_BEGUN:
+        return True
+    return _HAN.search(said) is not None
+
+
 def last_said(text: str) -> str | None:
     """What is said last in the last line that is not blank: in its last sentence, or before."""
     lines = [line for line in text.splitlines() if line.strip()]
     if not lines:
         return None
-    line = _REMARK.sub("", lines[-1].strip()[-LONGEST:])
+    line = _named_by_is(_REMARK.sub("", lines[-1].strip()[-LONGEST:]))
     if _DOUBT.search(line):
         return None
     line = _TRAILING.sub("", line.rstrip(". "))
     sentence = last_sentence(line)
     found = _last_marked(sentence) or _only_number(sentence)
     return found if found is not None or sentence == line else _last_marked(line)
+
+
+def _named_by_is(line: str) -> str:
+    """The line with signs for words where several letters have values: ``m is 6 and n is 9``."""
+    several = len(_LETTER_IS.findall(line)) > 1
+    return _LETTER_IS.sub(r"\1 = ", line) if several else line
 
 
 def is_about_several(text: str) -> bool:
@@ -158,6 +206,14 @@ def is_about_several(text: str) -> bool:
         return False
     end, start, _ = _with_alternatives(text, formulas)
     return _VALUE_OF.search(text, 0, start) is None or len(text[end:].strip()) > 1
+
+
+def concludes(text: str) -> bool:
+    """Whether a text of several steps ends in a conclusion: "…, so $n = 7$", "Therefore, $x = 2$ or $x = 3$."."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    last = last_sentence(lines[-1].strip()[-LONGEST:].rstrip(". ")) if lines else ""
+    said = _CONCLUSION.search(last)
+    return said is not None and (len(last) < len(text.strip()) - 2 or said.start() > 0) and "?" not in last
 
 
 def is_reason(clause: str) -> bool:
@@ -185,7 +241,7 @@ def _last_marked(line: str) -> str | None:
     """The formula, bold text or "is …" that ends last."""
     if (listed := _PLAIN_LIST.search(line)) is not None:
         return listed[1]
-    marks = sorted((*_MATH.finditer(line), *_BOLD.finditer(line)), key=re.Match.end)
+    marks = sorted((*_MATH.finditer(line), *_BOLD.finditer(line)), key=re.Match.end) or list(_MATRIX.finditer(line))
     found = [_with_alternatives(line, marks)] if marks else []
     if (said := _value_said(line, marks)) is not None:
         found.append(said)
@@ -193,11 +249,17 @@ def _last_marked(line: str) -> str | None:
         return None
     end, start, value = max(found)
     clause = max((match.end() for match in _CLAUSE.finditer(line, 0, start)), default=0)
-    if is_denied(line[clause:start]) or _PART.search(line[clause:start]) or _REFUSED.search(line, end):
+    before = line[clause:start]
+    if not before.strip():  # after a colon
+        before = last_clause(line[:start].rstrip(" :"))
+    if is_denied(before) or _PART.search(before.rstrip(_ARITHMETIC)) or _REFUSED.search(line, end):
         return None
     if (doubt := _CONDITION.search(line)) is not None and doubt.start() < start:
         return None
-    return value.strip() or None
+    value = value.strip()
+    if value and _BOLD.fullmatch(line, start, end) and is_bare(value) is None:  # a whole sentence in bold
+        return last_said(value)
+    return value or None
 
 
 def _value_said(line: str, marks: list[re.Match[str]]) -> tuple[int, int, str] | None:
@@ -212,7 +274,7 @@ def _value_said(line: str, marks: list[re.Match[str]]) -> tuple[int, int, str] |
         if _PART_SAID.match(value):
             return None
         if not _IDLE.match(value):
-            value = _REMARK.sub("", _ASIDE.sub(r"\1", without_loose_closers(without_lead(value))))
+            value = _REMARK.sub("", _ASIDE.sub(r"\1", without_loose_closers(without_lead(_AS_WANTED.sub("", value)))))
             says = len(value) <= LONGEST_VALUE and is_bare(value) and (end == len(line) or any(map(str.isdigit, value)))
             return (end, said.start(), value) if says else None
         clause = [match.start() for match in re.finditer(r",|;|\band\b", line[: said.start()])]
@@ -247,8 +309,22 @@ def _only_number(sentence: str) -> str | None:
         return None
     if _CHANGED.match(sentence, found[0].end()):
         return None
-    counted = _COUNTED.match(sentence, found[0].end())
-    return found[0][0] if counted is None else sentence[found[0].start() : counted.end()]
+    start, end = found[0].span()
+    if (counted := _COUNTED.match(sentence, end)) is not None:
+        return sentence[start : counted.end()]
+    unit = _UNIT.match(sentence, end)
+    return sentence[start : end if unit is None or not is_known(unit[1]) else unit.end()]
+
+
+def joined(text: str) -> str:
+    """The text with each formula that has a line of its own in the line before, where its sentence began."""
+    head, tail = text[:-LONGEST_JOINED], text[-LONGEST_JOINED:]
+    return head + _DISPLAY.sub(lambda match: " " + match[1].replace("\n", " "), tail)
+
+
+def is_part(clause: str) -> bool:
+    """Whether what follows these words is only a part or a multiple of what is asked for: "twice the answer is"."""
+    return _PART.search(clause) is not None
 
 
 def first_sentence(text: str) -> str:

@@ -21,7 +21,7 @@ from rstar.grading.nodes import (
     names_of,
     renamed,
 )
-from rstar.grading.relations import is_name
+from rstar.grading.relations import is_measure, is_name
 
 _REALS = Symbol("ℝ")
 _WHOLE_LINE = Interval(minus(INFINITY), INFINITY, False, False)
@@ -56,6 +56,20 @@ def as_set(node: Node) -> Node | None:
             return _without(_REALS, (point,))
         case Relation():
             return _of_inequality(node)
+    return None
+
+
+def as_range(node: Node) -> Interval | None:
+    """The interval in which ``0 < f(x) < 1`` or ``2 < a + b < 6`` say that a value lies, whatever its name."""
+    match node:
+        case Relation((low, middle, high), signs) if not names_of(low) | names_of(high):
+            if not (is_name(middle) or is_measure(middle) or len(names_of(middle)) > 1):
+                return None
+            if signs[0] in _MORE:
+                low, high, signs = high, low, tuple(_MORE.get(sign, "") for sign in reversed(signs))
+            closed = [_LESS.get(sign) for sign in signs]
+            if closed[0] is not None and closed[1] is not None:
+                return Interval(low, high, closed[0], closed[1])
     return None
 
 

@@ -84,6 +84,9 @@ def _pieces(match: re.Match[str]) -> str:
     return r"\begin{cases}" + r" \\ ".join(rows) + r"\end{cases}"
 
 
+_SIGN = re.compile(r"[=<>≤≥]|\\(?:[lg]eq?|[lg]t|ne|in)(?![a-z])")
+"""What makes equations of the rows of an array; else they are those of a vector."""
+
 RULES: list[Rule] = [
     (re.compile(pattern), by)
     for pattern, by in (
@@ -93,6 +96,12 @@ RULES: list[Rule] = [
         (r"\\(?:left|right|[bB]igg?[lrm]?)(?![A-Za-z])\.?", ""),
         (r"\\(?:(?:display|text)style|(?:no)?limits|tiny|small|large|Large|LARGE|huge|Huge)(?![A-Za-z])", ""),
         (r"\\(?:bf|rm|it|sf)(?![A-Za-z])(?! ?\{)|\^\{ ?\}", ""),
+        (
+            r"(?<=\d) ?(?:percentage points?|points? de pourcentage|puntos? porcentual(?:es)?|[Pp]rozentpunkte?)\b",
+            " pp",
+        ),
+        (r"(?<=\d),(?=\d{1,2} ?(?:pour cent|por ciento|Prozent)\b)|(?<=\d)\{,\}(?=\d{1,2} ?Prozent\b)", "."),
+        (r"(?<=\d) ?(?:per cent|pour cent|por ciento|Prozent)\b", " percent"),
         (r"\\phantom\{[^{}]*\}|\\(?:text)?color ?\{[^{}]*\}", ""),
         (r"\\(?:[dtcs]|nice)frac(?![A-Za-z])", r"\\frac"),
         (r"\\surd(?![A-Za-z])", r"\\sqrt"),
@@ -104,6 +113,7 @@ RULES: list[Rule] = [
         (r"(?<![A-Za-z\\])m ?\\angle", r"\\angle"),
         (r"\\bar(?![A-Za-z])", r"\\overline"),
         (r"smallmatrix", "matrix"),
+        (r"\\(begin|end) ?\{([pbvBV]?)matrix\*\}(?:\[[lcr]\])?", r"\\\1{\2matrix}"),
         (r"\\frac ?\{ ?d ?([a-z]) ?\} ?\{ ?d ?x ?\}", r"\1'"),
         (r"[,;]?(?:\\?\s)*\\forall ?[a-z](?: ?\\in ?\\mathbb ?\{? ?R ?\}?)?\s*$", ""),
         (r"(?<=\w) ?\\text ?\{ ?\(?(?:in )?base[- ]?(\w+)\)? ?\}", r"_{\1}"),
@@ -140,7 +150,7 @@ RULES: list[Rule] = [
         (
             r"(?:\\\{ ?)?\\begin\{(cases|aligned|align\*?|array)\}(?:\{[lcr]*\})?((?:[^&]|& ?=)*?)"
             r"(?:\\\\)? ?\\end\{\1\}",
-            lambda m: m[2].replace(r"\\", ",").replace("&", ""),
+            lambda m: m[0] if m[1] == "array" and not _SIGN.search(m[2]) else m[2].replace(r"\\", ",").replace("&", ""),
         ),
         (r"\\begin\{cases\}(.*?)\\end\{cases\}", _pieces),
         (r"\\det ?\\begin\{[pb]matrix\}(.*?)\\end\{[pb]matrix\}", r"\\begin{vmatrix}\1\\end{vmatrix}"),
@@ -160,6 +170,7 @@ RULES: list[Rule] = [
         ),
         (r"\\begin\{array\} ?\{[^{}]*\}", r"\\begin{matrix}"),
         (r"\\end\{array\}", r"\\end{matrix}"),
+        (r"\| ?\\begin\{matrix\}(.*?)\\end\{matrix\} ?\|", r"\\begin{vmatrix}\1\\end{vmatrix}"),
         (r"\\mathbb ?\{? ?([RZNQC]) ?\}?", r"\\mathbb{\1}"),
         (r"\\mathbb\{R\}(?:\^|_)(?:\{ ?(?:\+|> ?0) ?\}|\+)", r"(0,\\infty)"),
         (r"\\mathbb\{R\}(?:\^|_)(?:\{ ?(?:-|< ?0) ?\}|-)", r"(-\\infty,0)"),

@@ -35,7 +35,7 @@ def _base(name: str) -> Unit:
 
 
 NONE = Unit(Fraction(1), ())
-PERCENT, DEGREE = _base("%"), _base("°")
+PERCENT, POINT, DEGREE = _base("%"), _base("pp"), _base("°")
 
 _TABLE = """
     1 m         m meter metre
@@ -47,10 +47,10 @@ _TABLE = """
     381/1250 m  ft foot feet
     1143/1250 m yd yard
     201168/125 m mi mile
-    1 s         s sec second secs
+    1 s         s sec second secs sekunde sekunden seconde segundo
     1/1000 s    ms millisecond
-    60 s        min minute mins
-    3600 s      h hr hour hrs
+    60 s        min minute mins minuten minuto
+    3600 s      h hr hour hrs stunde stunden heure hora
     86400 s     day
     604800 s    week wk
     1 yr        yr year yrs
@@ -73,7 +73,8 @@ _TABLE = """
     1 child     child children
     1 °         ° degree deg
     1 rad       rad radian
-    1 %         % percent pct
+    1 %         % percent pct percentage
+    1 pp        pp
 """
 UNITS: dict[str, Unit] = {
     alias: Unit(Fraction(factor), ((base, 1),))

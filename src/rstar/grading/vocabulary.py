@@ -20,6 +20,8 @@ FUNCTIONS = {
 } | {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "cosec": "csc"}
 """One spelling for each function."""
 CONSTANTS = {"ldots": "…", "pi": "π", "infty": "∞", "infinity": "∞", "inf": "∞", "oo": "∞"}
+BIG = words_of("sum prod")
+"""Commands for an operation over an index."""
 GREEK = words_of(
     "alpha beta gamma delta epsilon varepsilon zeta eta theta vartheta iota kappa lambda mu nu xi rho sigma tau",
     "phi varphi chi psi omega Gamma Delta Theta Lambda Sigma Phi Psi Omega ell",

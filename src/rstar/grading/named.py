@@ -1,0 +1,50 @@
+"""Values with names in words or before colons: ``a: 3; b: 4``, ``Alice = 3, Bob = 4``, ``P(X=2) = 3/8``."""
+
+from __future__ import annotations
+
+import re
+
+from rstar.grading.normal import words
+from rstar.grading.vocabulary import LANGUAGE, words_of
+
+_TEXT = re.compile(r"\\(?:text[a-z]*|mathrm) ?\{([^{}]*)\}")
+_NAME = re.compile(r"(?<![\w\\])(?:and )?(?P<name>\\?[A-Za-z]+(?: [A-Za-z]+){0,2}(?:_(?:\w|\{\w+\}))?) ?(?P<sign>[:=])")
+_AFTER = re.compile(r"(?:[,; ]|\band\b)+$")
+_WORD = re.compile(r"(?![A-Z]+$)[A-Za-z ]{3,}")
+_SIGNS = re.compile(r"[:=<>]|\\(?:[lg]eq?|approx|in)(?![a-z])")
+_FUNCTION = re.compile(
+    r"(?P<name>\\(?:max|min|gcd|lcm|sup|det|dim|deg|arg)(?![A-Za-z])[^=<>]*|\\operatorname ?\{[A-Za-z]+\}[^=<>]*"
+    r"|[PE] ?\([^()]*(?:[=<>|,]|\\(?:mid|[lg]eq?)(?![a-z]))[^()]*\)) ?= ?(?P<value>[^=<>]+)"
+)
+_NO_NAMES = words_of("except impossible not but below above at than perhaps unless if when any all where for no or")
+
+
+def is_label(name: str) -> bool:
+    """Whether words before a value only name it: "Total cost: 5", and not "anything except n = 5"."""
+    said = name.lower().split()
+    return not (_NO_NAMES & set(said) or LANGUAGE & set(said))
+
+
+def is_word(name: str) -> bool:
+    """Whether a name is made of words rather than a letter, a Greek letter, or the ends of a segment."""
+    return _WORD.fullmatch(name) is not None
+
+
+def named_values(form: str) -> list[tuple[str, str]] | None:
+    """Name and value of each part of a list like ``a: 3; b: 4``; None where that is not all, or plain mathematics."""
+    form = _TEXT.sub(r"\1", form)
+    marks = list(_NAME.finditer(form))
+    if len(marks) < 2 or marks[0].start() or not any(mark["sign"] == ":" or is_word(mark["name"]) for mark in marks):
+        return None
+    ends = [mark.start() for mark in marks[1:]] + [len(form)]
+    values = [_AFTER.sub("", form[mark.end() : end]).strip() for mark, end in zip(marks, ends, strict=True)]
+    names = [mark["name"] for mark in marks]
+    if not all(values) or len(set(names)) < len(names) or not all(map(is_label, names)):
+        return None
+    return None if any(map(_SIGNS.search, values)) else list(zip(names, values, strict=True))
+
+
+def of_function(form: str) -> tuple[str, str] | None:
+    r"""Name and value of what is the value of a function beyond the parser: ``\gcd(4, 6) = 2``, ``P(X = 2) = 3/8``."""
+    match = _FUNCTION.fullmatch(form)
+    return None if match is None else (words(match["name"]), match["value"])
