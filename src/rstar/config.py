@@ -254,7 +254,7 @@ def _explain(item: Any, kind: type[Section]) -> str:
     shown = re.sub(r"\.(\d+)", lambda place: f" {int(place[1]) + 1}", ".".join(map(str, item["loc"])))  # counted from 1
     known = [key for key, _ in settings_of(kind)]
     if item["type"] != "extra_forbidden":
-        message = item["msg"].removeprefix("Value error, ")
+        message = "missing" if item["type"] == "missing" else item["msg"].removeprefix("Value error, ")
         if item["type"] == "model_type" and (own := [one for one in known if one.startswith(f"{key}.")]):
             message = f"a group of settings, such as {own[0]}"
         if item["type"] == "literal_error":

@@ -167,7 +167,9 @@ class ServerClient:
             except httpx.TransportError as error:
                 if not left:
                     reason = f"{type(error).__name__}: {error}".removesuffix(": ")
-                    raise ServerError(f"{self.url}{path}: {reason} ({retries + 1} attempts)") from error
+                    hint = "; is a server running there?" if isinstance(error, httpx.ConnectError) else ""
+                    tries = f"{retries + 1} attempt{'s' * (retries > 0)}"
+                    raise ServerError(f"{self.url}{path}: {reason} ({tries}){hint}") from error
             # Jitter keeps requests that failed together from coming back together.
             await asyncio.sleep(pause * random.uniform(0.5, 1.0) if wait is None else min(wait, _LONGEST_PAUSE))
             pause = min(2 * pause, _LONGEST_PAUSE)

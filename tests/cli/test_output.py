@@ -32,14 +32,21 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return here
 
 
-def in_terminal(folder: Path, width: int, *arguments: str) -> str:
-    """What a command prints in a terminal of this many columns."""
-    environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"} | {"TERM": "xterm"}
+def in_terminal(
+    folder: Path, width: int, *arguments: str, term: str = "xterm", code: int = 0, errors: bool = False
+) -> str:
+    """What a command prints in a terminal of this many columns: its output, and on request its errors."""
+    environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"} | {"TERM": term}
     ours, theirs = pty.openpty()
     os.set_blocking(ours, True)
     subprocess.run(["stty", "cols", str(width)], stdin=theirs, check=True)
     process = subprocess.Popen(
-        [*RSTAR, *arguments], stdout=theirs, stderr=subprocess.DEVNULL, cwd=folder, env=environment
+        [*RSTAR, *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=theirs,
+        stderr=theirs if errors else subprocess.DEVNULL,
+        cwd=folder,
+        env=environment,
     )
     os.close(theirs)
     text = b""
@@ -49,7 +56,7 @@ def in_terminal(folder: Path, width: int, *arguments: str) -> str:
         except OSError:  # the terminal's other side is closed
             break
     os.close(ours)
-    assert process.wait() == 0, text.decode()
+    assert process.wait() == code, text.decode()
     return text.decode()
 
 

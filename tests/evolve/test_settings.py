@@ -100,7 +100,7 @@ def test_what_can_be_said_is_listed(command):
         ("rollouts = 8", "rolouts = 8", "unknown key 'round 1.rolouts', did you mean 'round.rollouts'?"),
         ("rollouts = 8", "rollouts = true", "round 1.rollouts = True: this is no switch"),
         ("[problems]", "search = 3\n[problems]", "search = 3: a group of settings, such as search.method"),
-        ("[ppm]", "[pmm]", "ppm: Field required"),
+        ("[ppm]", "[pmm]", "ppm: missing"),
         ('base = "hf:models/base"', "", "`base`"),
         ("hf:models/base", "openai:http://x#y", "can be trained"),
         ('file = "train.jsonl"', "", "`file`, or `n`"),

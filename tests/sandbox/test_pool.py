@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
+import socket
 import subprocess
 import sys
 from contextlib import suppress
@@ -301,3 +303,21 @@ def _alive(process: int) -> bool:
 )  # fmt: skip
 def test_reports_of_a_wrong_form_count_as_killed(text: str) -> None:
     assert read_report(text).status == "killed"
+
+
+def test_a_keeper_that_goes_while_nobody_waits_is_no_error() -> None:
+    """A watchdog may be cancelled before its answer comes."""
+
+    async def run() -> list[Any]:
+        told: list[Any] = []
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: told.append(context))
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        link = pool.Link(ours, lambda: None, None)
+        link.expect(1)
+        link.close()
+        link.expect(2)
+        theirs.close()
+        gc.collect()
+        return told
+
+    assert asyncio.run(run()) == []

@@ -23,7 +23,7 @@ def test_duplicates_are_merged_and_failures_kept_with_their_reason() -> None:
     assert others == [fewest, 2 * fewest], "two samples of four wrote the same step, whenever the root was sampled"
     assert solution.failures == {"code_error": 1}
     failed = next(row for row in rows if row["finish"] == "code_error")
-    assert failed["error"] == "AssertionError:  (line 1)"
+    assert failed["error"] == "AssertionError (line 1)"
     assert (failed["q"], failed["visits"]) == (-1.0, 1)
     assert {t.answer for t in solution.trajectories} == {"12", "15"}
 

@@ -1,13 +1,15 @@
 """Which results of the bundled model come with a notice, and that other models' come with none."""
 
+from random import Random
 from typing import Any
 
 import pytest
 
 from rstar.config import Config, SearchConfig
 from rstar.models.engine import Context
-from rstar.search.notices import notices
+from rstar.search.notices import CHECKED, notices
 from rstar.search.tree import Node
+from rstar.tiny.generate import families
 
 KNOWN, UNKNOWN = "Solve for x: 7x + 5 = 61.", "1+1"
 TINY, FAKE = Config(), Config(policy="fake:steps")
@@ -39,3 +41,16 @@ def test_notices(
     config: Config, own: bool, finish: str | None, question: str, value: float | None, expected: tuple[str, ...]
 ) -> None:
     assert notices(config, own, root(finish), question, value) == expected
+
+
+@pytest.mark.parametrize("name", [name for name, family in families().items() if family.kind == "search"])
+def test_low_values_are_told_where_they_mean_something(name: str) -> None:
+    """Not in the families whose programs are right when they run to their end; in all wordings of a family alike."""
+    for seed in range(5):
+        question = families()[name].draw(Random(seed), 1, "numbers").question
+        assert notices(TINY, False, root(), question, -0.99) == (() if name in CHECKED else ("low_value",))
+        assert notices(TINY, False, root(), question, 0.5) == ()
+
+
+def test_checked_families_are_search_families() -> None:
+    assert all(families()[name].kind == "search" for name in CHECKED)

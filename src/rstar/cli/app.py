@@ -7,19 +7,22 @@ a single question got no answer, 130 interrupted. `rstar grade` and `rstar sandb
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 import rstar
 from rstar.cli import bench, demo, evolve, grade, info, judge, problems, sandbox, solve, train, view
+from rstar.cli.common import console
 from rstar.errors import BAD_INPUT, ConfigError, DataError, EngineError, RstarError, SandboxError, StorageError
 
 _WHERE: dict[type[RstarError], str] = {EngineError: "model", SandboxError: "sandbox", StorageError: "run folder"}
 
 LOCAL = ("torch", "safetensors", "tokenizers", "transformers", "tensorboardX")
 """What rstar[local] installs."""
+
+USAGE_ERROR: type[Exception] = typer.BadParameter.__bases__[0]
+"""What the parser of arguments raises; of click, or of typer's own copy of it."""
 
 app = typer.Typer(
     name="rstar",
@@ -61,24 +64,36 @@ app.add_typer(bench.app, name="bench")
 
 def main() -> None:
     """Entry point of the ``rstar`` command."""
-    errors = Console(stderr=True)
     try:
-        app()
+        code = app(prog_name="rstar", standalone_mode=False)
+    except USAGE_ERROR as error:
+        code = _refuse_usage(error)
     except (ConfigError, DataError) as error:
-        errors.print("error:", style="bold red", end=" ")
-        errors.print(str(error), markup=False, highlight=False, soft_wrap=True)
-        sys.exit(BAD_INPUT)
+        code = _refuse("error:", str(error), BAD_INPUT)
     except RstarError as error:
         where = next((name for kind, name in _WHERE.items() if isinstance(error, kind)), "infrastructure")
-        errors.print(f"error ({where}):", style="bold red", end=" ")
-        errors.print(str(error), markup=False, highlight=False, soft_wrap=True)
-        sys.exit(1)
+        code = _refuse(f"error ({where}):", str(error), 1)
     except ImportError as error:
         if error.name not in LOCAL:
             raise
-        errors.print("error:", style="bold red", end=" ")
-        errors.print(f"this needs {error.name}; install rstar[local]", markup=False, highlight=False)
-        sys.exit(BAD_INPUT)
+        code = _refuse("error:", f"this needs {error.name}; install rstar[local]", BAD_INPUT)
     except KeyboardInterrupt:
-        errors.print("interrupted")
-        sys.exit(130)
+        console(stderr=True).print("interrupted")
+        code = 130
+    sys.exit(code)
+
+
+def _refuse_usage(error: Any) -> int:
+    """Print what is wrong with the arguments of a command, and how to learn more; returns the exit code."""
+    message = error.format_message().replace("Value error, ", "")  # pydantic's prefix, which typer leaves
+    if error.ctx is None or type(error).__name__ == "NoArgsIsHelpError":  # the help has been printed
+        return BAD_INPUT
+    return _refuse("error:", f"{message}\nsee `{error.ctx.command_path} --help`", BAD_INPUT)
+
+
+def _refuse(head: str, message: str, code: int) -> int:
+    """Print an error; returns the exit code."""
+    errors = console(stderr=True)
+    errors.print(head, style="bold red", end=" ")
+    errors.print(message, markup=False, highlight=False, soft_wrap=True)
+    return code

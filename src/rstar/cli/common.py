@@ -11,16 +11,22 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from rstar.config import Section, settings_of
+from rstar.view.screen import Screen, visible_json
 from rstar.view.tables import UNLIMITED, Column, Grid
 
 ConfigFile = Annotated[
     Path | None,
-    typer.Option("--config", help="TOML file with settings.", dir_okay=False, exists=True, show_default=False),
+    typer.Option(
+        "--config",
+        help="TOML file with settings (see `rstar info --settings`).",
+        dir_okay=False,
+        exists=True,
+        show_default=False,
+    ),
 ]
 Overrides = Annotated[
     list[str] | None,
@@ -37,11 +43,11 @@ AnswerField = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of text for people.")]
 
 
-def console(stderr: bool = False) -> Console:
+def console(stderr: bool = False) -> Screen:
     """For text that people read. Nothing is wrapped or cut where it is no terminal."""
     terminal = (sys.stderr if stderr else sys.stdout).isatty()
     width = None if terminal else UNLIMITED
-    return Console(stderr=stderr, soft_wrap=False, emoji=False, width=width)  # xs[0:m:2] is no emoji
+    return Screen(stderr=stderr, soft_wrap=False, emoji=False, width=width)  # xs[0:m:2] is no emoji
 
 
 def counted(n: int, one: str, many: str = "") -> str:
@@ -56,8 +62,8 @@ def counted(n: int, one: str, many: str = "") -> str:
 def print_json(value: Any) -> None:
     """One JSON object on one line of stdout."""
     try:
-        sys.stdout.write(json.dumps(value, ensure_ascii=False) + "\n")
-    except UnicodeEncodeError:  # a terminal of another encoding, or half a character
+        sys.stdout.write(visible_json(value) + "\n")
+    except UnicodeEncodeError:  # a terminal of another encoding
         sys.stdout.write(json.dumps(value) + "\n")
 
 
@@ -97,7 +103,7 @@ def progress(total: int, what: str) -> Iterator[Any]:
         TimeElapsedColumn(),
         TimeRemainingColumn(),
         TextColumn("[dim]{task.fields[note]}"),
-        console=Console(stderr=True, emoji=False),
+        console=console(stderr=True),
         disable=not sys.stderr.isatty(),
         transient=True,
     )

@@ -72,13 +72,15 @@ def grade(
 ) -> None:
     """Compare answers: are they equal as mathematics, and why?
 
-    Two answers as arguments; many with `--file`; with `--check-golds`, whether each gold answer of a data set can be
-    read and is found equal to itself in the dress of a prediction. With `--run`, the answers of a finished run are
-    graded by the grader of this version, or against the gold answers of `--problems`; `--out` makes a new run folder
-    of it. Exit code: 0 right, 1 not right (or a gold that cannot be graded), 2 a mistake in the command or the data;
-    0 for `--file` and `--run`.
+    Give two answers as arguments, or many with `--file`. `--check-golds` tests whether each gold answer of a data set
+    can be read, and equals itself when a prediction states it. `--run` grades the answers of a finished run again, by
+    this version of the grader or against the gold answers of `--problems`; `--out` writes them to a new run folder.
 
-    Example: `rstar grade '\\frac{1}{2}' 'The answer is 0.5.' --explain`
+    Exit code: 0 right, 1 not right (or a gold that cannot be graded), 2 bad input; 0 for `--file` and `--run`.
+
+    Examples: `rstar grade '\\frac{1}{2}' 'The answer is 0.5.' --explain`
+
+    `rstar grade --run runs/first --problems corrected.jsonl --out runs/regraded`
     """
     for given in (gold, prediction):
         if given is not None and given.startswith("--") and given[2:3].isalpha():

@@ -6,7 +6,7 @@ import asyncio
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TextIO
 
 import typer
 
@@ -14,6 +14,7 @@ from rstar.cli.common import AsJson, ConfigFile, Overrides, print_json
 from rstar.config import resolve
 from rstar.errors import DataError
 from rstar.sandbox import Limits, LocalSandbox, Result
+from rstar.view.screen import visible
 
 app = typer.Typer(no_args_is_help=True, help="Run code in the sandbox.")
 
@@ -34,8 +35,10 @@ def run(
     settings = resolve(config, set_ or ()).sandbox
     try:
         code = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"cannot read {file}: {error}") from error
+    except OSError as error:
+        raise DataError(f"cannot read {file}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise DataError(f"{'standard input' if file == '-' else file}: not UTF-8 text (byte {error.start})") from error
     limits = Limits(seconds=settings.seconds, memory_mb=settings.memory_mb, output_bytes=settings.output_bytes)
 
     async def once() -> Result:
@@ -46,17 +49,16 @@ def run(
     if as_json:
         print_json(asdict(result))
     else:
-        sys.stdout.write(_shown(result.stdout, sys.stdout.isatty()))
-        sys.stderr.write(_shown(result.stderr, sys.stderr.isatty()))
+        _write(result.stdout, sys.stdout)
+        _write(result.stderr, sys.stderr)
         if not result.ok:
-            line = f"{result.status} after {result.seconds:.2f} s: {_why(result, limits)}\n"
-            sys.stderr.write(_shown(line, sys.stderr.isatty()))
+            _write(f"{result.status} after {result.seconds:.2f} s: {_why(result, limits)}\n", sys.stderr)
     raise typer.Exit(0 if result.ok else 1)
 
 
-def _shown(text: str, terminal: bool) -> str:
-    """Output of model-written code; on a terminal without the control characters that could command it."""
-    return "".join(char if char.isprintable() or char in "\n\t" else "\ufffd" for char in text) if terminal else text
+def _write(text: str, out: TextIO) -> None:
+    """Write the output of model-written code: to a terminal only what cannot command it, elsewhere as it is."""
+    out.write(visible(text) if out.isatty() else text)
 
 
 def _why(result: Result, limits: Limits) -> str:
@@ -72,4 +74,6 @@ def _why(result: Result, limits: Limits) -> str:
             return "its process died (a forbidden call, a limit of the system, or its own doing)"
     if result.exit_code is not None:
         return f"it left with exit code {result.exit_code}"
-    return "see above" if result.error is None else f"{result.error.kind}: {result.error.message}"
+    if result.error is None:
+        return "see above"
+    return f"{result.error.kind}: {result.error.message}" if result.error.message else result.error.kind

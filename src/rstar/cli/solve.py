@@ -49,7 +49,14 @@ def solve(
             help="Problem file (JSONL, a JSON list or CSV): a question and perhaps an answer each.", show_default=False
         ),
     ] = None,
-    method: Annotated[Method | None, typer.Option(help="How to search.", show_default="mcts")] = None,
+    method: Annotated[
+        Method | None,
+        typer.Option(
+            help="One solution (`greedy`), `search.samples` independent ones (`sample`, `best-of-n`), or a tree of"
+            " steps (`beam`, `mcts`).",
+            show_default="mcts",
+        ),
+    ] = None,
     policy: Annotated[
         str | None,
         typer.Option(help="`tiny`, `hf:PATH`, `openai:URL#MODEL` or `fake:KIND`.", show_default="tiny"),
@@ -81,7 +88,8 @@ def solve(
     are used for grading only.
 
     A notice says when the bundled model was not trained on a question's wording, when its own judge gives the answer a
-    low value, and when a question is too long for the model's context.
+    low value, and when a question is too long for the model's context. `docs/solving.md` says how far to trust answers,
+    and what a problem file may look like.
 
     Exit code: 0 done, 1 the model or the sandbox failed, 2 bad input, 3 a single question got no answer.
 

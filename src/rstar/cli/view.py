@@ -67,7 +67,8 @@ def _tree(run: Path, results: list[dict[str, Any]], problem: str, nodes: int, as
     row = next((row for row in results if row["id"] == problem), None)
     tree = next((t for t in read_lines(run / TREES) if t["id"] == problem), None) if (run / TREES).is_file() else None
     if row is None or tree is None:
-        raise DataError(f"{run}: no {'result' if row is None else 'search tree'} of problem {problem!r}")
+        hint = f"; `rstar view {run}` lists the problems" if row is None else ""
+        raise DataError(f"{run}: no {'result' if row is None else 'search tree'} of problem {problem!r}{hint}")
     if as_json:
         print_json({"result": row, "nodes": tree["nodes"]})
         return

@@ -40,8 +40,10 @@ def read_token(file: Path) -> str:
     try:
         token = file.read_text(encoding="utf-8").strip()
         mode = file.stat().st_mode
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"token file {file}: {error}") from error
+    except OSError as error:
+        raise ConfigError(f"token file {file}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"token file {file}: not UTF-8 text (byte {error.start})") from error
     if not token or not token.isascii() or not token.isprintable():
         raise ConfigError(f"token file {file}: it must hold one line of printable characters")
     if mode & (stat.S_IRWXG | stat.S_IRWXO):

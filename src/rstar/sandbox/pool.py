@@ -81,7 +81,7 @@ class Link:
         if self.open:
             self._waiting[number] = future
         else:
-            future.set_exception(LostError("the keeper has gone"))
+            _lose(future)
         return future
 
     def forget(self, number: int) -> None:
@@ -155,7 +155,7 @@ class Link:
         waiting, self._waiting = self._waiting, {}
         for future in waiting.values():
             if not future.done():
-                future.set_exception(LostError("the keeper has gone"))
+                _lose(future)
         for action in self.on_close:
             action()
 
@@ -260,6 +260,12 @@ class Tree:
         self.link.close()
 
 
+def _lose(event: asyncio.Future[channel.Message]) -> None:
+    """Tell who waits for an event that the keeper has gone; if nobody does any more, that is no error."""
+    event.set_exception(LostError("the keeper has gone"))
+    event.exception()  # has been seen
+
+
 async def _comes(event: asyncio.Future[channel.Message], seconds: float) -> bool:
     """Whether an event comes in time, or the keeper has gone.
 
@@ -268,7 +274,6 @@ async def _comes(event: asyncio.Future[channel.Message], seconds: float) -> bool
     for patience in (seconds, seconds / 10):
         done, _ = await asyncio.wait((event,), timeout=patience)
         if done:
-            event.exception()  # has been seen
             return True
     return False
 

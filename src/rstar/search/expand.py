@@ -292,5 +292,6 @@ def _explain(result: Result) -> str | None:
         return None
     if result.error is None:
         return result.status
+    message = f": {result.error.message}" if result.error.message else ""
     line = f" (line {result.error.line})" if result.error.line else ""
-    return f"{result.error.kind}: {result.error.message}{line}"
+    return f"{result.error.kind}{message}{line}"
