@@ -19,11 +19,12 @@ _LATER = re.compile(
     rf"|\b(?:option|choice|answer) \(?(?P<right>[A-H])\)?,? (?:[^,.\n]{{1,60}},)? ?is {_RIGHT}\s*"
     rf"(?:[.!*]|$|\n|{_REASON})"
     r"|\b(?:hence|therefore|thus|so),? (?:\((?P<so>[A-H])\)|(?:option|choice) \(?(?P<then>[A-H])\)?)\s*\.?\s*$"
+    r"|\b(?:option|choice|answer) \(?(?P<end>[A-H])\)?[\s.*]*$"
     rf"|(?<![\w.,(-])\(?(?P<told>[A-H])\)? is {_RIGHT},? {_REASON}",
     re.IGNORECASE,
 )
 _DOUBT = re.compile(
-    r"\b(?:no[,.]|wait|actually|correction|sorry|oops|neither|either|unless|if|suppose|rejected|wrong|incorrect"
+    r"\b(?:no[,.]|wait|actually|correction|sorry|oops|neither|either|unless|if|suppose|reject(?:ed)?|wrong|incorrect"
     r"|impossible|false|not (?:option |choice )?\(?[A-H]\b"
     r"|(?:option|choice|answer)s?\b.*\b(?:option|choice|answer)s?)",
     re.IGNORECASE,

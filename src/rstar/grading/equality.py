@@ -21,6 +21,7 @@ from rstar.grading import exact, numeric
 from rstar.grading.checks import run_check
 from rstar.grading.comparison import equal
 from rstar.grading.extract import LONGEST_ANSWER, answer_of, answers_together, gold_answer_of, quick_answer
+from rstar.grading.languages import in_english
 from rstar.grading.lexer import UnreadableError
 from rstar.grading.nodes import Group, Quantity, described
 from rstar.grading.normal import normal, prose, squeezed, words
@@ -65,11 +66,14 @@ def grade(gold: str, prediction: str | None) -> Verdict:
     quick = _grade_literals(gold, prediction)
     if quick is not None:
         return quick
+    if gold == prediction and len(gold) <= LONGEST_ANSWER and any(map(str.isalnum, gold)):
+        return Verdict("correct", "the same text", gold, gold)
     wanted, said = gold_answer_of(gold), answer_of(prediction)
     prose = wanted is None
     if wanted is None:  # it stands for itself
-        wanted = gold
-    if _same_text(gold, prediction if said is None else said) or (prose and _ends_with(prediction, gold)):
+        wanted = in_english(gold) if len(gold) <= LONGEST_ANSWER else gold
+    own = prediction if said is None else said
+    if _same_text(gold, own) or (prose and (_same_text(wanted, own) or _ends_with(prediction, gold))):
         return Verdict("correct", "the same text", gold, prediction if said is None else said)
     if said is None:
         return Verdict("unparseable", "no answer found", wanted[:LONGEST_ANSWER])

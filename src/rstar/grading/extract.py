@@ -22,7 +22,7 @@ import re
 
 from rstar.grading.boxes import boxed, in_boxes, only_box, together, without_empty_boxes
 from rstar.grading.choices import with_reason, without_reason
-from rstar.grading.languages import in_english
+from rstar.grading.languages import in_english, is_chinese_prose
 from rstar.grading.sentences import (
     FENCE,
     concludes,
@@ -98,9 +98,14 @@ def answer_of(text: str | None) -> str | None:
 def gold_answer_of(gold: str) -> str | None:
     """The answer in a gold answer: as in a prediction, but a sentence of several formulas stands for itself."""
     found = answer_of(gold)
-    if len(gold) > LONGEST_ANSWER or "oxed" in gold or _tagged(gold) is not None or _CUE.search(gold) is not None:
+    if len(gold) > LONGEST_ANSWER:
         return found
-    return None if is_bare(gold) is None and is_about_several(gold) and not concludes(in_english(gold)) else found
+    text = in_english(gold)
+    if found is not None and is_chinese_prose(found):
+        return None
+    if "oxed" in text or _tagged(text) is not None or _CUE.search(text) is not None:
+        return found
+    return None if is_bare(text) is None and is_about_several(text) and not concludes(text) else found
 
 
 def answers_together(text: str) -> str | None:

@@ -25,14 +25,27 @@ _SIGNS = str.maketrans({"，": ", ", "。": ". ", "：": ": ", "；": "; ", "、
 _COMMA = re.compile(r"(?<![\d,.(\[{])(\d+),(\d{1,2}|\d{4,})(?![\d,]|\s*[)\]}])")
 
 _ARTICLE = re.compile(r"\bis (not )?(?:(?:la|le|el|die|der|l['’]option|opción|the answer) )+(?=\(?[A-H]\b)")
+_UHR = re.compile(r"(?<![\d.,:])(\d{1,2})(?:[.:](\d\d))? Uhr\b")
 _THOUSANDS = re.compile(r"(?<![\d.,])(\d{1,3})\.(\d{3})(?=\s?(?:€|EUR|[Ee]uros?)\b)")
 _OF = re.compile(r"(?<=\d)( ?[^\W\d_]{1,12})? (?:de|du|des|von|del|d['’]) ?(?=[^\W\d_])")
 _UNITS = {"千米": "km", "公里": "km", "厘米": "cm", "毫米": "mm", "分米": "dm", "米": "m"}
-_CHINESE_WORDS = [
+_DIGITS = {digit: value for value, digit in enumerate("一二三四五六七八九", 1)}
+
+
+def _number(said: str) -> int:
+    """A number below 100 in Chinese digits: 二十五 is 25."""
+    tens, ten, rest = said.rpartition("十")
+    return (10 * _DIGITS.get(tens, 1) if ten else 0) + _DIGITS.get(rest, 0)
+
+
+_CHINESE_WORDS: list[tuple[str, str | Callable[[re.Match[str]], str]]] = [
     (r"【(?:答案|解答)】", " the answer : "),
     (r"不合题意|舍去|矛盾|不成立|错误", " is rejected "),
     (r"百分之(\d+(?:\.\d+)?)", r"\1%"),
+    (r"百分之([一二三四五六七八九十]{1,3})", lambda match: f"{_number(match[1])}%"),
     (r"(?<=\d)\s*个?百分点", " pp "),
+    (r"(?:上午|早上|凌晨)\s*(\d{1,2}:\d\d)(?!\d)", r" \1 a.m. "),
+    (r"(?:下午|晚上)\s*(\d{1,2}:\d\d)(?!\d)", r" \1 p.m. "),
     (r"(?:上午|早上|凌晨)\s*(\d{1,2})\s*[点时](?!\d)", r" \1:00 a.m. "),
     (r"(?:下午|晚上)\s*(\d{1,2})\s*[点时](?!\d)", r" \1:00 p.m. "),
     (r"(?<=\d)\s*分钟", " minutes "),
@@ -107,7 +120,7 @@ _WORDS = {
         "but": "sino",
         "in": "en",
         "the answer is": "la correcta es",
-        "is": r"es igual a|es|son|vale|equivale a",
+        "is": r"es igual a|es de|es|son|vale|equivale a",
         "the answer": "(?:la )?respuesta(?: final| correcta)?",
         "the correct option": "(?:la )?opción correcta",
         "the result": "(?:el )?resultado(?: final)?",
@@ -122,10 +135,11 @@ _WORDS = {
     },
 }
 _STRONG = {
-    "French": r"réponse|résultat|donc|vaut|obtient|conséquent|probabilité|n['’]est|reste|serait|égale"
-    r"|est (?:à|de|une?|la|le)|est -?[\d$]|moitié",
-    "German": r"antwort|ergebnis|ist|lautet|beträgt|somit|nicht|keine?|lösung|kostet|dauert",
-    "Spanish": r"respuesta|resultado|solución|opción|entonces|por lo tanto|quedan?|área|tiene|no se|en total",
+    "French": r"réponse|résultat|donc|vaut|obtient|conséquent|n['’]est|reste|serait|est (?:à|de|une?|la|le)|est -?[\d$]"
+    r"|moitié|égale|\w*[èêçàâœ]\w*",
+    "German": r"antwort|ergebnis|ist|lautet|somit|nicht|keine?|kostet|dauert|ergibt|zusammen|insgesamt|uhr"
+    r"|\w*[äöüß]\w*",
+    "Spanish": r"respuesta|resultado|entonces|por lo tanto|por ciento|quedan?|tiene|no se|en total|\w*[áíóúñ]\w*",
 }
 _COMMON = {
     "French": r"l[ea]s?|l['’]\w+|du|des|une?|est|et|il|lui|on|pas|de|en|sont|dans|que|qui",
@@ -154,25 +168,31 @@ _ZH = [(re.compile(pattern), english) for pattern, english in _CHINESE_WORDS]
 
 
 def in_english(text: str) -> str:
-    """The text with English function words; as it is where it is in none of the languages, or has no value in it."""
-    if text.isascii() and " " not in text:
+    """The text with English function words; as it is where it is in none of the languages."""
+    if text.isascii() and " " not in text:  # no sentence
         return text
     if not text.isascii() and _CHINESE.search(text) is not None:
-        return _from_chinese(text) if re.search(r"[\dA-H$\\]", text) is not None else text
-    end = text[-_LOOKED_AT:]
-    language = next((name for name in _WORDS if _is_in(name, end)), None)
+        return _from_chinese(text)
+    language = _language_of(text[-_LOOKED_AT:])
     if language is None:
         return text
+    text = _UHR.sub(lambda match: f"{match[1]}:{match[2] or '00'}", text)
     text = _ALL[language].sub(_translator(language), text)
     for pattern, by in ((_THOUSANDS, r"\1\2"), (_COMMA, r"\1.\2"), (_OF, r"\1 of "), (_ARTICLE, r"is \1")):
         text = pattern.sub(by, text)
     return text
 
 
-def _is_in(language: str, end: str) -> bool:
-    common = len({match[0].lower() for match in _IS_COMMON[language].finditer(end)})
-    strong = _IS_STRONG[language].search(end) is not None
-    return common >= _SEVERAL or (strong and (common > 0 or len(end) < _SHORT))
+def _language_of(end: str) -> str | None:
+    """The language that the end of a text has most words of; None where they are too few."""
+    best, most = None, 0
+    for language in _WORDS:
+        common = {match[0].lower() for match in _IS_COMMON[language].finditer(end)}
+        strong = {match[0].lower() for match in _IS_STRONG[language].finditer(end)}
+        shown = len(common) >= _SEVERAL or (strong and (common or len(end) < _SHORT))
+        if shown and 2 * len(strong) + len(common) > most:
+            best, most = language, 2 * len(strong) + len(common)
+    return best
 
 
 def _translator(language: str) -> Callable[[re.Match[str]], str]:
@@ -184,6 +204,11 @@ def _translator(language: str) -> Callable[[re.Match[str]], str]:
         return words[int((match.lastgroup or "w0")[1:])]
 
     return translated
+
+
+def is_chinese_prose(text: str) -> bool:
+    """Whether a text is words in Chinese, without a number."""
+    return _CHINESE.search(text) is not None and not any(map(str.isdigit, text))
 
 
 def _from_chinese(text: str) -> str:

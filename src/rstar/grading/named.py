@@ -9,6 +9,8 @@ from rstar.grading.vocabulary import LANGUAGE, words_of
 
 _TEXT = re.compile(r"\\(?:text[a-z]*|mathrm) ?\{([^{}]*)\}")
 _NAME = re.compile(r"(?<![\w\\])(?:and )?(?P<name>\\?[A-Za-z]+(?: [A-Za-z]+){0,2}(?:_(?:\w|\{\w+\}))?) ?(?P<sign>[:=])")
+_OR = re.compile(r"(?:, ?)?(?: ?\\text ?\{ ?or ?\} ?| or )")
+_LETTERS = re.compile(r"([a-z]) ?= ?([^=,<>:]+?) ?(?=,| and |$)")
 _AFTER = re.compile(r"(?:[,; ]|\band\b)+$")
 _WORD = re.compile(r"(?![A-Z]+$)[A-Za-z ]{3,}")
 _SIGNS = re.compile(r"[:=<>]|\\(?:[lg]eq?|approx|in)(?![a-z])")
@@ -42,6 +44,17 @@ def named_values(form: str) -> list[tuple[str, str]] | None:
     if not all(values) or len(set(names)) < len(names) or not all(map(is_label, names)):
         return None
     return None if any(map(_SIGNS.search, values)) else list(zip(names, values, strict=True))
+
+
+def alternatives(form: str) -> list[list[tuple[str, str]]] | None:
+    """``x=1, y=2 or x=2, y=1`` as lists of names and values; None for any other form."""
+    found = [_LETTERS.findall(part) for part in _OR.split(form)]
+    names = [[name for name, _ in values] for values in found]
+    if len(found) < 2 or len(names[0]) < 2 or any(sorted(some) != sorted(names[0]) for some in names):
+        return None
+    whole = "".join(f"{name}={value}," for values in found for name, value in values)
+    said = _OR.sub(",", form).replace(" ", "").replace("and", ",")
+    return found if whole.replace(" ", "") == f"{said}," else None
 
 
 def of_function(form: str) -> tuple[str, str] | None:

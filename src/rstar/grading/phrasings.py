@@ -59,8 +59,8 @@ WHOLE: list[tuple[re.Pattern[str], Callable[[re.Match[str]], str]]] = [
         (r"(\d+) (?:out of|in)(?: every)? (\d+)", lambda m: rf"\frac{{{m[1]}}}{{{m[2]}}}"),
         (r"([0-9A-Za-z]+) ?\(?(?:in )?base[- ]?(\w+)\)?", lambda m: f"{m[1]}_{{{m[2]}}}"),
         (r"(\d{1,2}) o'clock", lambda m: f"{m[1]}:00"),
-        (r"(?:12 )?noon", lambda _: "12:00 pm"),
-        (r"(?:12 )?midnight", lambda _: "12:00 am"),
+        (r"(?:12 |12:00 )?noon", lambda _: "12:00 pm"),
+        (r"(?:12 |12:00 )?midnight", lambda _: "12:00 am"),
         (
             r"(?i:(?:\\text ?\{ ?)?all (?:real numbers|reals)(?: [a-z])?,? (?:except|excluding|but|other than)"
             r"(?: for)?) ?\}?(.+)",

@@ -10,7 +10,7 @@ import re
 
 from rstar.grading import exact
 from rstar.grading.lexer import TooLargeError, UnreadableError
-from rstar.grading.named import is_label, is_word, named_values, of_function
+from rstar.grading.named import alternatives, is_label, is_word, named_values, of_function
 from rstar.grading.nodes import Apply, Group, Interval, Matrix, Node, Quantity, Relation, Symbol, Text
 from rstar.grading.normal import words
 from rstar.grading.parser import parse
@@ -85,6 +85,8 @@ def readings(form: str) -> list[Node]:
         form = rf"{name}={rest}+{modulus}k,k\in\mathbb{{Z}}"
     if (":" in form or "=" in form) and (values := named_values(form)) is not None:
         return [Group("bare", tuple(_named(name, value) for name, value in values))]
+    if " or" in form and "=" in form and (points := alternatives(form)) is not None:
+        return [Group("bare", tuple(_point(values) for values in points))]
     if "=" in form and (function := of_function(form)) is not None:
         return [Relation((Text(function[0]), value), ("=",)) for value in readings(function[1])]
     found = _readings_in_words(form)
@@ -103,6 +105,10 @@ def readings(form: str) -> list[Node]:
     for reading in found:
         _check_sizes(reading)
     return found
+
+
+def _point(values: list[tuple[str, str]]) -> Group:
+    return Group("tuple", tuple(readings(value)[0] for _, value in sorted(values)))
 
 
 def _named(name: str, value: str) -> Relation:

@@ -69,6 +69,8 @@ def in_order(names: list[str]) -> list[str] | None:
     """Names in their order: ``x, y, z`` or ``x_1, x_2``; None where they have none."""
     if all(len(name) == 1 for name in names):
         return sorted(names)
+    if set(names) == {"r", "theta"}:  # polar coordinates
+        return ["r", "theta"]
     letters, indices = {name.partition("_")[0] for name in names}, [name.partition("_")[2] for name in names]
     if len(letters) > 1 or not all(map(str.isdecimal, indices)):
         return None

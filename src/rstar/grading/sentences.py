@@ -29,7 +29,7 @@ _WORD = re.compile(r"(?![A-Z]+\b)[^\W\d_]{2,}")
 _TWO_WORDS = re.compile(r"(?<![A-Za-z])[A-Za-z]{2,} +[A-Za-z]{2,}(?![A-Za-z])")
 _VERB = re.compile(
     r"\b(?:is|are|was|were|be|has|have|had|equals|we|get|gives?|thus|hence|therefore|then|since|because|holds?)\b"
-    r"|\b(?:it|that|there|here)'s\b|\bconsequently\b|\bnote that\b",
+    r"|\b(?:it|that|there|here)'s\b|\b(?:consequently|note that|so|simplif(?:y|ies))\b",
     re.IGNORECASE,
 )
 _ACTION = re.compile(
@@ -73,7 +73,8 @@ _CONDITION = re.compile(r"\b(?:if|suppose|assume|unless|contradiction|impossible
 _NEGATION = re.compile(
     r"\b(?:not|never|no longer|cannot|except|excluding|other than|anything but|unless|impossible|false|doubt|wrong"
     r"|incorrect|unlikely|no reason|no solution|discard(?:ed)?|reject(?:ed)?|extraneous)\b|n't\b"
-    r"|(?<!no )\b(?:less|more|fewer|greater|smaller|larger) than\b"
+    r"|(?<!no )\b(?:less|more|fewer|greater|smaller|larger) than\b",
+    re.IGNORECASE,
 )
 _REASON = re.compile(r"\b(?:since|because|if|suppose|assume|let)\b", re.IGNORECASE)
 _REFUSED = re.compile(
