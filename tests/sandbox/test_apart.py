@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import subprocess
+import sys
 import textwrap
 from pathlib import Path
 
@@ -197,6 +199,21 @@ def test_descriptors_under_way_count_for_nobody_else(box: Box) -> None:
         assert (await hostile).stdout == (await in_state)[1].stdout == "refused 1\nsent\n"
 
     box.do(work())
+
+
+def test_a_state_is_born_while_many_descriptors_are_under_way(box: Box) -> None:
+    """As on a busy machine: those of all states count together, as they belong to one user."""
+    queues = (
+        "import array, os, socket\nif os.getuid() == 0:\n    os.setresuid(65534, 65534, 65534)\n"
+        "a, b = socket.socketpair()\nfds = array.array('i', [a.fileno()] * 200)\n"
+        "a.sendmsg([b'x'], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)])\nprint('queued', flush=True)\ninput()"
+    )
+    with subprocess.Popen((sys.executable, "-c", queues), stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"queued\n"
+        _, result = box.do(box.sandbox.start().run("print(1)"))
+        other.communicate(b"\n")
+    assert result.stdout == "1\n"
 
 
 @pytest.mark.parametrize("level", STRONG)

@@ -285,6 +285,10 @@ class Jail:
                     listener = kernel.seccomp(self._gate, listen=True)
                     hand_over(listener)
                     os.close(listener)
+        with mechanism("limits"):  # not before: who may have few descriptors may send none while many are under way
+            resource.setrlimit(resource.RLIMIT_NOFILE, (_DESCRIPTORS, _DESCRIPTORS))
+        if self.seccomp:
+            with mechanism("seccomp"):
                 kernel.seccomp(self._programs[forks], listen=False)
 
     def lower(self, process: int, limits: RunLimits, used: float = 0.0) -> None:
@@ -304,7 +308,6 @@ class Jail:
             (resource.RLIMIT_AS, (space, space)),
             (resource.RLIMIT_CPU, (limits.cpu, limits.cpu + 1)),  # SIGXCPU, then SIGKILL
             (resource.RLIMIT_FSIZE, (limits.scratch, limits.scratch)),
-            (resource.RLIMIT_NOFILE, (_DESCRIPTORS, _DESCRIPTORS)),
             (resource.RLIMIT_NPROC, (tasks, tasks)),
             (resource.RLIMIT_CORE, (0, 0)),
             (resource.RLIMIT_MEMLOCK, (0, 0)),
