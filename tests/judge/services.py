@@ -27,13 +27,29 @@ def wait_for(what: Callable[[], bool], seconds: float = 60.0) -> None:
         time.sleep(0.05)
 
 
-class Service:
-    """``rstar judge …`` in a process of its own."""
+def children(process: int) -> list[int]:
+    """The processes right below one."""
+    found: list[int] = []
+    with contextlib.suppress(OSError):
+        for task in os.listdir(f"/proc/{process}/task"):
+            found += map(int, Path(f"/proc/{process}/task/{task}/children").read_text().split())
+    return found
 
-    def __init__(self, *arguments: str, log: Path, disk: Path | None = None) -> None:
+
+class Service:
+    """``rstar judge …`` in a process of its own.
+
+    With `disk`, its temporary folder is a small disk of its own, there. `setup` is Python that runs before.
+    """
+
+    def __init__(
+        self, *arguments: str, log: Path, disk: Path | None = None, temp: Path | None = None, setup: str = ""
+    ) -> None:
         self.log = log
-        command = [sys.executable, "-c", "from rstar.cli.app import main; main()", "judge", *arguments]
+        command = [sys.executable, "-c", f"{setup}\nfrom rstar.cli.app import main; main()", "judge", *arguments]
         environment = dict(os.environ)
+        if temp is not None:
+            environment["TMPDIR"] = str(temp)
         if disk is not None:
             root = () if os.geteuid() == 0 else ("--user", "--map-current-user", "--keep-caps")
             mount = 'mount -t tmpfs -o size=4m,mode=1777 none "$TMPDIR" && exec "$@"'
@@ -45,12 +61,10 @@ class Service:
     def children(self, role: str) -> list[int]:
         """Process numbers of its ``api`` or ``worker`` processes."""
         found = []
-        for task in os.listdir(f"/proc/{self.process.pid}/task"):
-            for child in Path(f"/proc/{self.process.pid}/task/{task}/children").read_text().split():
-                with contextlib.suppress(OSError):
-                    command = Path(f"/proc/{child}/cmdline").read_bytes()
-                    if f"rstar.judge.{role}_main".encode() in command:
-                        found.append(int(child))
+        for child in children(self.process.pid):
+            with contextlib.suppress(OSError):
+                if f"rstar.judge.{role}_main".encode() in Path(f"/proc/{child}/cmdline").read_bytes():
+                    found.append(child)
         return found
 
     def stop(self) -> None:
@@ -65,11 +79,13 @@ def serving(
     workers: int = 2,
     headers: dict[str, str] | None = None,
     disk: Path | None = None,
+    temp: Path | None = None,
+    setup: str = "",
 ) -> Iterator[tuple[str, Service]]:
-    """A service and its URL, once its workers are there; with `disk`, the folder of a small disk of its own."""
+    """A service and its URL, once its workers are there. See `Service`."""
     port = free_port()
     command = ("serve", "--port", str(port), "--workers", str(workers), *arguments)
-    service = Service(*command, log=folder / "judge.log", disk=disk)
+    service = Service(*command, log=folder / "judge.log", disk=disk, temp=temp, setup=setup)
     url = f"http://127.0.0.1:{port}"
 
     def ready() -> bool:

@@ -147,6 +147,17 @@ def test_malformed_requests_are_refused(url: str, body: Any) -> None:
     assert httpx.post(f"{url}/run", json=body).status_code == 422
 
 
+def test_unknown_limits_are_refused_by_name_and_other_fields_of_clients_are_ignored(url: str) -> None:
+    run = {"type": "python", "solution": "print(1)", "timeout": 3, "sub_type": "x"}
+    assert post(url, "/run", run)["success"]
+    detail = httpx.post(f"{url}/run", json=run | {"limits": {"second": 1}}).json()["detail"]
+    assert [found["loc"] for found in detail] == [["body", "limits", "second"]]
+    schemas = httpx.get(f"{url}/openapi.json").json()["components"]["schemas"]
+    assert schemas["CallLimits"]["additionalProperties"] is False
+    assert "additionalProperties" not in schemas["Submission"]
+    assert "additionalProperties" not in schemas["Batch"]
+
+
 def test_math_without_a_gold_answer_is_invalid(url: str) -> None:
     report = post(url, "/run", {"type": "math", "solution": "5"})
     assert (report["reason"], report["success"]) == ("invalid_input", False)

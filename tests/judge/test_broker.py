@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rstar.judge import frames
@@ -158,6 +158,71 @@ def test_cells_go_to_the_worker_that_has_their_state(tmp_path: Path) -> None:
         assert {(await cell).worker for cell in cells} == {"one"}
         broker.forget(["s", "t"], "one")
         await until(lambda: (frames.FORGET, b"s\nt") in one.said)
+
+    with_broker(test, tmp_path)
+
+
+@given(st.integers(2, 30), st.data())
+@settings(max_examples=25)
+def test_only_the_call_that_kills_workers_is_blamed(tmp_path_factory: Any, count: int, data: st.DataObject) -> None:
+    """Workers die at once when they get the bad call, with all that they have; the next one comes."""
+    names = [str(number) for number in range(count)]
+    bad = data.draw(st.sampled_from(names))
+    credits = data.draw(st.lists(st.integers(1, 20), min_size=1, max_size=2))
+
+    async def test(broker: MemoryBroker, path: Path) -> None:
+        futures = {name: broker.submit(job(name)) for name in names}
+
+        async def work(credit: int) -> None:
+            deaths = 0
+            while not all(future.done() for future in futures.values()):
+                worker = Worker(str(deaths))
+                await worker.call(path, credit)
+                while not all(future.done() for future in futures.values()):
+                    await asyncio.sleep(0.002)  # all that it can have is there
+                    if bad in worker.names:
+                        worker.link.close()
+                        deaths += 1
+                        break
+                    if worker.jobs:
+                        worker.answer(worker.jobs.pop(0).id)
+                else:
+                    worker.link.close()
+
+        await asyncio.gather(*map(work, credits))
+        for name, future in futures.items():
+            assert (await future).outcome == ("failed" if name == bad else "done"), name
+
+    with_broker(test, tmp_path_factory.mktemp("b"))
+
+
+def test_a_call_that_is_too_large_to_be_sent_fails_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frames, "LARGEST", 10_000)
+    cells = tuple(Cell("x" * 3_000) for _ in range(4))
+
+    async def test(broker: MemoryBroker, path: Path) -> None:
+        worker = Worker()
+        await worker.call(path, 9)
+        large = [job("code"), job("history"), job("escapes")]  # as it is sent, a control character has six bytes
+        large[0].code, large[1].history, large[2].code = "x" * 10_000, cells, "\x01" * 2_000
+        futures = [broker.submit(one) for one in (job("before"), *large, job("after"))]
+        await until(lambda: worker.names == ["before", "after"])
+        worker.answer("before"), worker.answer("after")
+        answers = [await future for future in futures]
+        assert [answer.outcome for answer in answers] == ["done", "invalid", "invalid", "invalid", "done"]
+        assert "cannot be sent" in answers[1].message
+
+    with_broker(test, tmp_path)
+
+
+def test_clients_take_turns(tmp_path: Path) -> None:
+    async def test(broker: MemoryBroker, path: Path) -> None:
+        for number in range(6):
+            broker.submit(replace(job(f"greedy{number}"), client="greedy"))
+        broker.submit(replace(job("modest"), client="modest"))
+        worker = Worker()
+        await worker.call(path, 3)
+        await until(lambda: worker.names == ["greedy0", "modest", "greedy1"])
 
     with_broker(test, tmp_path)
 

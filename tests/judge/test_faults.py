@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from rstar.judge.client import JudgeClient
-from rstar.judge.load import descendants
 from rstar.judge.wire import CallLimits, Report, Submission
-from tests.judge.services import Redis, Service, serving
+from tests.judge.services import Redis, Service, children, serving
 
 COUNT = 2_000
 KINDS: list[tuple[str, Callable[[int], str], bool]] = [
@@ -76,11 +75,9 @@ def zygote_killer(service: Service) -> Callable[[], Awaitable[None]]:
     async def kill() -> None:
         """The processes right below the workers: the zygotes, and whatever else they keep."""
         for worker in service.children("worker"):
-            for pid in descendants(worker)[1:]:
+            for pid in children(worker):
                 with contextlib.suppress(OSError):
-                    parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-                    if parent == worker:
-                        os.kill(pid, signal.SIGKILL)
+                    os.kill(pid, signal.SIGKILL)
 
     return kill
 

@@ -202,6 +202,27 @@ def test_a_call_is_refused_in_time_though_no_worker_can_say_so(service: tuple[st
     assert waited < 9
 
 
+def test_sleepers_of_one_client_do_not_hold_up_another(service: tuple[str, Service]) -> None:
+    """140 calls that sleep, from one connection: more than there are places, and longer than any call may wait."""
+    url, _ = service
+    sleeper = {"type": "python", "solution": "import time; time.sleep(25)", "limits": {"seconds": 60}}
+
+    def sleep() -> None:
+        with httpx.Client(base_url=url, timeout=13) as client, pytest.raises(httpx.ReadTimeout):
+            client.post("/run/long-batch", json={"submissions": [sleeper] * 140})
+
+    with ThreadPoolExecutor(1) as pool, httpx.Client(base_url=url, timeout=30) as other:
+        sleeping = pool.submit(sleep)
+        time.sleep(7.0)  # as many as there are places for have begun
+        count = 0
+        while not sleeping.done():
+            count += 1
+            reply = other.post("/run", json={"type": "python", "solution": f"print({count})"}).json()
+            assert (reply["reason"], reply["stdout"]) == ("", f"{count}\n")
+        assert count >= 5
+        sleeping.result()
+
+
 # ---- the client
 
 

@@ -3,13 +3,17 @@
 import asyncio
 import os
 import signal
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from rstar.judge.broker import MOST_DEATHS
 from rstar.judge.client import JudgeClient, JudgeSandbox
+from rstar.judge.jobs import Job
+from rstar.judge.redis_broker import Keys, RedisBroker
 from rstar.judge.wire import Submission
 from tests.judge.services import Redis, Service, serving, wait_for
 
@@ -89,6 +93,68 @@ def test_nothing_is_lost_when_something_dies(
             return await under_way
 
     assert asyncio.run(asyncio.wait_for(run(), 120)) == [f"{n}\n" for n in range(count)]
+
+
+DYING = """
+import asyncio, os, sys
+from rstar.judge import redis_source
+from rstar.judge.jobs import Answer
+from rstar.judge.redis_broker import Keys
+
+redis_source.HEARTBEAT_SECONDS, redis_source._IDLE_MS, redis_source._BLOCK_MS = 0.1, 400, 50
+
+
+class Worker:
+    slots = 4
+
+    def begin(self, job):
+        if job.code == "bad":
+            os._exit(1)
+        asyncio.get_running_loop().call_later(0.2, self.end, job)
+
+    def end(self, job):
+        source.answer(Answer(job.id))
+        source.ready(1)
+
+
+async def work():
+    global source
+    source = redis_source.RedisSource(sys.argv[1], str(os.getpid()), Keys(sys.argv[2]))
+    await source.serve(Worker())
+
+asyncio.run(work())
+"""
+"""A worker that does calls in a moment, and dies of ``bad`` with all that it has."""
+
+
+def test_only_the_call_that_kills_workers_is_blamed(redis: Redis) -> None:
+    keys = Keys("rstar:test:trials")
+
+    async def work() -> None:
+        for _ in range(MOST_DEATHS + 1):
+            process = await asyncio.create_subprocess_exec(sys.executable, "-c", DYING, redis.url, keys.prefix)
+            try:
+                assert await process.wait() == 1
+            finally:
+                if process.returncode is None:
+                    process.kill()
+                    await process.wait()
+
+    async def run() -> None:
+        async with RedisBroker(redis.url, "owner", keys=keys) as broker:
+            codes = ["good"] * 10 + ["bad"] + ["good"] * 10
+            jobs = [Job(str(n), "owner", "python", code, expires=time.time() + 99) for n, code in enumerate(codes)]
+            while not await broker._client.exists(keys.owner("owner")):  # calls of dead owners are not done
+                await asyncio.sleep(0.02)
+            working = asyncio.create_task(work())
+            answers = await asyncio.gather(*map(broker.submit, jobs))
+            assert not working.done()
+            working.cancel()
+            await asyncio.gather(working, return_exceptions=True)
+            wanted = ["failed" if code == "bad" else "done" for code in codes]
+            assert [answer.outcome for answer in answers] == wanted
+
+    asyncio.run(asyncio.wait_for(run(), 60))
 
 
 def test_nobody_s_calls_are_given_up(redis: Redis, service: tuple[str, Service]) -> None:

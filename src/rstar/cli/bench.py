@@ -159,6 +159,10 @@ def judge(
     ] = None,
     calls: Annotated[int, typer.Option(help="Calls of each kind of load.", min=10)] = 1_000,
     burst: Annotated[int, typer.Option(help="Also this many calls submitted at once, in batches of 32.", min=0)] = 0,
+    loops: Annotated[
+        list[int] | None,
+        typer.Option(help="Also this many endless loops at once: how late each is ended. May be given several times."),
+    ] = None,
     redis: Annotated[
         str | None, typer.Option(help="Queue of the service that is started.", show_default="memory")
     ] = None,
@@ -181,13 +185,23 @@ def judge(
 
     token = None if token_file is None else read_token(token_file)
     with progress(0, "loads") as advance:
-        loads = asyncio.run(bench_judge(url, calls, burst, redis=redis, pid=pid, token=token, advance=advance))
+        work = bench_judge(url, calls, burst, loops or (), redis=redis, pid=pid, token=token, advance=advance)
+        loads = asyncio.run(work)
     if report is not None:
         report.write_text(_report_page(loads), encoding="utf-8")
     if as_json:
         print_json({name: load.plain() for name, load in loads.items()})
         return
-    ranks = {"calls/s": 0, "p50 ms": 0, "p95 ms": 3, "p99 ms": 0, "CPU ms/call": 1, "memory MiB": 2, "wrong": 0}
+    ranks = {
+        "calls/s": 0,
+        "p50 ms": 0,
+        "p95 ms": 3,
+        "p99 ms": 0,
+        "max ms": 3,
+        "CPU ms/call": 1,
+        "memory MiB": 2,
+        "wrong": 0,
+    }
     figures = [Column(name, number=True, rank=rank) for name, rank in ranks.items()]
     table = Grid([Column("load", flow="wrap", least=12), *figures])
     for name, load in loads.items():

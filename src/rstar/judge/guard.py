@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 from fastapi import HTTPException, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -18,7 +19,15 @@ OPEN_PATHS = frozenset({"/ping"})
 LARGEST_BODY = 32 << 20
 """Bytes of a request, which is held in memory, in the queue and on every connection."""
 
+MOST_VALUES = 500_000
+"""JSON values of a request. Small ones take thirty times their bytes when they are read, and hold up all others."""
+
 _TOO_LARGE = f"a request may have {LARGEST_BODY:,} bytes; send several"
+_TOO_MANY = f"a request may have {MOST_VALUES:,} JSON values; send several"
+_NOT_UTF8 = "expected JSON in UTF-8"
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+("|\\?)', re.DOTALL)
+"""A string of JSON, or as much of it as there is. Group 1 is its end: a quote, nothing, or half an escape."""
+
 _MOST_ERRORS = 20
 _LONGEST_MESSAGE = 500
 _LONGEST_PLACE, _DEEPEST_PLACE = 100, 8
@@ -74,15 +83,46 @@ class Guard:
 
 
 def _limited(receive: Receive) -> Receive:
-    """`receive`, up to the largest body."""
-    size = 0
+    """`receive`, up to the largest body and the most values in it."""
+    size, values = 0, ValueCount()
 
     async def read() -> Message:
         nonlocal size
         message = await receive()
-        size += len(message.get("body", b""))
+        piece = message.get("body", b"")
+        size += len(piece)
         if size > LARGEST_BODY:
             raise HTTPException(413, _TOO_LARGE)
+        if b"\0" in piece:  # UTF-16, in which the values could not be counted
+            raise HTTPException(400, _NOT_UTF8)
+        if values.add(piece) > MOST_VALUES:
+            raise HTTPException(413, _TOO_MANY)
         return message
 
     return read
+
+
+class ValueCount:
+    """Counts the values of a JSON text that comes in pieces: each but the first follows a bracket, brace or comma.
+
+    An empty list or object counts twice.
+    """
+
+    def __init__(self) -> None:
+        self._count, self._open = 1, b""
+
+    def add(self, piece: bytes) -> int:
+        """The values so far."""
+        text, end = self._open + piece, 0
+        self._open = b""
+        for string in _STRING.finditer(text):
+            self._count += _separators(text[end : string.start()])
+            end = string.end()
+            if string[1] != b'"':  # the next piece goes on with it
+                self._open = b'"' + string[1]
+        self._count += _separators(text[end:])
+        return self._count
+
+
+def _separators(text: bytes) -> int:
+    return text.count(b",") + text.count(b"[") + text.count(b"{")

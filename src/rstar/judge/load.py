@@ -30,6 +30,9 @@ PROGRAMS = {
 
 MIX = ("print", "print", "numpy", "print", "numpy", "print", "sympy", "print")
 LOOP = "while True: pass"
+LOOP_SECONDS = 1.0
+"""Limit of wall time of the loops that are sent at once."""
+
 _SAMPLE_SECONDS = 0.5
 _WARM_CALLS = 160
 _TIMEOUT = httpx.Timeout(7_200.0, connect=30.0)
@@ -82,6 +85,7 @@ class Load:
             "p50_ms": round(1e3 * self.percentile(50), 1),
             "p95_ms": round(1e3 * self.percentile(95), 1),
             "p99_ms": round(1e3 * self.percentile(99), 1),
+            "max_ms": round(1e3 * max(self.latencies, default=0.0), 1),
             "cpu_ms": None if self.cpu_ms is None else round(self.cpu_ms, 2),
             "memory_mb": None if self.memory_mb is None else round(self.memory_mb, 1),
             "wrong": self.wrong,
@@ -121,9 +125,34 @@ async def put(
         finally:
             watching.cancel()
         after = usage(pid)
+        await _look(http, load)  # a short load is over before it has been looked at
     if before is not None and after is not None:
         load.cpu_seconds = None if endless else after[0] - before[0]
         load.memory_mb = max(load.memory_mb or 0.0, after[1]) - before[1]
+    return load
+
+
+async def put_loops(url: str, count: int, token: str | None = None) -> Load:
+    """Send so many endless loops at once, with a limit of a second. The latencies are how long each of them ran.
+
+    Raises:
+        SandboxError: as `put`.
+    """
+    load = Load(count, time.perf_counter())
+    loop = _submission("loop") | {"limits": {"seconds": LOOP_SECONDS}}
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    async with httpx.AsyncClient(base_url=url, headers=headers, timeout=_TIMEOUT, verify=False) as http:
+        try:
+            response = await http.post("/run/long-batch", json={"type": "batch", "submissions": [loop] * count})
+            response.raise_for_status()
+        except httpx.HTTPError as error:
+            raise SandboxError(f"{url}: {type(error).__name__}: {error}") from error
+    load.seconds = time.perf_counter() - load.started
+    for reply in response.json()["results"]:
+        load.latencies.append(reply["cost"])
+        if reply["reason"] != "worker_timeout":
+            bad = reply["reason"] or "ended"
+            load.wrong[bad] = load.wrong.get(bad, 0) + 1
     return load
 
 
@@ -165,13 +194,17 @@ def _submission(name: str) -> dict[str, Any]:
 async def _watch(http: httpx.AsyncClient, load: Load, pid: int) -> None:
     """Look at queue and memory from time to time."""
     while True:
-        with suppress(httpx.HTTPError, KeyError, ValueError):
-            status = (await http.get("/status")).json()
-            load.queue.append((time.perf_counter() - load.started, int(status["queue"])))
+        await _look(http, load)
         used = usage(pid)
         if used is not None:
             load.memory_mb = max(load.memory_mb or 0.0, used[1])
         await asyncio.sleep(_SAMPLE_SECONDS)
+
+
+async def _look(http: httpx.AsyncClient, load: Load) -> None:
+    with suppress(httpx.HTTPError, KeyError, ValueError):
+        status = (await http.get("/status")).json()
+        load.queue.append((time.perf_counter() - load.started, int(status["queue"])))
 
 
 def usage(pid: int) -> tuple[float, float] | None:
@@ -221,6 +254,7 @@ async def bench_judge(
     url: str | None,
     calls: int,
     burst: int,
+    loops: Sequence[int] = (),
     *,
     redis: str | None,
     pid: int,
@@ -234,12 +268,18 @@ async def bench_judge(
         kinds = [(f"{name}, one at a time", [name] * (calls // 4), 1, 1) for name in PROGRAMS]
         kinds += [(f"{name}, batches of 32", [name] * calls, 32, 8) for name in PROGRAMS]
         kinds += [("mix", mixed(calls), 1, 16), ("mix with 2% endless loops", mixed(calls, loops=0.02), 1, 16)]
+        total = len(kinds) + bool(burst) + len(loops)
         if burst:
             kinds.append((f"{burst:,} at once", mixed(burst), 32, burst))
         loads: dict[str, Load] = {}
         for name, programs, batch, concurrency in kinds:
-            advance(0, name, total=len(kinds))
+            advance(0, name, total=total)
             loads[name] = await put(place, programs, batch=batch, concurrency=concurrency, token=token, pid=pid)
+            advance()
+        for count in loops:
+            name = f"{count:,} endless loops with a limit of {LOOP_SECONDS:g} s"
+            advance(0, name, total=total)
+            loads[name] = await put_loops(place, count, token)
             advance()
         return loads
 

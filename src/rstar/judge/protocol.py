@@ -11,11 +11,12 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 LARGEST_HEAD = 32_768
-"""Bytes of a request line and its headers."""
+"""Bytes of a request line and its headers, and of what may follow a body."""
 
 HEAD_SECONDS, BODY_SECONDS = 15.0, 120.0
 """How long head and body of a request may take to arrive."""
 
+_LARGE = b"431 Request Header Fields Too Large"
 _REFUSAL = b"HTTP/1.1 %s\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
 
@@ -24,8 +25,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
-        self._head = 0  # bytes of the head that has not ended yet
-        self._in_head = True
+        self._held = 0  # bytes that the parser may keep: of a head, or of what follows a body
         self._deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -44,27 +44,37 @@ class BoundedProtocol(HttpToolsProtocol):
             if self.transport.is_closing():
                 return
             piece = data[start : start + LARGEST_HEAD]
-            self._head += len(piece) if self._in_head else 0
+            self._held += len(piece)
             super().data_received(piece)
-            if self._in_head and self._head > LARGEST_HEAD:
-                self._refuse(b"431 Request Header Fields Too Large")
+            if self._held > LARGEST_HEAD:
+                self._refuse(_LARGE)
 
     def on_message_begin(self) -> None:
         """Of the parser."""
         super().on_message_begin()
-        self._in_head, self._head = True, 0
         self._expect_within(HEAD_SECONDS)
 
     def on_headers_complete(self) -> None:
         """Of the parser."""
-        self._in_head, self._head = False, 0
+        self._held = 0
+        if len(self.url) + sum(len(name) + len(value) + len(b": \r\n") for name, value in self.headers) > LARGEST_HEAD:
+            self._refuse(_LARGE)
+            return
         self._expect_within(BODY_SECONDS)
         super().on_headers_complete()
 
+    def on_body(self, body: bytes) -> None:
+        """Of the parser."""
+        self._held = 0
+        if not self.transport.is_closing():  # refused
+            super().on_body(body)
+
     def on_message_complete(self) -> None:
         """Of the parser."""
+        self._held = 0
         self._cancel_deadline()
-        super().on_message_complete()
+        if not self.transport.is_closing():
+            super().on_message_complete()
 
     def _expect_within(self, seconds: float) -> None:
         self._cancel_deadline()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
@@ -54,6 +55,7 @@ class Worker:
         self._source, self._executor = source, executor
         self.slots, self._old = slots, old
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._late: dict[str, Callable[[], None]] = {}  # long jobs that have found no room beside the others yet
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -94,6 +96,8 @@ class Worker:
                 self._old -= 1
                 counted = False
                 self._source.ready(1)
+            else:
+                self._late[job.id] = discount
 
         alarm = asyncio.get_running_loop().call_later(2 * PATIENCE, discount)
         try:
@@ -101,10 +105,13 @@ class Worker:
         finally:
             alarm.cancel()
             del self._tasks[job.id]
+            self._late.pop(job.id, None)
             if counted:
                 self._source.ready(1)
             else:
                 self._old += 1
+                if self._late:
+                    self._late.pop(next(iter(self._late)))()
 
 
 class SocketSource:

@@ -1,0 +1,103 @@
+"""What travels with the cells of a session: no history, unless a worker misses it; and no more than there is room."""
+
+import asyncio
+import os
+from collections.abc import Iterator
+
+import pytest
+from starlette.testclient import TestClient
+
+from rstar.judge import app as api
+from rstar.judge.broker import Load
+from rstar.judge.jobs import Answer, Job
+from rstar.judge.sessions import Session, Sessions
+from rstar.judge.settings import JudgeSettings
+
+
+class Forgetful:
+    """A queue whose worker knows the states that it has made, until it forgets them."""
+
+    def __init__(self) -> None:
+        self.jobs: list[tuple[str, int, str]] = []
+        self.states: set[str] = set()
+        self.given_up: list[str] = []
+
+    def submit(self, job: Job, prefer: str = "") -> asyncio.Future[Answer]:
+        self.jobs.append((job.code, len(job.history), prefer))
+        known = not job.state or job.state in self.states or job.history
+        if known:
+            self.states.add(job.id)
+        future = asyncio.get_running_loop().create_future()
+        future.set_result(Answer(job.id, "done" if known else "lost", "worker", lives=True))
+        return future
+
+    def forget(self, states: list[str], worker: str) -> None:
+        self.given_up += states
+
+    async def load(self) -> Load:
+        return Load(0, 0, 1)
+
+    async def __aenter__(self) -> "Forgetful":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def broker() -> Forgetful:
+    return Forgetful()
+
+
+@pytest.fixture
+def client(broker: Forgetful) -> Iterator[TestClient]:
+    pulse = os.open(os.devnull, os.O_WRONLY)
+    with TestClient(api.create_app(broker, JudgeSettings(), "me", pulse)) as client:
+        yield client
+    os.close(pulse)
+
+
+def begin(client: TestClient) -> str:
+    return str(client.post("/sessions").json()["session_id"])
+
+
+def run(client: TestClient, session: str, code: str) -> int:
+    return client.post(f"/sessions/{session}/run", json={"code": code}).status_code
+
+
+def test_history_travels_only_where_it_is_missing(client: TestClient, broker: Forgetful) -> None:
+    session = begin(client)
+    assert [run(client, session, code) for code in "abc"] == [200] * 3
+    assert broker.jobs == [("a", 0, ""), ("b", 0, "worker"), ("c", 0, "worker")]
+    broker.states.clear()
+    assert run(client, session, "d") == 200
+    assert broker.jobs[3:] == [("d", 0, "worker"), ("d", 3, "")]  # anybody can do it now
+    assert run(client, session, "e") == 200
+    assert broker.jobs[5:] == [("e", 0, "worker")]
+    assert len(broker.given_up) == 4
+
+
+def test_a_session_has_room_for_so_many_bytes_as_they_are_sent(
+    client: TestClient, broker: Forgetful, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(api, "LARGEST_BODY", 1_000)
+    first, second = begin(client), begin(client)
+    assert run(client, first, "\x01" * 160) == 413  # each is sent as six bytes
+    assert [run(client, first, "x" * 300) for _ in range(4)] == [200, 200, 413, 413]
+    assert client.get(f"/sessions/{first}").json()["cells"] == 2
+    copy = client.post(f"/sessions/{first}/fork").json()["session_id"]
+    assert run(client, copy, "x" * 300) == 413
+    assert run(client, second, "x" * 300) == 200
+    assert len(broker.jobs) == 3
+
+
+def test_a_state_is_given_up_with_its_last_session() -> None:
+    sessions = Sessions(most=9, idle=0.0)
+    one = sessions.add(Session("s1", "w"))
+    two = sessions.add(Session("s1", "w"))
+    assert sessions.put(one, Session("s2", "w")) == []
+    assert sessions.drop(two) == [("w", "s1")]
+    with sessions.working(one):
+        assert sessions.expire() == []
+    assert sessions.expire() == [("w", "s2")]
+    assert len(sessions) == 0
