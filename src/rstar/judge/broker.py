@@ -7,8 +7,8 @@ Invariants: every job that is accepted gets exactly one answer, or its future is
 take turns (see `fair`).
 
 When a worker dies, nobody knows which of its jobs has killed it. So all of them become suspects, which are tried a few
-at a time, and one by one if that kills a worker again. The other jobs of a worker on which suspects are tried are not
-blamed for its death.
+at a time, and one by one if that kills a worker again; the last time on a worker that does nothing else. The other jobs
+of a worker on which suspects are tried are not blamed for its death.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ MOST_DEATHS = 3
 """A suspect that so many workers have died with is answered as failed."""
 
 FIRST_TRIAL = 8
-"""Suspects of one death that are tried at a time; those of more deaths are tried alone."""
+"""Suspects of one death that are tried at a time; those of more deaths are tried one by one."""
+
+LAST_TRIAL = MOST_DEATHS - 1
+"""Deaths after which a suspect is tried on a worker that does nothing else: who dies then, has killed."""
 
 _SWEEP_SECONDS = 0.25
 
@@ -93,6 +96,12 @@ class _Worker:
     jobs: dict[str, Job] = field(default_factory=dict)
     trial: set[str] = field(default_factory=set)
     own: list[tuple[float, int, Job]] = field(default_factory=list)
+    alone: bool = False  # it gets no other jobs until a last trial on it is over
+
+    @property
+    def free(self) -> int:
+        """How many jobs it may get."""
+        return 0 if self.alone else self.credit
 
 
 class MemoryBroker:
@@ -163,17 +172,28 @@ class MemoryBroker:
     def _dispatch(self) -> None:
         """Give jobs to workers while there are both; the idlest worker first."""
         for worker in self._workers.values():
-            while worker.credit > 0 and worker.own:
+            while worker.free > 0 and worker.own:
                 self._give(worker, heapq.heappop(worker.own)[2])
             if worker.credit > 0 and self._suspects and not worker.trial:
-                for name in on_trial([(name, self._deaths[name]) for name in self._suspects]):
-                    worker.trial.add(name)
-                    self._give(worker, self._suspects.pop(name))
+                self._try_suspects(worker)
         while self._waiting:
-            idlest = max(self._workers.values(), key=lambda one: one.credit, default=None)
-            if idlest is None or idlest.credit <= 0:
+            idlest = max(self._workers.values(), key=lambda one: one.free, default=None)
+            if idlest is None or idlest.free <= 0:
                 return
             self._give(idlest, self._waiting.pop())
+
+    def _try_suspects(self, worker: _Worker) -> None:
+        """Have a worker try some suspects: for a last trial, as soon as it has nothing else to do."""
+        names = on_trial([(name, self._deaths[name]) for name in self._suspects])
+        last = self._deaths[names[0]] >= LAST_TRIAL
+        if last and any(other.alone for other in self._workers.values() if other is not worker):
+            return
+        worker.alone = last
+        if last and worker.jobs:
+            return
+        for name in names:
+            worker.trial.add(name)
+            self._give(worker, self._suspects.pop(name))
 
     def _give(self, worker: _Worker, job: Job) -> None:
         future = self._futures.get(job.id)
@@ -210,8 +230,18 @@ class MemoryBroker:
         self._suspects.pop(name, None)
         for worker in self._workers.values() if future.cancelled() else ():
             if worker.jobs.pop(name, None) is not None:
-                worker.trial.discard(name)
+                self._acquit(worker, name)
                 worker.link.send(frames.CANCEL, name.encode())
+        if not self._suspects:
+            for worker in self._workers.values():
+                worker.alone = worker.alone and bool(worker.trial)
+
+    @staticmethod
+    def _acquit(worker: _Worker, name: str) -> None:
+        """A job is over, and with it its trial."""
+        if name in worker.trial:
+            worker.trial.remove(name)
+            worker.alone = worker.alone and bool(worker.trial)
 
     # ---- what workers say
 
@@ -227,7 +257,7 @@ class MemoryBroker:
             return
         answer = read_answer(body)
         worker.jobs.pop(answer.id, None)
-        worker.trial.discard(answer.id)
+        self._acquit(worker, answer.id)
         future = self._futures.get(answer.id)
         if future is not None and not future.done():
             future.set_result(answer)

@@ -219,9 +219,12 @@ class RedisBroker:
             if batch := await self._next_batch():
                 try:
                     async with self._client.pipeline(transaction=False) as pipeline:
+                        # First: workers drop the jobs of an owner that does not live.
+                        pipeline.set(self._keys.owner(self._owner), 1, ex=ALIVE_SECONDS)
                         for pending in batch:
                             pipeline.xadd(pending.stream, {"j": pack(pending.job)})
-                        self._note_added(batch, await pipeline.execute(raise_on_error=False))
+                        _, *added = await pipeline.execute(raise_on_error=False)
+                        self._note_added(batch, added)
                 except BaseException:
                     for pending in batch:
                         self._post(pending)

@@ -11,13 +11,14 @@ from dataclasses import dataclass
 
 from redis.exceptions import RedisError, ResponseError
 
-from rstar.judge.broker import MOST_DEATHS, on_trial
+from rstar.judge.broker import LAST_TRIAL, MOST_DEATHS, on_trial
 from rstar.judge.jobs import Answer, Job, pack, read_job
 from rstar.judge.redis_broker import ALIVE_SECONDS, GROUP, HEARTBEAT_SECONDS, Keys, connect, make_group
 from rstar.judge.worker import AHEAD, Worker
 
 _BLOCK_MS = 1_000
 _RETRY_SECONDS = 0.25
+_ALONE_SECONDS = 0.1
 _TELL_SECONDS = 10.0
 _IDLE_MS = 6_000
 """A job whose worker has not said so for so long that it still has it is taken over."""
@@ -56,6 +57,8 @@ class RedisSource:
         self._entries: dict[str, _Entry] = {}
         self._suspects: dict[str, tuple[Job, int]] = {}
         self._trial: set[str] = set()
+        self._alone, self._reading = False, False  # no new jobs are read before and during a last trial
+        self._claiming = asyncio.Lock()
         self._credit = 0
         self._credited = asyncio.Event()
         self._done: list[Answer] = []
@@ -116,11 +119,18 @@ class RedisSource:
     async def _read(self, worker: Worker) -> None:
         await self._make_groups()
         for stream in self._streams:  # handed to this worker by a reply that was lost on the way
-            for _, entries in await self._client.xreadgroup(GROUP, self._name, {stream: "0"}) or ():
-                known = {entry.id for entry in self._entries.values()}
-                await self._begin(worker, stream, [one for one in entries if one[0] not in known])
+            async with self._claiming:  # what is being taken over is this worker's already, but not to be begun at once
+                for _, entries in await self._client.xreadgroup(GROUP, self._name, {stream: "0"}) or ():
+                    known = {entry.id for entry in self._entries.values()}
+                    await self._begin(worker, stream, [one for one in entries if one[0] not in known])
         while True:
+            self._reading = False
             await self._credited.wait()
+            self._reading = not self._alone
+            if self._alone:
+                await self._try_suspects(worker)
+                await asyncio.sleep(_ALONE_SECONDS)
+                continue
             streams = dict.fromkeys(self._streams, ">")
             found = await self._client.xreadgroup(GROUP, self._name, streams, count=self._credit, block=_BLOCK_MS)
             for stream, entries in found or ():
@@ -136,7 +146,8 @@ class RedisSource:
                     await self._client.xclaim(stream, GROUP, self._name, 0, mine, justid=True)
             if self._credit > 0:
                 for stream in self._streams[1:]:
-                    await self._take_over(stream, self._credit)
+                    async with self._claiming:
+                        await self._take_over(stream, self._credit)
             await self._try_suspects(worker)
             await asyncio.sleep(HEARTBEAT_SECONDS)
 
@@ -240,6 +251,9 @@ class RedisSource:
         if self._trial or not self._suspects:
             return
         names = on_trial([(name, deaths) for name, (_, deaths) in self._suspects.items()])
+        self._alone = self._suspects[names[0]][1] >= LAST_TRIAL
+        if self._alone and (self._reading or self._entries.keys() - self._suspects.keys()):
+            return
         await self._client.set(self._keys.trial(self._name), "\n".join(names), ex=3600)
         if self._trial:  # another loop was faster
             return
@@ -253,6 +267,7 @@ class RedisSource:
         if self._suspects.pop(name, None) is not None:
             self.ready(1)
         self._trial.discard(name)
+        self._alone = self._alone and bool(self._trial or self._suspects)
 
     def _spend(self) -> None:
         self._credit -= 1

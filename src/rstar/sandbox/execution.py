@@ -26,8 +26,8 @@ from rstar.sandbox.pool import GoneError, Link, LostError, SingleError
 from rstar.sandbox.proc import Progress
 from rstar.sandbox.variables import LONGEST
 
-_GRACE = 5.0
-"""Seconds that a keeper has for killing a run."""
+_GRACE = 15.0
+"""Seconds that a keeper has for an answer. On a machine full of endless loops it may need some of them."""
 
 MOST_STRETCHED = 30
 """A run ends after this many times its limit of wall time, even if it has hardly had a processor."""
@@ -45,6 +45,10 @@ _MOST_PROCESSES = 2
 _LARGEST_CODE = 2**31 - 1
 _MOST_LINES = 10_000_000
 _FIRST_LOOK, _NEXT_LOOK = 0.03, 0.02
+_SHARE, _SELDOM = 0.05, 0.5
+"""Output is read again after this share of a run's age, and after so many seconds in any case: its pipe may be full."""
+_LATE = 0.1
+"""A run may end late by this share of the time that it was given for waiting. Hundreds of them cost little then."""
 _LOOKS_PER_SCAN = 5
 _FULL = "the disk of {} is full: no telling what the code would have done"
 
@@ -208,6 +212,9 @@ class Execution:
             self._doubt.cancel()
         self._alarm = self._loop.call_later(seconds, self._time_is_up)
 
+    def _age(self) -> float:
+        return time.perf_counter() - self._started
+
     def _extend(self, answer: asyncio.Future[channel.Message]) -> None:
         if answer.cancelled() or answer.exception() is not None:
             return
@@ -232,7 +239,7 @@ class Execution:
             self._stop("timeout")
             return
         self._extended += extension
-        self._wait(extension)
+        self._wait(max(extension, _LATE * self._extended))
 
     def _time_left(self, began: float | None) -> float:
         """Seconds until the time of the run is up, which counts from its beginning.
@@ -247,7 +254,7 @@ class Execution:
 
     def _grow_old(self) -> None:
         """Let young runs go first. See `lanes`."""
-        age = time.perf_counter() - self._started
+        age = self._age()
         nice = 0 if age < PATIENCE or not self._place.age() else NICE if age < LONG else NICEST
         if nice > self._nice:
             self._nice = nice
@@ -278,7 +285,8 @@ class Execution:
             self._stop("killed")
             return
         busy = len(self._out.data) + len(self._err.data) - before > 16_000
-        self._looking = self._loop.call_later(0.001 if busy else _NEXT_LOOK, self._look)
+        later = min(max(_NEXT_LOOK, _SHARE * self._age()), _SELDOM)
+        self._looking = self._loop.call_later(0.001 if busy else later, self._look)
 
     def _judge(self, message: channel.Message, seconds: float) -> Outcome:
         match message["event"]:
