@@ -91,6 +91,10 @@ def test_forks_and_threads() -> None:
     assert call("clone", kernel.FORK_FLAGS) == EPERM  # not as a child of the keeper
     assert call("clone", 17) == EPERM
     assert call("clone", 0x4111) == EPERM  # vfork
+    assert call("clone", thread | 0x4000) == EPERM  # a thread that waits like one that has made a vfork
+    assert call("clone", thread & ~kernel.CLONE_FILES) == EPERM  # with descriptors of its own
+    assert call("close_range", 3, 100, 4) == ALLOW
+    assert call("close_range", 3, 100, 2) == EPERM  # likewise
     for bit in (0x80, 0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000):
         assert call("clone", thread | bit) == EPERM
         assert call("clone", filters.FORK | bit) == EPERM

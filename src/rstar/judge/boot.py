@@ -8,6 +8,7 @@ import ctypes
 import json
 import logging
 import os
+import resource
 import signal
 import sys
 from typing import Any
@@ -28,6 +29,8 @@ async def beat(pulse: int) -> None:
 def boot() -> tuple[JudgeSettings, dict[str, Any]]:
     """The settings (on standard input) and arguments (the only one there is); this process dies with its parent now."""
     parent = os.getppid()
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # a connection takes one, a run two
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     settings = JudgeSettings.model_validate_json(sys.stdin.buffer.read())
     if os.getppid() != parent:

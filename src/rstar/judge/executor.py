@@ -17,6 +17,7 @@ from rstar.judge.jobs import Answer, Job
 from rstar.judge.settings import JudgeSettings
 from rstar.sandbox.api import Limits, Result, State
 from rstar.sandbox.local import LocalSandbox
+from rstar.sandbox.pressure import TooMuchError
 
 _PAUSES = (0.1, 0.5, 2.0, 5.0, 10.0, 10.0)
 """Seconds before a job is tried again after the sandbox failed: a full disk, say, may be seen to meanwhile."""
@@ -53,6 +54,8 @@ class Executor:
                         return await self._verify(job)
                     case "cell":
                         return await self._cell(job)
+            except TooMuchError as error:
+                return Answer(job.id, "invalid", self._name, message=str(error))
             except (SandboxError, OSError) as error:
                 message = f"{type(error).__name__}: {error}"
                 _LOG.warning("job %s: %s", job.id, message)

@@ -6,6 +6,7 @@ Everything here still is trusted code; `child.serve` is where the snippet's proc
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import socket
 from typing import NoReturn
@@ -93,5 +94,7 @@ def _become_keeper(link: socket.socket, folder: str, fd: int, jail: Jail, interp
         os.mkdir(folder)
     link.send(HELLO)
     link.close()
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # each state takes two
     Keeper(socket.socket(fileno=fd), jail, folder, lambda end: be_born(end, jail, interpreter)).loop()
     os._exit(0)

@@ -29,6 +29,10 @@ _AF_UNIX, _SIGKILL = 1, 9
 _SOCKET_TYPE, _SOCK_STREAM, _SOCK_SEQPACKET = 0xF, 1, 5
 _MAP_SHARED = 1  # also a bit of MAP_SHARED_VALIDATE, and none of MAP_PRIVATE
 _NAMESPACES = 0x7E020080  # every CLONE_NEW* flag
+_THREADS = (0x3D0F00, 0x7D0F00)
+"""The flags with which the C libraries (GNU, musl) make a thread. Others make threads that have descriptors of their own,
+each as many as its process may have, or that cannot be stopped."""
+_UNSHARE = 2  # CLOSE_RANGE_UNSHARE, likewise
 
 FORK = kernel.FORK_FLAGS | kernel.CLONE_PARENT
 """The only flags with which a process may be made; it becomes a child of the keeper, not of the process that forks."""
@@ -58,7 +62,14 @@ def build(*, forks: bool, namespaces: bool, programs: bool = False) -> kernel.Pr
     if programs:
         also = (*PROGRAMS, *(SENDING if namespaces else ()))
         actions |= {NUMBERS[name]: _result(_ALLOW) for name in also if name in NUMBERS}
-        actions[NUMBERS["clone"]] = [_argument(0), (_ANY_BIT, 0, 1, _NAMESPACES), *_result(_EPERM), *_result(_ALLOW)]
+        actions[NUMBERS["clone"]] = [
+            _argument(0),
+            (_ANY_BIT, 2, 0, _NAMESPACES),
+            (_ANY_BIT, 0, 2, kernel.CLONE_THREAD),
+            (_ANY_BIT, 1, 0, kernel.CLONE_FILES),
+            *_result(_EPERM),
+            *_result(_ALLOW),
+        ]
     actions[NUMBERS["clone3"]] = _result(_ENOSYS)  # glibc then uses clone, whose flags a filter can see
     starts: list[tuple[int, Code]] = []
     for number in range(NEWEST + 1):
@@ -135,13 +146,14 @@ def _guarded(forks: bool) -> dict[str, Code]:
         "sendto": _is_null(4),  # no address: to the other end only
         "clone": [
             _argument(0),
-            (_ANY_BIT, 3, 0, _NAMESPACES),
-            (_ANY_BIT, 3, 0, kernel.CLONE_THREAD),
+            (_EQUAL, 4, 0, _THREADS[0]),
+            (_EQUAL, 3, 0, _THREADS[1]),
             (_EQUAL, 0, 1, FORK),
             *_result(_ALLOW if forks else _EPERM),
             *_result(_EPERM),
             *_result(_ALLOW),
         ],
+        "close_range": [_argument(2), (_ANY_BIT, 0, 1, _UNSHARE), *_result(_EPERM), *_result(_ALLOW)],
         "prlimit64": _is_null(2),  # reading only: no new limits
         "prctl": [  # a name, or dying with the keeper
             _argument(0),

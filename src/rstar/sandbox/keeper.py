@@ -257,7 +257,11 @@ class Keeper:
         if self._template is not None:
             self._finish(run, "report", report=report)
         else:
-            self._freeze(run, report)
+            try:
+                self._freeze(run, report)
+            except OSError:  # its main thread has ended alone: /proc tells nothing of such a process
+                self._lost(run)
+                return
             if not run.process:
                 self._finish(run, "gone")
 
@@ -272,7 +276,10 @@ class Keeper:
             return
         channel.close_all(handles)
         if run.source is not None:
-            self._greet_fork(run, process)
+            try:
+                self._greet_fork(run, process)
+            except OSError:  # it has died since, or its main thread has ended alone
+                self._lost(run.source or run)
         elif not process:
             self._finish(run, "failed", reason=packet.decode(errors="replace") or "the process ended")
         elif run.limits is None:
@@ -348,6 +355,8 @@ class Keeper:
         if os.WIFSTOPPED(status):
             outer = self._outer(run)
             memory, run.rss = own_memory(self._jail.proc, outer, usage.ru_minflt, run.rss_before)
+            if not run.rss:
+                raise ProcessLookupError
             single = self._jail.proc.threads(outer) > 1 or not self._has_own_fds_only(run)
         else:
             self._children.cpu += cpu

@@ -25,7 +25,7 @@ from rstar.sandbox.folders import temporary_folder
 from rstar.sandbox.lanes import Lanes, Place
 from rstar.sandbox.levels import LEVELS, Level
 from rstar.sandbox.pool import AbsentError, LostError, Tree, Zygote
-from rstar.sandbox.pressure import Pressure, machine_share
+from rstar.sandbox.pressure import Pressure, TooMuchError, machine_share
 from rstar.sandbox.states import ATTEMPTS, Node, Root, States
 from rstar.sandbox.tiers import RANKS, Tier, tier_of
 
@@ -194,7 +194,7 @@ class LocalSandbox:
         """Do a run when there is a place for it, and once more where it had to give its memory to others."""
         size = limits.memory_mb << 20
         if size > self._total:
-            raise SandboxError(
+            raise TooMuchError(
                 f"a run asks for {limits.memory_mb} MB of memory; all together may use {self._total >> 20} MB"
             )
         async with self._lanes.place() as place:

@@ -20,12 +20,17 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
 
+from rstar.errors import SandboxError
 from rstar.sandbox.pool import LostError
 
 _LOOK_SECONDS = 0.1
 _SHARE = 0.6
 _CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 _LOG = logging.getLogger("rstar.sandbox")
+
+
+class TooMuchError(SandboxError):
+    """A run asks for more memory than all together may use: it can never be done here."""
 
 
 class Program(Protocol):
