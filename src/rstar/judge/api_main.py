@@ -26,7 +26,8 @@ def main() -> None:
         broker = RedisBroker(settings.redis, owner, settings.most_waiting)
     config = uvicorn.Config(
         create_app(broker, settings, owner, arguments["pulse"]), log_level="warning", access_log=False,
-        http=BoundedProtocol, loop="uvloop", ws="none", proxy_headers=False, timeout_graceful_shutdown=3, timeout_keep_alive=75,
+        http=BoundedProtocol, loop="uvloop", ws="none", proxy_headers=False,
+        timeout_graceful_shutdown=3, timeout_keep_alive=75,
     )  # fmt: skip
     uvicorn.Server(config).run([socket.socket(fileno=arguments["fd"])])
 
