@@ -30,8 +30,8 @@ _SOCKET_TYPE, _SOCK_STREAM, _SOCK_SEQPACKET = 0xF, 1, 5
 _MAP_SHARED = 1  # also a bit of MAP_SHARED_VALIDATE, and none of MAP_PRIVATE
 _NAMESPACES = 0x7E020080  # every CLONE_NEW* flag
 _THREADS = (0x3D0F00, 0x7D0F00)
-"""The flags with which the C libraries (GNU, musl) make a thread. With others a thread has descriptors of its own, as many
-as its process may have, or cannot be stopped."""
+"""The flags with which the C libraries (GNU, musl) make a thread. With others a thread has descriptors of its own, as
+many as its process may have, or cannot be stopped."""
 _UNSHARE = 2  # CLOSE_RANGE_UNSHARE, likewise
 
 FORK = kernel.FORK_FLAGS | kernel.CLONE_PARENT
