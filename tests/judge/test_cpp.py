@@ -3,6 +3,7 @@
 import asyncio
 import os
 import time
+from typing import cast
 
 import pytest
 
@@ -81,3 +82,40 @@ def test_compiling_is_bounded(source: str, status: list[str], said: str) -> None
     assert said in result.stderr or result.status == said
     assert len(result.stderr) <= 64_000
     assert seconds < 2 * COMPILE_SECONDS
+
+
+class CountingSandbox:
+    """Compiles nothing within the time."""
+
+    def __init__(self) -> None:
+        self.compiled = 0
+
+    async def drive(self, code: str, stdin: str, file: int, limits: Limits) -> Result:
+        self.compiled += 1
+        await asyncio.sleep(0.05)
+        return Result(status="timeout", stdout="", stderr="", error=None, seconds=limits.seconds)
+
+
+def test_what_takes_too_long_to_compile_is_compiled_once_for_all_who_send_it() -> None:
+    async def run() -> None:
+        sandbox = CountingSandbox()
+        compiler = Compiler(cast(LocalSandbox, sandbox), 1.0, 256)
+        found = await asyncio.gather(*(compiler.run("x", None, Limits()) for _ in range(50)))
+        found.append(await compiler.run("x", None, Limits()))
+        assert {result.status for result in found} == {"timeout"}
+        assert sandbox.compiled == 1
+
+    asyncio.run(run())
+
+
+def test_another_one_compiles_when_the_first_has_gone() -> None:
+    async def run() -> None:
+        sandbox = CountingSandbox()
+        compiler = Compiler(cast(LocalSandbox, sandbox), 1.0, 256)
+        first, second = (asyncio.create_task(compiler.run("x", None, Limits())) for _ in range(2))
+        await asyncio.sleep(0.01)
+        first.cancel()
+        assert (await second).status == "timeout"
+        assert sandbox.compiled == 2
+
+    asyncio.run(run())

@@ -13,7 +13,7 @@ import pytest
 from rstar.judge.broker import MOST_DEATHS
 from rstar.judge.client import JudgeClient, JudgeSandbox
 from rstar.judge.jobs import Job
-from rstar.judge.redis_broker import Keys, RedisBroker
+from rstar.judge.redis_broker import Keys, RedisBroker, make_group
 from rstar.judge.wire import Submission
 from tests.judge.services import Redis, Service, serving, wait_for
 
@@ -153,6 +153,26 @@ def test_only_the_call_that_kills_workers_is_blamed(redis: Redis) -> None:
             await asyncio.gather(working, return_exceptions=True)
             wanted = ["failed" if code == "bad" else "done" for code in codes]
             assert [answer.outcome for answer in answers] == wanted
+
+    asyncio.run(asyncio.wait_for(run(), 60))
+
+
+def test_many_calls_are_cancelled_at_once(redis: Redis) -> None:
+    keys = Keys("rstar:test:cancelled")
+
+    async def run() -> None:
+        async with RedisBroker(redis.url, "owner", keys=keys) as broker:
+            await make_group(broker._client, keys.long)
+            jobs = [Job(str(n), "owner", "python", "", expires=time.time() + 99) for n in range(1_000)]
+            futures = [broker.submit(job) for job in jobs]
+            while await broker._client.xlen(keys.long) < 256:  # the others are on their way, or wait
+                await asyncio.sleep(0.01)
+            for future in futures:
+                future.cancel()
+            for _ in range(100):
+                left = await broker._client.xlen(keys.long)
+                await asyncio.sleep(0.05)
+            assert left == 0
 
     asyncio.run(asyncio.wait_for(run(), 60))
 

@@ -11,6 +11,7 @@ import hashlib
 import os
 import shutil
 import signal
+import time
 from collections import OrderedDict
 from dataclasses import dataclass, replace
 
@@ -20,6 +21,9 @@ from rstar.sandbox.local import LocalSandbox
 
 _FLAGS = ("-O2", "-pipe")
 _CACHE_BYTES = 256 << 20
+_FAILED_SECONDS = 300.0
+"""How long a source is remembered that took too much to compile."""
+
 _SIGNALLED = 1_000
 """Added to a signal's number to make the exit code with which a driver reports it: real codes end at 255."""
 
@@ -77,7 +81,8 @@ class Compiler:
         self._limits = Limits(seconds, memory_mb=memory_mb, output_bytes=64_000, scratch_mb=64)
         self._known: OrderedDict[str, _Compiled] = OrderedDict()
         self._size = 0
-        self._locks: dict[str, asyncio.Lock] = {}
+        self._failed: dict[str, tuple[float, _Compiled]] = {}
+        self._under_way: dict[str, asyncio.Future[_Compiled]] = {}
 
     async def run(self, source: str, stdin: str | None, limits: Limits) -> Result:
         """Compile `source`, unless that has been done, and run it.
@@ -104,21 +109,34 @@ class Compiler:
         return _ended(result)
 
     async def _compiled(self, source: str) -> _Compiled:
+        """What comes of a source. The same one, several times at once, is compiled once, for all who wait."""
         name = hashlib.sha256(source.encode(errors="surrogatepass")).hexdigest()
-        lock = self._locks.setdefault(name, asyncio.Lock())
+        while (others := self._under_way.get(name)) is not None:
+            await asyncio.wait((others,))
+            if not others.cancelled() and others.exception() is None:
+                return others.result()
+        if (compiled := self._known.get(name)) is not None:
+            self._known.move_to_end(name)
+            return compiled
+        if (failed := self._failed.get(name)) is not None and time.monotonic() - failed[0] < _FAILED_SECONDS:
+            return failed[1]
+        ours = self._under_way[name] = asyncio.get_running_loop().create_future()
         try:
-            async with lock:  # the same source, several times at once, is compiled once
-                compiled = self._known.get(name)
-                if compiled is None:
-                    compiled = await self._compile(source)
-                    if compiled.result.status in ("ok", "error"):
-                        self._remember(name, compiled)
-                else:
-                    self._known.move_to_end(name)
-                return compiled
+            compiled = await self._compile(source)
+            ours.set_result(compiled)
         finally:
-            if not lock.locked():
-                self._locks.pop(name, None)
+            ours.cancel()  # unless it is done: one of those who wait goes on
+            del self._under_way[name]
+        if compiled.result.status in ("ok", "error"):
+            self._remember(name, compiled)
+        else:
+            self._forget_failed()
+            self._failed[name] = time.monotonic(), compiled
+        return compiled
+
+    def _forget_failed(self) -> None:
+        old = time.monotonic() - _FAILED_SECONDS
+        self._failed = {name: failed for name, failed in self._failed.items() if failed[0] > old}
 
     async def _compile(self, source: str) -> _Compiled:
         memory = os.memfd_create("program", os.MFD_CLOEXEC)

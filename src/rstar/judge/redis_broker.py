@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
-from redis.asyncio import Redis
+from redis.asyncio import BlockingConnectionPool, Redis
 from redis.exceptions import RedisError, ResponseError
 
 from rstar.errors import ConfigError, SandboxError
@@ -100,7 +100,10 @@ class Keys:
 def connect(url: str) -> Any:  # the client's own types are those of both of its protocols at once
     """A client with its own pool. Raises `ConfigError` for a URL that is none."""
     try:
-        return Redis.from_url(url, socket_connect_timeout=5, socket_timeout=30, health_check_interval=15)
+        pool = BlockingConnectionPool.from_url(  # who finds no connection free waits for one
+            url, max_connections=100, timeout=20, socket_connect_timeout=5, socket_timeout=30, health_check_interval=15
+        )
+        return Redis.from_pool(pool)
     except ValueError as error:
         raise ConfigError(f"the URL of Redis: {error}") from error
 
@@ -142,13 +145,16 @@ class RedisBroker:
         self._outbox, self._directed = FairQueue(), list[_Pending]()
         self._added = 0
         self._filled = asyncio.Event()
+        self._cancelled: list[_Pending] = []
+        self._cancelling = asyncio.Event()
         self._away = False
         self._tasks: list[asyncio.Task[None]] = []
         self._asides: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
         """Begin to add, listen and look after things; Redis may come later."""
-        loops: tuple[Callable[[], Awaitable[None]], ...] = (self._add, self._listen, self._look_after, self._expire)
+        loops: tuple[Callable[[], Awaitable[None]], ...]
+        loops = (self._add, self._listen, self._look_after, self._expire, self._cancel_all)
         self._tasks = [asyncio.create_task(self._forever(loop)) for loop in loops]
         return self
 
@@ -262,7 +268,10 @@ class RedisBroker:
         for pending, entry in zip(batch, entries, strict=True):
             if not isinstance(entry, ResponseError):
                 pending.entry = entry
-                self._added += 1
+                if pending.future.cancelled():  # while it was on its way
+                    self._cancel(pending)
+                elif not pending.future.done():
+                    self._added += 1
             elif not pending.future.done():
                 pending.future.set_result(Answer(pending.job.id, "failed", message=f"Redis: {entry}"))
 
@@ -343,20 +352,31 @@ class RedisBroker:
         if self._pending.pop(pending.job.id, None) is not None:
             self._added -= pending.entry is not None
         if future.cancelled() and pending.entry is not None:
-            self._aside(self._send_cancel(pending))
+            self._cancel(pending)
+
+    def _cancel(self, pending: _Pending) -> None:
+        self._cancelled.append(pending)
+        self._cancelling.set()
+
+    async def _cancel_all(self) -> None:
+        """Tell workers what nobody waits for any more, until they have been told."""
+        while True:
+            await self._cancelling.wait()
+            batch = self._cancelled[:_PER_PIPELINE]
+            async with self._client.pipeline(transaction=False) as pipeline:
+                for pending in batch:
+                    pipeline.xdel(pending.stream, pending.entry)
+                    pipeline.publish(self._keys.cancel, pending.job.id)
+                await pipeline.execute()
+            del self._cancelled[: len(batch)]
+            if not self._cancelled:
+                self._cancelling.clear()
 
     def _aside(self, work: Coroutine[Any, Any, None]) -> None:
         """Do something that nobody waits for."""
         task = asyncio.get_running_loop().create_task(work)
         self._asides.add(task)
         task.add_done_callback(self._asides.discard)
-
-    async def _send_cancel(self, pending: _Pending) -> None:
-        with contextlib.suppress(*_FAILURES):
-            pipeline = self._client.pipeline(transaction=False)
-            pipeline.xdel(pending.stream, pending.entry)
-            pipeline.publish(self._keys.cancel, pending.job.id)
-            await pipeline.execute()
 
     async def _send_forget(self, states: list[str], worker: str) -> None:
         with contextlib.suppress(*_FAILURES):
