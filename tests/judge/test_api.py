@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
+from rstar.judge.jobs import MOST_SHOWN
 from tests.judge.services import serving, wait_for
 
 
@@ -231,3 +232,9 @@ def test_two_cells_at_once_in_one_session_are_not_mixed_up(url: str) -> None:
         statuses = sorted(pool.map(run, ["import time; time.sleep(0.5); a = 1", "import time; time.sleep(0.5); b = 1"]))
     assert statuses == [200, 409]
     assert httpx.get(f"{url}/sessions/{session}").json()["cells"] == 1
+
+
+def test_the_submissions_of_a_batch_share_what_its_reply_may_show(url: str) -> None:
+    programs = [{"type": "python", "solution": "print('x' * 900_000)", "limits": {"shown": 1_000_000}}] * 40
+    results = post(url, "/run/batch", {"type": "batch", "submissions": programs})["results"]
+    assert {(len(result["stdout"]), result["truncated"]) for result in results} == {(MOST_SHOWN // 40, True)}

@@ -26,7 +26,7 @@ from rstar.judge import wire
 from rstar.judge.boot import beat
 from rstar.judge.broker import Broker, BusyError, Load
 from rstar.judge.guard import LARGEST_BODY, Guard, malformed, other_methods
-from rstar.judge.jobs import OUTPUT_BYTES, SHOWN, Answer, Cell, Job, Kind, pack
+from rstar.judge.jobs import MOST_SHOWN, OUTPUT_BYTES, SHOWN, Answer, Cell, Job, Kind, pack
 from rstar.judge.metrics import Metrics
 from rstar.judge.sessions import Session, Sessions
 from rstar.judge.settings import JudgeSettings
@@ -99,6 +99,14 @@ class _Service:
         job.stdin, job.expected, job.echo = submission.input, submission.expected_output, submission.echo
         job.shown = _shown(submission.limits)
         return job
+
+    def jobs(self, batch: wire.Batch, life: float, request: Request) -> list[Job]:
+        """The jobs for a batch. The reply is held in memory whole, so its submissions share what it may show."""
+        share = MOST_SHOWN // len(batch.submissions)
+        jobs = [self.job(submission, life, request) for submission in batch.submissions]
+        for job in jobs:
+            job.shown = min(job.shown, share)
+        return jobs
 
     async def run_cell(self, session: Session, cell: wire.CellRequest, request: Request) -> tuple[Job, Answer]:
         """Run a cell where the state of the session is; where that is lost, once more with all that leads to it."""
@@ -221,8 +229,7 @@ def _add_calls(app: fastapi.FastAPI, service: _Service) -> None:
         return _report(submission, answer)
 
     async def many(batch: wire.Batch, request: Request, life: float) -> wire.BatchReports:
-        jobs = [service.job(submission, life, request) for submission in batch.submissions]
-        answers = await service.answers(jobs, request)
+        answers = await service.answers(service.jobs(batch, life, request), request)
         results = list(map(_report, batch.submissions, answers))
         return wire.BatchReports(sub_id=batch.sub_id or str(uuid.uuid4()), results=results)
 
@@ -233,8 +240,8 @@ def _add_calls(app: fastapi.FastAPI, service: _Service) -> None:
 
     async def reply(batch: wire.Batch, request: Request, life: float) -> Response:
         if LINES in request.headers.get("accept", ""):
-            jobs = [service.job(submission, life, request) for submission in batch.submissions]
-            return StreamingResponse(service.lines(jobs, batch.submissions), media_type=LINES)
+            lines = service.lines(service.jobs(batch, life, request), batch.submissions)
+            return StreamingResponse(lines, media_type=LINES)
         return _json(await many(batch, request, life))
 
     @app.post("/run/batch", response_model=wire.BatchReports, responses=_BODY, tags=["calls"])

@@ -28,6 +28,9 @@ OUTPUT_BYTES = 1_000_000
 SHOWN = 1000
 """Characters of stdout and stderr in an answer to a job that asks for no more."""
 
+MOST_SHOWN = 16 << 20
+"""Characters of stdout, and as many of stderr, in the reply to a batch. Control characters take six bytes each."""
+
 
 @dataclass(frozen=True, slots=True)
 class Cell:
