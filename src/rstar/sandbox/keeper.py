@@ -44,6 +44,7 @@ from rstar.sandbox.processes import (
     is_child,
     own_memory,
     read_hello,
+    readable,
 )
 
 _REAP_MS = 20
@@ -331,7 +332,7 @@ class Keeper:
         """A process wants to fork: yes, once, if it was asked to."""
         waiting = kernel.notification(listener)
         if waiting is None:
-            if select.select([listener], [], [], 0)[0]:  # nobody is left under this filter
+            if readable(listener, 0):  # nobody is left under this filter
                 self._ignore(listener)
                 os.close(listener)
             return
@@ -412,13 +413,14 @@ class Keeper:
         if not run.process:
             self._finish(run, "gone")
             return
-        os.kill(run.process, signal.SIGKILL)
-        _, status, usage = os.wait4(run.process, 0)
-        self._children.cpu += usage.ru_utime + usage.ru_stime
-        run.process = 0
+        process, run.process = run.process, 0
+        self._children.end_and_tell(process, partial(self._tell_end, run))
+        self._remove(run)
+
+    def _tell_end(self, run: Run, status: int, cpu: float) -> None:
         code = os.waitstatus_to_exitcode(status)
-        cpu = usage.ru_utime + usage.ru_stime
-        self._finish(run, "ended", signal=-code if code < 0 else None, code=code if code >= 0 else None, cpu=cpu)
+        if not run.unwanted:
+            self._tell(run.id, "ended", signal=-code if code < 0 else None, code=code if code >= 0 else None, cpu=cpu)
 
     def _finish(self, run: Run, event: str, **details: Any) -> None:
         if not run.unwanted:

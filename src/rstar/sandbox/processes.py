@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import socket
 import time
 from array import array
-from collections.abc import Set
+from collections.abc import Callable, Set
 from dataclasses import dataclass, field
 
 from rstar.sandbox import channel, kernel
@@ -22,6 +23,9 @@ OWN_FDS = frozenset({"0", "1", "2", str(kernel.LINK_FD)})
 
 _ANCILLARY = socket.CMSG_SPACE(12) + socket.CMSG_SPACE(4)
 _LARGE = 16 << 20
+_SOON_MS = 50
+"""How long the death of a process is waited for at once: with a few million entries in a table of the kernel it takes
+seconds, for which others would wait."""
 
 
 @dataclass(slots=True, eq=False)
@@ -101,20 +105,43 @@ class Children:
         self._proc, self._adopts = proc, adopts
         self.dying: set[int] = set()
         self.cpu, self.strays = 0.0, False
+        self._told: dict[int, Callable[[int, float], None]] = {}
 
     def end(self, process: int) -> None:
         """Kill a child."""
         os.kill(process, signal.SIGKILL)
         self.dying.add(process)
 
+    def end_and_tell(self, process: int, tell: Callable[[int, float], None]) -> None:
+        """Kill a child; its wait status and processor time are told when it is dead, which can take seconds."""
+        os.kill(process, signal.SIGKILL)
+        handle = os.pidfd_open(process)
+        try:
+            readable(handle, _SOON_MS)
+        finally:
+            os.close(handle)
+        self.dying.add(process)
+        self._told[process] = tell
+        self._wait_for(process, os.WNOHANG)
+
     def reap(self, flags: int = os.WNOHANG) -> None:
-        """Wait for those that are dying; with `flags` 0 until they are dead."""
+        """Wait for those that are dying; with `flags` 0 until they are dead, and nobody is told any more."""
+        if not flags:
+            self._told.clear()
         for process in list(self.dying):
-            done, _, usage = os.wait4(process, flags)
-            if done:
-                self.dying.discard(process)
-                self.cpu += usage.ru_utime + usage.ru_stime
+            if self._wait_for(process, flags):
                 self.strays |= self._adopts
+
+    def _wait_for(self, process: int, flags: int) -> bool:
+        done, status, usage = os.wait4(process, flags)
+        if not done:
+            return False
+        self.dying.discard(process)
+        cpu = usage.ru_utime + usage.ru_stime
+        self.cpu += cpu
+        if (tell := self._told.pop(process, None)) is not None:
+            tell(status, cpu)
+        return True
 
     def sweep(self, known: Set[int]) -> None:
         """End the children that are neither `known` nor dying: forks that a state has made of its own accord."""
@@ -122,6 +149,13 @@ class Children:
         for outer in self._proc.children():
             if (process := self._proc.inner(outer)) and process not in known and process not in self.dying:
                 self.end(process)
+
+
+def readable(fd: int, milliseconds: int) -> bool:
+    """Whether a descriptor of any number is readable within a time."""
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    return bool(poll.poll(milliseconds))
 
 
 def cpu_of(process: int) -> float:
