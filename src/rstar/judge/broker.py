@@ -171,7 +171,7 @@ class MemoryBroker:
 
     def _dispatch(self) -> None:
         """Give jobs to workers while there are both; the idlest worker first."""
-        for worker in self._workers.values():
+        for worker in sorted(self._workers.values(), key=lambda one: len(one.jobs)):
             while worker.free > 0 and worker.own:
                 self._give(worker, heapq.heappop(worker.own)[2])
             if worker.credit > 0 and self._suspects and not worker.trial:
@@ -186,7 +186,8 @@ class MemoryBroker:
         """Have a worker try some suspects: for a last trial, as soon as it has nothing else to do."""
         names = on_trial([(name, self._deaths[name]) for name in self._suspects])
         last = self._deaths[names[0]] >= LAST_TRIAL
-        if last and any(other.alone for other in self._workers.values() if other is not worker):
+        others = [other for other in self._workers.values() if other is not worker]
+        if last and others and all(other.alone for other in others):  # one is left for everything else
             return
         worker.alone = last
         if last and worker.jobs:
