@@ -1,14 +1,16 @@
 """Sentences in Chinese, French, German and Spanish with the function words of English in place of theirs.
 
-Nothing is understood and nothing else is touched: "Die Antwort ist nicht 12" becomes "Die answer is not 12", which the
-rules for English sentences read. Formulas stay as they are. A decimal comma becomes a point in the three languages that
-have it, but not in brackets, and not before three digits, where some write it for thousands.
+Only these words change: "Die Antwort ist nicht 12" becomes "the answer is not 12", which the rules for English
+sentences read. Formulas stay as they are. A decimal comma becomes a point in the three languages that have it, but not
+in brackets, and not before three digits, where some write it for thousands.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
+
+from rstar.grading.vocabulary import HAN
 
 _LOOKED_AT = 600
 """Characters at the end of a text that show its language."""
@@ -17,10 +19,9 @@ _SHORT = 60
 _SEVERAL = 3
 """Different common words of a language that show it."""
 _FORMULA = r"\$\$.+?\$\$|\$[^$\n]+\$|\\\(.{1,500}?\\\)|\\\[.{1,500}?\\\]|\\[a-z]+\s*\{[^{}]*\}"
-_HAN = "\u4e00-\u9fff"
-_CHINESE = re.compile(f"[{_HAN}]")
-_BESIDE_HAN = re.compile(rf"(?<=[{_HAN}])(?=[\w$\\(\-])(?![{_HAN}])|(?<=[\w$)}}%])(?<![{_HAN}])(?=[{_HAN}])")
-_MEASURE = re.compile(rf"(?<=\d)\s*\(\s*[{_HAN}]{{1,3}}\s*\)")
+_CHINESE = re.compile(f"[{HAN}]")
+_BESIDE_HAN = re.compile(rf"(?<=[{HAN}])(?=[\w$\\(\-])(?![{HAN}])|(?<=[\w$)}}%])(?<![{HAN}])(?=[{HAN}])")
+_MEASURE = re.compile(rf"(?<=\d)\s*\(\s*[{HAN}]{{1,3}}\s*\)")
 _SIGNS = str.maketrans({"，": ", ", "。": ". ", "：": ": ", "；": "; ", "、": ", ", "（": "(", "）": ")", "．": ". "})
 _COMMA = re.compile(r"(?<![\d,.(\[{])(\d+),(\d{1,2}|\d{4,})(?![\d,]|\s*[)\]}])")
 
@@ -69,11 +70,12 @@ _CHINESE_WORDS: list[tuple[str, str | Callable[[re.Match[str]], str]]] = [
     (r"(?<=[\d$)}])\s*[和与]\s*", " and "),
 ]
 
-_PARTS = {  # of twice something, half of something: what is said next is not the answer
-    "twice the ": "le double d(?:e|u)|el doble del?|das Doppelte (?:von|der|des)",
-    "half of ": "la moitié d(?:e|u)|la mitad del?|die Hälfte (?:von|der|des)",
-    "the square of ": "le carré d(?:e|u)|el cuadrado del?|das Quadrat (?:von|der|des)",
+_PARTS = {
+    "twice the": "le double d(?:e|u)|el doble del?|das Doppelte (?:von|der|des)",
+    "half of": "la moitié d(?:e|u)|la mitad del?|die Hälfte (?:von|der|des)",
+    "the square of": "le carré d(?:e|u)|el cuadrado del?|das Quadrat (?:von|der|des)",
 }
+"""Words after which a part or a multiple of something is said, in all three languages."""
 _WORDS = {
     "French": {
         "in total": "en tout|au total",
@@ -163,8 +165,8 @@ _ALL = {
     )
     for name, table in _WORDS.items()
 }
-_ENGLISH = {name: [*(part.strip() for part in _PARTS), *table] for name, table in _WORDS.items()}
-_ZH = [(re.compile(pattern), english) for pattern, english in _CHINESE_WORDS]
+_ENGLISH = {name: [*_PARTS, *table] for name, table in _WORDS.items()}
+_FROM_CHINESE = [(re.compile(pattern), english) for pattern, english in _CHINESE_WORDS]
 
 
 def in_english(text: str) -> str:
@@ -213,6 +215,6 @@ def is_chinese_prose(text: str) -> bool:
 
 def _from_chinese(text: str) -> str:
     text = _MEASURE.sub("", text.translate(_SIGNS))
-    for pattern, english in _ZH:
+    for pattern, english in _FROM_CHINESE:
         text = pattern.sub(english, text)
     return _BESIDE_HAN.sub(" ", text)

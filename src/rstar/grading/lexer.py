@@ -18,6 +18,7 @@ from rstar.grading.vocabulary import (
     CONSTANTS,
     FUNCTIONS,
     GREEK,
+    HAN,
     NAMED,
     OPERATORS,
     OTHER_COMMANDS,
@@ -64,6 +65,7 @@ _TOKEN = re.compile(
     r"|(?P<word>[^\W\d_]+'*)"
     r"|(?P<op>\\\\|\\\{|\\\}|\\_|\*\*|<=|>=|!=|==|\\&|[-+*/^_!%()\[\]{}|<>=:,;&'])"
 )
+_HAN = re.compile(f"[{HAN}]")
 _SHORT_WORDS = frozenset(word for word in TEXT_WORDS if len(word) == 2)
 _SIGNS = ("+", "-", "=", "^")
 _DOUBLE = dict(zip("RZNQC", "ℝℤℕℚℂ", strict=True))
@@ -211,7 +213,7 @@ def _letters(run: str, spaced: bool) -> list[Token]:
     if bare in GREEK:
         return [Token("sym", bare, spaced)]
     if len(bare) == 1:
-        return [Token("word" if "\u4e00" <= bare <= "\u9fff" else "sym", run, spaced)]
+        return [Token("word" if _HAN.match(bare) else "sym", run, spaced)]
     if lower in ("and", "or"):
         return [Token("op", lower, spaced)]
     if units.is_known(bare) or lower == "sq":

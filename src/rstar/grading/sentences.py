@@ -10,11 +10,14 @@ import re
 from collections.abc import Iterator
 
 from rstar.grading.units import is_known
+from rstar.grading.vocabulary import HAN
 
 LONGEST = 2_000
 LONGEST_VALUE = 60
 LONGEST_JOINED = 4_000
+"""Characters at the end of a text in which formulas are joined with the line before."""
 _SHORTEST_LABEL = 3
+"""Letters of the shortest label of a formula."""
 _SENTENCE_BEGUN = 3
 """Words before a number from which on they begin a sentence."""
 MOST_WORDS = 5
@@ -101,7 +104,7 @@ _MATRIX = re.compile(
 _CHAIN = re.compile(r"[^\W\d_]{3}[^=,;]*=[^=,;]+=")
 """A calculation that begins with the name of its result: "Total = 7 + 8 = 15 books"."""
 _DISPLAY = re.compile(r"\n[ \t\n]{0,8}(\$\$[^$]{1,1000}\$\$|\\\[(?:(?!\\\]).){1,1000}\\\])", re.DOTALL)
-_HAN = re.compile("[\u4e00-\u9fff]")
+_HAN = re.compile(f"[{HAN}]")
 _CONCLUSION = re.compile(
     r"\b(?:so|thus|hence|therefore|consequently|accordingly|gives|yields|we (?:get|find|obtain|conclude|see|arrive))\b",
     re.IGNORECASE,
@@ -169,10 +172,11 @@ def _is_after_words(text: str) -> bool:
     """Whether a text is a formula that does not stand in the line, or a value, with words before it that name it."""
     start = next((at for at, sign in enumerate(text) if sign in "$\\\n`"), 0)
     words = text[:start]
-    if sum(map(str.isalpha, words)) >= _SHORTEST_LABEL and text.startswith(("$$", "\\[", "\\begin"), start):
-        return text[start : start + 2] != "\\b" or "=" not in words
-    if sum(map(str.isalpha, words)) >= _SHORTEST_LABEL and words.rstrip().endswith((":", ",")) and text[start] != "\n":
-        return True
+    if sum(map(str.isalpha, words)) >= _SHORTEST_LABEL:
+        if text.startswith(("$$", "\\[", "\\begin"), start):
+            return not text.startswith("\\begin", start) or "=" not in words
+        if words.rstrip().endswith((":", ",")) and text[start] != "\n":
+            return True
     value = next((at for at, sign in enumerate(text) if sign in "$\\" or sign.isdigit()), 0)
     said = text[:value]
     if said[:1].isupper() and text.endswith(".") and "=" not in said and len(_WORD.findall(said)) >= _SENTENCE_BEGUN:

@@ -20,6 +20,8 @@ FUNCTIONS = {
 } | {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "cosec": "csc"}
 """One spelling for each function."""
 CONSTANTS = {"ldots": "…", "pi": "π", "infty": "∞", "infinity": "∞", "inf": "∞", "oo": "∞"}
+HAN = "\u4e00-\u9fff"
+"""Chinese characters, for a class of a regular expression."""
 BIG = words_of("sum prod")
 """Commands for an operation over an index."""
 GREEK = words_of(
