@@ -26,7 +26,7 @@ from rstar.judge import wire
 from rstar.judge.boot import beat
 from rstar.judge.broker import Broker, BusyError, Load
 from rstar.judge.guard import LARGEST_BODY, Guard, malformed, other_methods
-from rstar.judge.jobs import MOST_SHOWN, OUTPUT_BYTES, SHOWN, Answer, Cell, Job, Kind, pack
+from rstar.judge.jobs import MOST_SHOWN, OUTPUT_BYTES, Answer, Cell, Job, Kind, pack
 from rstar.judge.metrics import Metrics
 from rstar.judge.sessions import Session, Sessions
 from rstar.judge.settings import JudgeSettings
@@ -97,7 +97,7 @@ class _Service:
         """The job for a submission, which may wait for `life` seconds."""
         job = self._job(submission.type, submission.solution, submission.limits, life, request)
         job.stdin, job.expected, job.echo = submission.input, submission.expected_output, submission.echo
-        job.shown = _shown(submission.limits)
+        job.shown = wire.shown(submission.limits)
         return job
 
     def jobs(self, batch: wire.Batch, life: float, request: Request) -> list[Job]:
@@ -113,7 +113,7 @@ class _Service:
         prefer, history = session.worker, tuple[Cell, ...]()
         while True:
             job = self._job("cell", cell.code, cell.limits, self.settings.long_queue_seconds, request)
-            job.state, job.history, job.shown = session.state, history, _shown(cell.limits)
+            job.state, job.history, job.shown = session.state, history, wire.shown(cell.limits)
             job.values = cell.limits.values if cell.limits else 0
             (answer,) = await self.answers([job], request, prefer)
             if answer.outcome != "lost" or history:
@@ -260,17 +260,17 @@ def _add_calls(app: fastapi.FastAPI, service: _Service) -> None:
     @app.post("/judge", response_model=wire.Verdict, responses=_BODY, tags=["calls"])
     async def judge(submission: wire.Submission, request: Request) -> Response:
         """As `/run`, without the output."""
-        return _json(_verdict(await one(submission, request)))
+        return _json(wire.verdict(await one(submission, request)))
 
     @app.post("/judge/batch", response_model=wire.BatchVerdicts, responses=_BODY, tags=["calls"])
     async def judge_batch(batch: wire.Batch, request: Request) -> Response:
         """As `/run/batch`, without the output."""
-        return _json(_verdicts(await many(batch, request, short)))
+        return _json(wire.verdicts(await many(batch, request, short)))
 
     @app.post("/judge/long-batch", response_model=wire.BatchVerdicts, responses=_BODY, tags=["calls"])
     async def judge_long_batch(batch: wire.Batch, request: Request) -> Response:
         """As `/run/long-batch`, without the output."""
-        return _json(_verdicts(await many(batch, request, long)))
+        return _json(wire.verdicts(await many(batch, request, long)))
 
 
 def _add_sessions(app: fastapi.FastAPI, service: _Service) -> None:
@@ -355,7 +355,7 @@ def _add_sessions(app: fastapi.FastAPI, service: _Service) -> None:
 
 
 def _cell_reply(session_id: str | None, cell: wire.CellRequest, answer: Answer) -> wire.CellReply:
-    shown = _shown(cell.limits)
+    shown = wire.shown(cell.limits)
     return wire.CellReply(
         session_id=session_id,
         status=answer.status,
@@ -398,17 +398,4 @@ def _json(content: BaseModel, status: int = 200) -> Response:
 
 
 def _report(submission: wire.Submission, answer: Answer) -> wire.Report:
-    return wire.report(submission.sub_id or str(uuid.uuid4()), answer, _shown(submission.limits))
-
-
-def _shown(limits: wire.CallLimits | None) -> int:
-    """Characters of output in a reply."""
-    return SHOWN if limits is None or limits.shown is None else limits.shown
-
-
-def _verdict(report: wire.Report) -> wire.Verdict:
-    return wire.Verdict(**{name: getattr(report, name) for name in wire.Verdict.model_fields})
-
-
-def _verdicts(reports: wire.BatchReports) -> wire.BatchVerdicts:
-    return wire.BatchVerdicts(sub_id=reports.sub_id, results=list(map(_verdict, reports.results)))
+    return wire.report(submission.sub_id or str(uuid.uuid4()), answer, wire.shown(submission.limits))

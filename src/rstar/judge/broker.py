@@ -36,7 +36,7 @@ FIRST_TRIAL = 8
 """Suspects of one death that are tried at a time; those of more deaths are tried one by one."""
 
 LAST_TRIAL = MOST_DEATHS - 1
-"""Deaths after which a suspect is tried on a worker that does nothing else: who dies then, has killed."""
+"""Deaths after which a suspect is tried on a worker that does nothing else. If that worker dies, the suspect did it."""
 
 _SWEEP_SECONDS = 0.25
 
@@ -193,8 +193,9 @@ class MemoryBroker:
         if last and worker.jobs:
             return
         for name in names:
-            worker.trial.add(name)
             self._give(worker, self._suspects.pop(name))
+        worker.trial |= worker.jobs.keys() & set(names)  # not those that nobody waits for any more
+        worker.alone = last and bool(worker.trial)
 
     def _give(self, worker: _Worker, job: Job) -> None:
         future = self._futures.get(job.id)

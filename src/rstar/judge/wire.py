@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StrictBool
 
-from rstar.judge.jobs import Answer
+from rstar.judge.jobs import SHOWN, Answer
 
 Reason = Literal["", "internal_error", "worker_timeout", "queue_timeout", "invalid_input"]
 MOST_SUBMISSIONS = 10_000
@@ -195,3 +195,18 @@ def failure(answer: Answer) -> Failure | None:
         return None
     kind, message, line = answer.error
     return Failure(kind=kind, message=message, line=line)
+
+
+def shown(limits: CallLimits | None) -> int:
+    """How many characters of stdout, and of stderr, a reply shows."""
+    return SHOWN if limits is None or limits.shown is None else limits.shown
+
+
+def verdict(report: Report) -> Verdict:
+    """A report without output."""
+    return Verdict(**{name: getattr(report, name) for name in Verdict.model_fields})
+
+
+def verdicts(reports: BatchReports) -> BatchVerdicts:
+    """The reports of a batch without output."""
+    return BatchVerdicts(sub_id=reports.sub_id, results=list(map(verdict, reports.results)))

@@ -248,7 +248,7 @@ class Execution:
         """
         if began is not None:
             return max(0.0, began + self._limits.seconds + self._extended - time.monotonic())
-        if time.perf_counter() - self._started > _START_SECONDS:
+        if self._age() > _START_SECONDS:
             self._link.close()
         return _LEAST_EXTENSION
 
