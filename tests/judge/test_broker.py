@@ -24,15 +24,15 @@ def job(name: str, life: float = 60.0) -> Job:
 class Worker:
     """One end of the socket, and what has come through it."""
 
-    def __init__(self, name: str = "w") -> None:
-        self.name = name
+    def __init__(self, name: str = "w", places: int = 1_000) -> None:
+        self.name, self.places = name, places
         self.jobs: list[Job] = []
         self.said: list[tuple[bytes, bytes]] = []
 
     async def call(self, path: Path, credit: int) -> None:
         loop = asyncio.get_running_loop()
         _, self.link = await loop.create_unix_connection(lambda: Frames(self._hear, lambda _: None), str(path))
-        self.link.send(frames.HELLO, f"{self.name}\n4".encode())
+        self.link.send(frames.HELLO, f"{self.name}\n4\n{self.places}".encode())
         self.link.send(frames.READY, str(credit).encode())
 
     def _hear(self, _: Frames, tag: bytes, body: bytes) -> None:
@@ -257,3 +257,49 @@ def test_records_survive_the_wire(code: str, stdin: str | None, expected: str | 
     assert read_job(pack(sent)) == sent
     answer = Answer("a", stdout=code, error=("E", code, 3), exit_code=1, lives=True)
     assert read_answer(pack(answer)) == answer
+
+
+def test_no_client_has_all_places(tmp_path: Path) -> None:
+    """Long jobs leave places to those who come later; what one client has too much waits."""
+
+    async def test(broker: MemoryBroker, path: Path) -> None:
+        worker = Worker(places=20)
+        await worker.call(path, 20)
+        greedy = [broker.submit(replace(job(f"g{n}"), client="greedy")) for n in range(30)]
+        await until(lambda: len(worker.jobs) == 10)
+        modest = broker.submit(replace(job("m"), client="modest"))
+        await until(lambda: "m" in worker.names)
+        assert len(worker.jobs) == 11
+        worker.answer("m")
+        await modest
+        worker.answer("g0")
+        await greedy[0]
+        await until(lambda: "g10" in worker.names)
+        assert len(worker.jobs) == 12
+        for future in greedy:
+            future.cancel()
+        await asyncio.sleep(0.05)
+        again = [broker.submit(replace(job(f"a{n}"), client="greedy")) for n in range(10)]
+        await until(lambda: len([name for name in worker.names if name[0] == "a"]) >= 8)
+        worker.link.close()
+        await asyncio.sleep(0.05)
+        assert not any(future.done() for future in again)
+
+    with_broker(test, tmp_path)
+
+
+def test_what_waits_for_a_place_begins_when_there_is_one(tmp_path: Path) -> None:
+    """Long jobs have given their credit back already: their end says nothing but that they have ended."""
+
+    async def test(broker: MemoryBroker, path: Path) -> None:
+        worker = Worker(places=8)
+        await worker.call(path, 100)
+        calls = [broker.submit(replace(job(f"c{n}"), client="one")) for n in range(9)]
+        await until(lambda: len(worker.jobs) == 4)
+        for done in range(4):
+            worker.link.send(frames.ANSWER, pack(Answer(f"c{done}", worker="w")))
+            await until(lambda so_far=done: len(worker.jobs) == 5 + so_far)  # type: ignore[misc]
+        calls[4].cancel()
+        await until(lambda: len(worker.jobs) == 9)
+
+    with_broker(test, tmp_path)

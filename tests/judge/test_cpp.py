@@ -26,10 +26,17 @@ int main() {
 """
 TALKING = "#include <unistd.h>\nint main(){char text[4096]={};for(int n=0;n<4;n++)fork();for(;;)write(1,text,4096);}"
 TIME_BOMB = """
-template<int n, unsigned m> struct A { static const unsigned x = A<n - 1, m * 2>::x + A<n - 1, m * 2 + 1>::x; };
-template<unsigned m> struct A<0, m> { static const unsigned x = m; };
-int main() { return A<26, 1>::x; }
+template<int n> constexpr int f() {
+    int x = n;
+    for (int i = 0; i < 10; i++) for (int j = 0; j < 100000; j++) x ^= i * j;
+    return x;
+}
+template<int n> struct A { static constexpr int x = f<n>() + A<n - 1>::x; };
+template<> struct A<0> { static constexpr int x = 0; };
+int main() { return A<200>::x; }
 """
+"""Takes no memory to speak of, however fast the machine is."""
+
 MEMORY_BOMB = (
     "#define A0 1\n" + "".join(f"#define A{n + 1} {','.join([f'A{n}'] * 10)}\n" for n in range(9)) + "int x[]={A9};"
 )
@@ -87,6 +94,8 @@ def test_compiling_is_bounded(source: str, status: list[str], said: str) -> None
 class CountingSandbox:
     """Compiles nothing within the time."""
 
+    total = 1 << 40
+
     def __init__(self) -> None:
         self.compiled = 0
 
@@ -119,3 +128,20 @@ def test_another_one_compiles_when_the_first_has_gone() -> None:
         assert sandbox.compiled == 2
 
     asyncio.run(run())
+
+
+def test_a_program_that_kills_itself_is_not_late() -> None:
+    result, _ = outcome("#include <csignal>\nint main(){raise(SIGKILL);}", Limits(seconds=5))
+    assert (result.status, result.signal) == ("error", 9)
+
+
+def test_what_does_not_compile_holds_no_descriptor() -> None:
+    async def run() -> int:
+        async with LocalSandbox() as sandbox:
+            compiler = Compiler(sandbox, 30.0, 1_024)
+            before = len(os.listdir("/proc/self/fd"))
+            for number in range(3):
+                assert (await compiler.run(f"int main({number}", None, Limits())).status == "error"
+            return len(os.listdir("/proc/self/fd")) - before
+
+    assert asyncio.run(run()) <= 1  # its zygote's link

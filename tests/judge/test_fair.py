@@ -3,7 +3,6 @@
 import time
 from collections import Counter
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,11 +24,18 @@ def fill(*jobs: Job) -> FairQueue:
 
 
 def drain(queue: FairQueue) -> list[Job]:
-    return [queue.pop() for _ in range(len(queue))]
+    return [next_of(queue) for _ in range(len(queue))]
+
+
+def next_of(queue: FairQueue) -> Job:
+    job = queue.pop()
+    assert job is not None
+    return job
 
 
 def test_clients_take_turns_whoever_came_first_and_asks_for_most() -> None:
-    queue = fill(*(job("", "greedy") for _ in range(5)), *(job("", "modest") for _ in range(2)), job("", "late"))
+    greedy = [job(f"g{n}", "greedy") for n in range(5)]
+    queue = fill(*greedy, job("m1", "modest"), job("m2", "modest"), job("l", "late"))
     turns = ["greedy", "modest", "late", "greedy", "modest", "greedy", "greedy", "greedy"]
     assert [one.client for one in drain(queue)] == turns
 
@@ -42,8 +48,9 @@ def test_the_most_urgent_call_of_a_client_goes_first_and_equals_in_their_order()
 
 
 def test_one_turn_in_four_is_for_calls_that_can_wait() -> None:
-    queue = fill(*(job("patient", "a", PATIENT) for _ in range(3)), *(job("soon", "b") for _ in range(7)))
-    turns = [one.id for one in drain(queue)]
+    patient = [job(f"patient {n}", "a", PATIENT) for n in range(3)]
+    queue = fill(*patient, *(job(f"soon {n}", "b") for n in range(7)))
+    turns = [one.id.split()[0] for one in drain(queue)]
     assert turns == [*["soon"] * 3, "patient", *["soon"] * 3, "patient", "soon", "patient"]
 
 
@@ -56,8 +63,35 @@ def test_an_empty_queue_says_so() -> None:
     queue = fill(job("", "a", -1.0))
     assert len(list(queue.expired(time.time()))) == 1
     assert not queue
-    with pytest.raises(IndexError):
-        queue.pop()
+    assert queue.pop() is None
+
+
+def test_nothing_is_kept_of_what_nobody_waits_for() -> None:
+    jobs = [job(str(n), "abc"[n % 3], SOON if n % 2 else PATIENT) for n in range(600)]
+    queue = fill(*jobs)
+    for one in jobs[:500]:
+        queue.discard(one.id)
+    queue.discard("599 and never there")
+    assert {one.code for one in jobs[:500]} == {""}
+    assert sum(len(heap) for lanes in queue._passed for lane in lanes for heap in lane.values()) <= 300
+    assert sorted(one.id for one in drain(queue)) == sorted(one.id for one in jobs[500:])
+    assert queue.pop() is None
+
+
+def test_a_client_that_has_enough_is_passed_over() -> None:
+    enough = {"greedy"}
+    queue = FairQueue(lambda client: client in enough)
+    for one in (job("1", "greedy"), job("2", "greedy", PATIENT), job("3", "modest"), job("4", "greedy", -1.0)):
+        queue.push(one)
+    assert next_of(queue).id == "3"
+    assert queue.pop() is None
+    queue.push(job("5", "greedy"))
+    assert [one.id for one in queue.expired(time.time())] == ["4"]
+    assert len(queue) == 3
+    enough.clear()
+    assert queue.pop() is None  # nobody has said that this has changed
+    queue.resume()
+    assert [one.id for one in drain(queue)] == ["1", "5", "2"]
 
 
 PUSHES = st.tuples(st.sampled_from("abcd"), st.sampled_from([SOON, SOON + 1, PATIENT, PATIENT + 1]))
@@ -90,7 +124,7 @@ def test_nothing_is_lost_and_nobody_is_passed_over(steps: list[tuple[str, float]
             for one in late:
                 leave(one)
         elif waiting:
-            one = queue.pop()
+            one = next_of(queue)
             lane = [other for other in waiting if soon(other) == soon(one)]
             own = [other for other in lane if other.client == one.client]
             assert one is min(own, key=lambda other: (other.expires, int(other.id)))

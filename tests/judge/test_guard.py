@@ -1,5 +1,6 @@
 """What one request may cost: its size, its values, what is said of its errors, and the patience of the others."""
 
+import asyncio
 import http.client
 import json
 import time
@@ -11,10 +12,14 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
+from fastapi import HTTPException
 from hypothesis import given
 from hypothesis import strategies as st
+from starlette.types import Message, Receive, Scope, Send
 
-from rstar.judge.guard import LARGEST_BODY, MOST_VALUES, ValueCount
+from rstar.judge.guard import LARGEST_BODY, MOST_VALUES, Guard, ValueCount
+from rstar.judge.settings import JudgeSettings
+from rstar.judge.shares import Shares
 from rstar.judge.wire import MOST_SUBMISSIONS
 from tests.judge.services import Service, serving
 
@@ -145,3 +150,40 @@ def test_counting_takes_no_time_that_grows_with_what_was_before() -> None:
     for _ in range(16):
         count.add(b'\\"' * 32_000 if count.add(b"") > 1 else b'["')
     assert time.process_time() - started < 2.0
+
+
+def test_what_is_in_memory_for_a_client_is_bounded() -> None:
+    """Bodies that have not ended count, values count; nothing is kept of what has been answered or refused."""
+    memory = Shares(1_000_000)
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        while (await receive())["more_body"]:
+            pass
+
+    async def post(client: tuple[str, int], pieces: list[bytes], pause: float = 0.0) -> int:
+        waiting = list(pieces)
+
+        async def receive() -> Message:
+            await asyncio.sleep(pause)
+            piece = waiting.pop(0)
+            return {"type": "http.request", "body": piece, "more_body": bool(waiting)}
+
+        async def send(message: Message) -> None: ...
+
+        scope = {"type": "http", "headers": [], "path": "/run", "client": client}
+        try:
+            await Guard(app, JudgeSettings(), memory)(scope, receive, send)
+        except HTTPException as error:
+            return error.status_code
+        return 200
+
+    async def work() -> list[int]:
+        text = b'"' + b"x" * 90_000
+        one, other = ("10.0.0.1", 1), ("10.0.0.2", 1)
+        slow = [asyncio.create_task(post(one, [text, b""], 0.3)) for _ in range(9)]
+        await asyncio.sleep(0.45)
+        codes = [await post(other, [b"[" + b"1," * count + b"1]"]) for count in (200, 300)]
+        return [*codes, *await asyncio.gather(*slow)]
+
+    assert asyncio.run(work()) == [200, 503, *[200] * 5, *[503] * 4]
+    assert memory.fits("x", 1_000_000)

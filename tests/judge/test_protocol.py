@@ -14,8 +14,10 @@ from starlette.types import Receive, Scope, Send
 
 from rstar.judge import protocol
 from rstar.judge.protocol import LARGEST_HEAD, BoundedProtocol
+from rstar.judge.shares import Shares
 
 SECONDS = 0.4
+LARGE = 30 << 20
 HEAD = "POST {path} HTTP/1.1\r\nhost: me\r\ncontent-length: {size}\r\n\r\n"
 
 
@@ -30,7 +32,7 @@ async def app(scope: Scope, receive: Receive, send: Send) -> None:
             return
         size, more = size + len(message["body"]), message["more_body"]
     await asyncio.sleep(2 * SECONDS if scope["path"] == "/slow" else 0)
-    body = b"%d bytes;" % size
+    body = b"%d bytes;" % size if scope["path"] != "/large" else bytes(LARGE)
     await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % len(body))]})
     await send({"type": "http.response.body", "body": body})
 
@@ -71,6 +73,13 @@ def all_of(link: socket.socket) -> bytes:
     except ConnectionResetError:  # it closed while more was coming
         pass
     return said
+
+
+def until_true(what: Callable[[], bool]) -> None:
+    end = time.monotonic() + 10
+    while not what():
+        assert time.monotonic() < end
+        time.sleep(0.01)
 
 
 def until(link: socket.socket, end: bytes) -> bytes:
@@ -144,3 +153,39 @@ def test_deadlines_are_for_callers_only(connect: Callable[[], socket.socket]) ->
     link.sendall(head("/slow") + head("/", large) + b"x" * 100)  # the server stops to read until it has answered
     Thread(target=link.sendall, args=(bytes(large - 100),)).start()
     assert until(link, b"%d bytes;" % large).count(b" 200 ") == 2
+
+
+def test_a_host_has_so_many_connections(connect: Callable[[], socket.socket], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(BoundedProtocol, "hosts", Shares(8))
+    links = [connect() for _ in range(6)]
+    for link in links:
+        link.sendall(head("/slow"))
+    replies = [(until(link, b";") if number < 4 else all_of(link))[9:12] for number, link in enumerate(links)]
+    assert replies == [b"200"] * 4 + [b"503"] * 2
+    for link in links:
+        link.close()
+    time.sleep(0.2)
+    link = connect()
+    link.sendall(head())
+    assert until(link, b";").startswith(b"HTTP/1.1 200 ")
+
+
+def test_who_reads_nothing_is_left(connect: Callable[[], socket.socket], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reply that is larger than what buffers hold: who takes it slowly gets it, who does not take it does not."""
+    monkeypatch.setattr(protocol, "READ_SECONDS", 2 * SECONDS)
+    memory = Shares(10 * LARGE)
+    monkeypatch.setattr(BoundedProtocol, "memory", memory)
+    idle, slow = connect(), connect()
+    idle.sendall(head("/large"))
+    slow.sendall(head("/large"))
+    started, got = time.monotonic(), 0
+    until_true(lambda: not memory.fits("x", 9 * LARGE))  # what is not read counts
+    while got < LARGE:  # over twice the time
+        got += len(slow.recv(1 << 18))
+        time.sleep(max(0.0, started + 8 * SECONDS * got / LARGE - time.monotonic()))
+    got = 0
+    with suppress(ConnectionResetError):
+        while block := idle.recv(1 << 20):
+            got += len(block)
+    assert got < LARGE
+    until_true(lambda: memory.fits("x", 10 * LARGE))

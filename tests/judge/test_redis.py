@@ -9,12 +9,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from redis import Redis as Client
 
-from rstar.judge.broker import MOST_DEATHS
+from rstar.judge import redis_broker
+from rstar.judge.broker import MOST_DEATHS, Load
 from rstar.judge.client import JudgeClient, JudgeSandbox
-from rstar.judge.jobs import Job
-from rstar.judge.redis_broker import Keys, RedisBroker, make_group
-from rstar.judge.wire import Submission
+from rstar.judge.jobs import Job, read_job
+from rstar.judge.redis_broker import GROUP, Keys, RedisBroker, make_group
+from rstar.judge.wire import CallLimits, Submission
 from tests.judge.services import Redis, Service, serving, wait_for
 
 
@@ -106,6 +108,7 @@ redis_source.HEARTBEAT_SECONDS, redis_source._IDLE_MS, redis_source._BLOCK_MS = 
 
 class Worker:
     slots = 4
+    places = 1_000
 
     def begin(self, job):
         if job.code == "bad":
@@ -163,9 +166,9 @@ def test_many_calls_are_cancelled_at_once(redis: Redis) -> None:
     async def run() -> None:
         async with RedisBroker(redis.url, "owner", keys=keys) as broker:
             await make_group(broker._client, keys.long)
-            jobs = [Job(str(n), "owner", "python", "", expires=time.time() + 99) for n in range(1_000)]
+            jobs = [Job(str(n), "owner", "python", "", expires=time.time() + 99, client=str(n)) for n in range(1_000)]
             futures = [broker.submit(job) for job in jobs]
-            while await broker._client.xlen(keys.long) < 256:  # the others are on their way, or wait
+            while await broker._client.xlen(keys.long) < 200:  # the others are on their way, or wait
                 await asyncio.sleep(0.01)
             for future in futures:
                 future.cancel()
@@ -204,3 +207,94 @@ def test_a_wrong_url_is_said_so(tmp_path: Path) -> None:
         assert "redis" in (tmp_path / "log").read_text().lower()
     finally:
         worker.process.kill()
+
+
+def test_calls_of_a_dead_api_end(redis: Redis, service: tuple[str, Service]) -> None:
+    """Nobody can have their answers any more, and their places are wanted."""
+    _, judge = service
+
+    async def run() -> None:
+        client = JudgeClient(service[0])
+        code = "import time\ntime.sleep(300)"
+        limits = CallLimits(seconds=400)
+        async with client:
+            call = asyncio.create_task(client.run(Submission(type="python", solution=code, limits=limits)))
+            await asyncio.to_thread(wait_for, lambda: _running(redis) == 1)
+            for process in judge.children("api"):
+                os.kill(process, signal.SIGSTOP)  # its name in Redis runs out, and it is replaced
+            call.cancel()
+            await asyncio.gather(call, return_exceptions=True)
+        await asyncio.to_thread(wait_for, lambda: _running(redis) == 0, 60)
+
+    asyncio.run(run())
+
+
+def _running(redis: Redis) -> int:
+    with Client.from_url(redis.url) as client:
+        keys = Keys()
+        return sum(client.xpending(stream, GROUP)["pending"] for stream in (keys.short, keys.long))
+
+
+def test_asking_how_much_there_is_costs_little(redis: Redis) -> None:
+    """Those who ask often get one answer, and calls find connections."""
+    looks = 0
+
+    async def run() -> None:
+        nonlocal looks
+        async with RedisBroker(redis.url, "asks", keys=Keys("asks")) as broker:
+            load = broker._load
+
+            async def count() -> Load:
+                nonlocal looks
+                looks += 1
+                return await load()
+
+            broker._load = count  # type: ignore[method-assign]
+            assert len(await asyncio.gather(*(broker.load() for _ in range(500)))) == 500
+            await asyncio.sleep(0.6)
+            await broker.load()
+
+    asyncio.run(run())
+    assert looks == 2
+
+
+def test_a_call_that_redis_has_lost_is_not_too_late(redis: Redis) -> None:
+    """It may have begun long ago: it is added again with time to begin."""
+
+    async def run() -> float:
+        keys = Keys("lost")
+        async with RedisBroker(redis.url, "me", keys=keys) as broker:
+            call = broker.submit(Job("1", "me", "python", "1", expires=time.time() + 0.3))
+            await asyncio.sleep(0.4)
+            (pending,) = broker._pending.values()
+            assert pending.entry is not None
+            pending.read = True
+            await broker._client.delete(keys.short)
+            await broker._find_lost([pending])
+            assert pending.entry is None
+            call.cancel()
+            return pending.job.expires - time.time()
+
+    assert asyncio.run(run()) > 5
+
+
+def test_no_client_has_all_places_of_all_machines(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(redis_broker, "_WINDOW", 20)
+
+    async def run() -> list[str]:
+        keys = Keys("places")
+        async with RedisBroker(redis.url, "me", keys=keys) as broker:
+            expires = time.time() + 60
+            calls = [
+                broker.submit(Job(f"g{n}", "me", "python", "1", expires=expires, client="greedy")) for n in range(40)
+            ]
+            await asyncio.sleep(0.5)
+            calls.append(broker.submit(Job("m", "me", "python", "1", expires=expires, client="modest")))
+            await asyncio.sleep(0.5)
+            with Client.from_url(redis.url) as client:
+                added = [read_job(fields[b"j"]).id for _, fields in client.xrange(keys.short)]
+            for call in calls:
+                call.cancel()
+            return added
+
+    assert asyncio.run(run()) == [*(f"g{n}" for n in range(10)), "m"]

@@ -2,16 +2,19 @@
 
 import asyncio
 import os
+import time
 from collections.abc import Iterator
 
 import pytest
 from starlette.testclient import TestClient
 
 from rstar.judge import app as api
+from rstar.judge import calls, session_routes
 from rstar.judge.broker import Load
 from rstar.judge.jobs import Answer, Job
 from rstar.judge.sessions import Session, Sessions
 from rstar.judge.settings import JudgeSettings
+from rstar.judge.shares import Shares
 
 
 class Forgetful:
@@ -80,7 +83,7 @@ def test_history_travels_only_where_it_is_missing(client: TestClient, broker: Fo
 def test_a_session_has_room_for_so_many_bytes_as_they_are_sent(
     client: TestClient, broker: Forgetful, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(api, "LARGEST_BODY", 1_000)
+    monkeypatch.setattr(session_routes, "LARGEST_BODY", 1_000)
     first, second = begin(client), begin(client)
     assert run(client, first, "\x01" * 160) == 413  # each is sent as six bytes
     assert [run(client, first, "x" * 300) for _ in range(4)] == [200, 200, 413, 413]
@@ -92,7 +95,7 @@ def test_a_session_has_room_for_so_many_bytes_as_they_are_sent(
 
 
 def test_a_state_is_given_up_with_its_last_session() -> None:
-    sessions = Sessions(most=9, idle=0.0)
+    sessions = Sessions(Shares(9), Shares(9), idle=0.0)
     one = sessions.add(Session("s1", "w"))
     two = sessions.add(Session("s1", "w"))
     assert sessions.put(one, Session("s2", "w")) == []
@@ -100,4 +103,46 @@ def test_a_state_is_given_up_with_its_last_session() -> None:
     with sessions.working(one):
         assert sessions.expire() == []
     assert sessions.expire() == [("w", "s2")]
+    assert len(sessions) == 0
+
+
+def test_no_host_has_all_sessions() -> None:
+    sessions = Sessions(Shares(8), Shares(1_000), idle=9.0)
+
+    def begin(host: str, size: int) -> int:
+        session = Session(host=host, size=size)
+        fits = sessions.fits(session)
+        if fits:
+            sessions.add(session)
+        return fits
+
+    assert sum(begin("greedy", 10) for _ in range(20)) == 4
+    assert sum(begin("modest", 10) for _ in range(20)) == 2
+    for name in [name for name, session in sessions._held.items() if session.host == "greedy"]:
+        sessions.drop(name)
+    assert [begin("greedy", size) for size in (900, 491, 490, 1)] == [False, False, True, False]
+    sessions.idle = -1.0
+    sessions.expire()
+    assert sessions.places.fits("x", 8)
+    assert sessions.memory.fits("x", 1_000)
+
+
+def test_cells_take_room(client: TestClient, broker: Forgetful, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not only sessions: a host may not fill the memory with one after the other."""
+    monkeypatch.setattr(calls, "machine_share", lambda: 6 * 20_000)
+    with TestClient(api.create_app(broker, JudgeSettings(), "me", os.open(os.devnull, os.O_WRONLY))) as client:
+        one, other = begin(client), begin(client)
+        codes = [run(client, session, "x" * 1_000) for session in [one, other] * 8]
+    done = codes.count(200)
+    assert codes == [200] * done + [503] * (16 - done)
+    assert 6 <= done <= 9
+
+
+def test_looking_at_a_session_does_not_keep_it() -> None:
+    sessions = Sessions(Shares(8), Shares(1_000), idle=0.2)
+    name = sessions.add(Session())
+    for _ in range(6):
+        time.sleep(0.05)
+        sessions.get(name, use=False)
+    sessions.expire()
     assert len(sessions) == 0

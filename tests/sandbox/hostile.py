@@ -534,7 +534,7 @@ while True:
 import mmap
 x = []
 while True:
-    x.append(mmap.mmap(-1, 1 << 24))
+    x.append(mmap.mmap(-1, 1 << 24, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
 
 ## catches MemoryError: ends; says fine
 x = []

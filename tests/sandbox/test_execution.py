@@ -1,15 +1,19 @@
 """When the time of a run is up: what it has waited for a processor does not count."""
 
 import asyncio
+import itertools
+import json
 import os
 import time
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from rstar.sandbox import execution
 from rstar.sandbox.api import Limits, Result
-from rstar.sandbox.execution import MOST_STRETCHED, Execution
+from rstar.sandbox.execution import MOST_STRETCHED, Execution, read_report
 from rstar.sandbox.lanes import Lanes
 from rstar.sandbox.pool import Link
 from rstar.sandbox.pressure import Pressure
@@ -64,6 +68,12 @@ async def run(keeper: Keeper, limits: Limits) -> Result:
         execution = Execution(cast(Link, keeper), limits, place)
         outcome = await execution.outcome({"do": "run", "id": keeper.number()})
     return outcome.result
+
+
+@pytest.fixture(autouse=True)
+def _others_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """How busy the machine is must not decide what is added."""
+    monkeypatch.setattr(execution, "_PROCESSORS", SimpleNamespace(used=lambda: None))
 
 
 def seconds_until_timeout(progress: Sequence[Progress]) -> tuple[float, int]:
@@ -143,3 +153,31 @@ def test_progress_of_a_child() -> None:
     finally:
         os.kill(child, 9)
         os.waitpid(child, 0)
+
+
+@pytest.mark.parametrize(
+    ("report", "expected"),
+    [
+        ({"kind": "K" * 5_000, "message": "m" * 60_000, "line": 3}, ("K" * 2_000, "m" * 2_000, 3)),
+        ({"kind": "E", "message": "", "line": True}, ("E", "", None)),
+        ({"kind": "E", "message": "", "line": 10**300}, ("E", "", None)),
+        ({"kind": "E", "message": "\ud800", "line": None}, ("E", "?", None)),
+    ],
+)
+def test_reports_are_believed_as_far_as_they_go(report: dict[str, Any], expected: tuple[str, str, int | None]) -> None:
+    error = read_report(json.dumps({"status": "error", **report})).error
+    assert error is not None
+    assert (error.kind, error.message, error.line) == expected
+
+
+@pytest.mark.parametrize(("others", "most"), [(0.0, 0.15), (0.1, 0.25), (None, 10.0)])
+def test_no_more_is_added_than_others_have_had(
+    others: float | None, most: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run whose threads wait for each other, half of the time asleep: the kernel says that it waited."""
+    used = itertools.chain([5.0], itertools.repeat(5.1 + (others or 0.0)))
+    processors = SimpleNamespace(used=lambda: None if others is None else next(used))
+    monkeypatch.setattr(execution, "_PROCESSORS", processors)
+    seconds, _ = seconds_until_timeout([Progress(0.08 * step, 0.1, ready=True) for step in range(1, 12)])
+    assert SECONDS <= seconds <= SECONDS + most
+    assert others is not None or seconds > SECONDS + 0.25

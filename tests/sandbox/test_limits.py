@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from rstar.sandbox import Limits
+from rstar.sandbox import Limits, LocalSandbox, Result
 
 from .conftest import QUICK, Box
 
@@ -131,3 +133,34 @@ def test_more_than_before_rebuilds_the_state(box: Box) -> None:
         return seen
 
     assert box.do(steps()) == ["20\n", "20\n", "20\n", "memory"]
+
+
+HIDES_FILES = """
+import ctypes, os
+call = ctypes.CDLL(None).mmap
+call.restype, call.argtypes = ctypes.c_void_p, [ctypes.c_void_p, *[ctypes.c_long] * 5]
+held = []
+for number in range(40):
+    with open("f", "w+b") as file:
+        file.write(bytes(1 << 20))
+        file.flush()
+        held.append({hold})
+    os.unlink("f")
+import time
+{then}
+"""
+
+
+@pytest.mark.parametrize("hold", ["os.dup(file.fileno())", "call(None, 4096, 1, 2, file.fileno(), 0)"])
+@pytest.mark.parametrize("kind", ["program", "state"])
+def test_files_without_a_name_take_room_too(hold: str, kind: str, tmp_path: Path) -> None:
+    """Without a file system of its own, somebody must watch how much a run writes."""
+
+    async def work() -> Result:
+        async with LocalSandbox("no-namespaces", limits=QUICK, folder=tmp_path) as sandbox:
+            if kind == "program":
+                return await sandbox.run(HIDES_FILES.format(hold=hold, then="time.sleep(15)"))
+            _, result = await sandbox.start().run(HIDES_FILES.format(hold=hold, then=""))
+            return result
+
+    assert asyncio.run(work()).status == "killed"

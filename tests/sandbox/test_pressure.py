@@ -23,6 +23,7 @@ class Program:
     used: int
     old: bool = False
     most: int = 100
+    beside: int = 0
     group: bool = False
     ends: list[str] = field(default_factory=list)
 
@@ -83,7 +84,7 @@ def test_nothing_is_watched_that_cannot_exceed(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(pressure, "_LOOK_SECONDS", 0.001)
 
     async def work() -> list[bool]:
-        bound = Pressure(250, Caches())
+        bound = Pressure(750, Caches())  # thrice what they may map, for page tables
         seen = []
         with bound.watching(Program(0)), bound.watching(Program(0)):
             seen.append(bound._looking is not None)
@@ -173,3 +174,24 @@ def test_more_than_all_may_have_is_refused() -> None:
 def test_share_of_this_machine() -> None:
     physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     assert 0 < machine_share() <= 0.6 * physical
+
+
+@pytest.mark.parametrize(("group", "used", "ends"), [(True, 101, ["exceeded"]), (True, 99, []), (False, 120, [])])
+def test_what_has_its_memory_reserved_keeps_its_own_limits(
+    group: bool, used: int, ends: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pressure, "_LOOK_SECONDS", 0.001)
+    monkeypatch.setattr(pressure, "_WARM", 10)
+
+    async def work() -> list[list[str]]:
+        bound = Pressure(10, Caches())  # all of it is used: nobody else would stay
+        told = []
+        for program in (Program(used, group=group, beside=20), Program(131, beside=20)):
+            with bound.watching(program, kept=True):
+                await asyncio.sleep(0.05)
+            told.append(program.ends[:1])
+        await asyncio.sleep(0.01)
+        assert bound._looking is None
+        return told
+
+    assert asyncio.run(work()) == [ends, ["exceeded"]]

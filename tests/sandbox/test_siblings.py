@@ -1,8 +1,11 @@
 """Many runs from one state at the same time, as an expansion of a search tree makes them."""
 
 import asyncio
+import textwrap
 
-from rstar.sandbox import LocalSandbox
+from rstar.sandbox import Limits, LocalSandbox
+
+from .conftest import Box
 
 
 def test_siblings_run_at_once_and_see_their_parent_alone() -> None:
@@ -21,3 +24,67 @@ def test_siblings_run_at_once_and_see_their_parent_alone() -> None:
                     child.release()
 
     asyncio.run(run())
+
+
+WRITES_ELSEWHERE = """
+import os
+def changes(folder):
+    try:
+        os.chmod(folder, 0o777)
+        names = os.listdir(folder)
+    except OSError:
+        names = []
+    for name in ["helper.py", *names]:
+        try:
+            open(f"{folder}/{name}", "w").write("x = 'hostile'")
+            return True
+        except OSError:
+            pass
+    return False
+"""
+
+
+def test_nobody_changes_the_folder_of_another_state() -> None:
+    """Of the state that both come from, whose path is known, and of a sibling that runs, whose path is not."""
+    hostile = WRITES_ELSEWHERE + textwrap.dedent("""
+        room = os.path.dirname(os.getcwd())
+        try:
+            others = [f"{room}/{name}" for name in os.listdir(room)]
+        except OSError:
+            others = []
+        numbers = [f"{room}/{number}" for number in range(100)]
+        print([place for place in [before, *others, *numbers] if place != os.getcwd() and changes(place)])
+    """)
+
+    async def work() -> tuple[str, list[str]]:
+        async with LocalSandbox(limits=Limits(seconds=20)) as sandbox:
+            write = "import os\nbefore = os.getcwd()\n_ = open('helper.py', 'w').write('x = 1')"
+            parent, _ = await sandbox.start().run(write)
+            assert parent is not None
+            sibling = asyncio.create_task(parent.run("import time\ntime.sleep(1)\nprint(open('helper.py').read())"))
+            await asyncio.sleep(0.3)
+            _, attack = await parent.run(hostile)
+            _, later = await parent.run("import helper\nprint(open('helper.py').read(), helper.x)")
+            return attack.stdout, [(await sibling)[1].stdout, later.stdout]
+
+    assert asyncio.run(work()) == ("[]\n", ["x = 1\n", "x = 1 1\n"])
+
+
+def test_a_folder_that_cannot_be_sealed_is_not_copied_from(box: Box) -> None:
+    """A private map keeps its file open for writing, without a descriptor that could be seen."""
+    keeps = """
+import ctypes, os
+handle = os.open("f", os.O_RDWR | os.O_CREAT)
+os.write(handle, bytes(4096))
+call = ctypes.CDLL(None).mmap
+call.restype, call.argtypes = ctypes.c_void_p, [ctypes.c_void_p, *[ctypes.c_long] * 5]
+kept = call(None, 4096, 1, 2, handle, 0)
+os.close(handle)
+"""
+
+    async def work() -> bool:
+        state, result = await box.sandbox.start().run(keeps)
+        assert state is not None, result
+        return state._node.single
+
+    assert box.do(work())

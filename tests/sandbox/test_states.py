@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rstar.errors import SandboxError
-from rstar.sandbox import Limits, LocalSandbox
+from rstar.sandbox import Limits, LocalSandbox, execution
 from rstar.sandbox.local import LocalState
 
 from .conftest import QUICK, Box, descendants, settles
@@ -303,3 +303,127 @@ async def _state(box: Box) -> LocalState:
     state, _ = await box.sandbox.start().run("x = 1")
     assert state is not None
     return state
+
+
+TAKES_THREADS = """
+import threading
+threading.stack_size(32_768)
+wait = threading.Event().wait
+def take(most):
+    count = 0
+    try:
+        while count < most:
+            threading.Thread(target=wait, daemon=True).start()
+            count += 1
+    except RuntimeError:
+        pass
+    return count
+print(take({most}))
+"""
+
+
+def test_states_with_threads_leave_some_to_others() -> None:
+    """Each of the states may rest with many threads, and the next one finds as many."""
+
+    async def work(sandbox: LocalSandbox) -> list[str]:
+        start, _ = await sandbox.start().run("x = 1")
+        assert start is not None
+        found = [await start.run(TAKES_THREADS.format(most=300)) for _ in range(6)]
+        assert all(state for state, _ in found)
+        return [result.stdout for _, result in found]
+
+    assert with_sandbox(work) == ["300\n"] * 6
+
+
+def test_a_run_that_takes_all_threads_keeps_nobody_from_being_forked() -> None:
+    async def work(sandbox: LocalSandbox) -> tuple[int, list[str]]:
+        start, _ = await sandbox.start().run("x = 1")
+        assert start is not None
+        greedy = asyncio.create_task(start.run(TAKES_THREADS.format(most=10_000) + "import time\ntime.sleep(2)"))
+        await asyncio.sleep(1)
+        others = await asyncio.gather(*(start.run("print(x)") for _ in range(20)))
+        _, taken = await greedy
+        return int(taken.stdout), [result.stdout for _, result in others]
+
+    taken, others = with_sandbox(work)
+    assert 500 < taken < 1_100
+    assert others == ["1\n"] * 20
+
+
+@pytest.mark.parametrize(
+    ("code", "least"),
+    [
+        ("_ = open('file', 'wb').write(bytes(3 << 20))", 3),
+        (TAKES_THREADS.format(most=200), 4),
+        (
+            """
+import ctypes
+call = ctypes.CDLL(None).mmap
+call.restype, call.argtypes = ctypes.c_void_p, [ctypes.c_void_p, *[ctypes.c_long] * 5]
+for at in range(2_000):
+    ctypes.c_byte.from_address(call(0x10_0000_0000 + (at << 30), 4096, 3, 34, -1, 0)).value = 1
+""",
+            20,
+        ),
+    ],
+    ids=["files", "threads", "page tables"],
+)
+def test_memory_that_is_not_pages_counts(code: str, least: int) -> None:
+    async def work(sandbox: LocalSandbox) -> int:
+        state, result = await sandbox.start().run(code)
+        assert state is not None, result
+        return sandbox._states.memory
+
+    assert with_sandbox(work) >= least << 20
+
+
+def test_a_cancelled_run_leaves_nobody_awake(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who was to be forked and spins instead is ended, though nobody waits for the fork any more."""
+    monkeypatch.setattr(execution, "_GRACE", 0.5)
+    spins = "import sys\nframe = sys._getframe()\nwhile frame.f_code.co_name != 'serve':\n    frame = frame.f_back\n"
+    spins += "def spin(link):\n    while True:\n        pass\n"
+    spins += "frame.f_globals['channel'].receive = spin"
+
+    async def work(sandbox: LocalSandbox) -> list[bool]:
+        state, result = await sandbox.start().run(spins)
+        assert state is not None, result
+        fork = asyncio.create_task(state.run("print(1)"))
+        await asyncio.sleep(0.2)
+        fork.cancel()
+        await asyncio.gather(fork, return_exceptions=True)
+        awake = []
+        for _ in range(2):
+            before = await sandbox.cpu_seconds()
+            await asyncio.sleep(1)
+            awake.append(await sandbox.cpu_seconds() - before > 0.2)
+        return awake
+
+    assert with_sandbox(work)[-1] is False
+
+
+def test_a_state_that_grows_when_it_is_forked_is_ended() -> None:
+    """Nobody measures it again, so it would be memory that does not count. It is rebuilt when it is wanted."""
+    grows = """
+import sys
+frame = sys._getframe()
+while frame.f_code.co_name != "serve":
+    frame = frame.f_back
+fork, kept = frame.f_globals["_fork"], []
+def grow(*arguments):
+    kept.append(b"x" * (40 << 20))
+    return fork(*arguments)
+frame.f_globals["_fork"] = grow
+"""
+
+    async def work(sandbox: LocalSandbox) -> tuple[list[str], list[bool]]:
+        state, result = await sandbox.start().run(grows)
+        assert state is not None, result
+        shown, held = [], []
+        for _ in range(2):
+            _, result = await state.run("print(1)")
+            shown.append(result.stdout)
+            await asyncio.sleep(0.3)
+            held.append(state._node.process is not None)
+        return shown, held
+
+    assert with_sandbox(work) == (["1\n"] * 2, [False] * 2)

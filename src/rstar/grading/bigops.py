@@ -9,12 +9,13 @@ the same series in another spelling, and nothing else is known about it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from fractions import Fraction
 from itertools import product
 
 from rstar.grading.lexer import UnreadableError
-from rstar.grading.nodes import INFINITY, Apply, Node, Number, Relation, Symbol, renamed
+from rstar.grading.nodes import INFINITY, Apply, Node, Number, Relation, Symbol, minus, renamed
 
 TERMS = 37
 """Of an infinite sum; no number that anybody ends a finite one with."""
@@ -24,6 +25,10 @@ _PAIRS = 4
 """Indices of a sum over pairs run from 1 to this."""
 _SOMEWHERE = 11
 """Where the terms begin that a sum over all k is compared by."""
+_MOST_INDICES = 4
+"""Of one term; a longer subscript is a word."""
+_INDEX = re.compile(r"[a-zA-Z]|\d+|(?:\d?[a-zA-Z]|\d+)(?:[+-](?:\d?[a-zA-Z]|\d+)){1,3}")
+_INDEX_TERM = re.compile(r"([+-]?)(\d*)([a-zA-Z]?)")
 _SIGNS = {"<": "<", "≤": "≤", ">": "<", "≥": "≤", "≠": "≠"}
 
 
@@ -49,6 +54,8 @@ def big(name: str, below: Node | None, above: Node | None, body: Node) -> Node:
                 i, j = j, i
             second = Symbol(f"#{depth}'")
             return Apply(f"{name} {_SIGNS[sign]}", (index, second, _bound(_bound(body, i, index), j, second)))
+        case Relation((first, Symbol() as i, Symbol() as j, last), ("≤", "<" | "≤" as sign, "≤")), None:
+            return _over_pairs(name, (i, j), sign, (first, last), body)
         case Symbol() as k, None:
             return Apply(f"{name} all", (index, _bound(body, k, index)))
     raise UnreadableError("a sum over something unknown")
@@ -61,30 +68,69 @@ def _over(name: str, k: Symbol, index: Symbol, first: Node, last: Node, body: No
     return Apply(name, (index, first, last, bound))
 
 
+def _over_pairs(name: str, pair: tuple[Symbol, Symbol], sign: str, ends: tuple[Node, Node], body: Node) -> Node:
+    """``\\sum_{1 ≤ i < j ≤ n}`` as a sum over j of one over i."""
+    (i, j), (first, last) = pair, ends
+    before = j if sign == "≤" else Apply("+", (j, Number(Fraction(-1))))
+    inner = big(name, Relation((i, first), ("=",)), before, body)
+    return big(name, Relation((j, first), ("=",)), last, inner)
+
+
 def _bound(body: Node, k: Symbol, index: Symbol) -> Node:
-    """The body with its own index; ``a_k`` is then a function of it."""
+    """The body with its own index; ``a_k`` and ``a_{jk}`` are then functions of it."""
     match body:
         case Symbol(name) if name == k.name:
             return index
         case Symbol(name) if "_" in name:
-            letter, _, place = name.partition("_")
-            at = _place(place, k, index)
-            return body if at is None else Apply("call", (Symbol(letter), at))
+            letter, _, places = name.partition("_")
+            at = _places(places, k, index)
+            return body if at is None else Apply("call", (Symbol(letter), *at))
         case Apply("call", (Symbol() as function, *args)):
-            return Apply("call", (function, *(_bound(arg, k, index) for arg in args)))
+            bound = tuple(_bound(arg, k, index) for arg in args)
+            match _bound(function, k, index):
+                case Apply("call", named):  # f_k(x)
+                    return Apply("call", (*named, *bound))
+            return Apply("call", (function, *bound))
         case Apply(op, args):
             return Apply(op, tuple(_bound(arg, k, index) for arg in args))
     return body
 
 
-def _place(text: str, k: Symbol, index: Symbol) -> Node | None:
-    """The index ``k``, ``k+1`` or ``k-1`` of a term; None where it does not depend on k."""
+def _places(text: str, k: Symbol, index: Symbol) -> list[Node] | None:
+    """What a subscript such as ``k``, ``k+1``, ``jk`` or ``j,k-1`` says; None where it does not depend on k.
+
+    Raises:
+        UnreadableError: it depends on k in another way.
+    """
     if text == k.name:
-        return index
-    head, sign, offset = text.partition("+") if "+" in text else text.partition("-")
-    if head != k.name or not offset.isdecimal():
+        return [index]
+    if k.name not in text:
         return None
-    return Apply("+", (index, Number(Fraction(int(sign + offset)))))
+    parts = text.split(",") if "," in text else _letters(text)
+    return [_place(part, k, index) for part in parts]
+
+
+def _letters(text: str) -> list[str]:
+    """The indices of ``b_{ij}``, which are single letters and digits; any other subscript is one index."""
+    return list(text) if text.isalnum() and len(text) <= _MOST_INDICES else [text]
+
+
+def _place(text: str, k: Symbol, index: Symbol) -> Node:
+    """One index of a term, with the bound one in place of k."""
+    if _INDEX.fullmatch(text) is None:
+        raise UnreadableError("a subscript of unknown meaning")
+    terms = [_term(match, k, index) for match in _INDEX_TERM.finditer(text) if match[0]]
+    return terms[0] if len(terms) == 1 else Apply("+", tuple(terms))
+
+
+def _term(match: re.Match[str], k: Symbol, index: Symbol) -> Node:
+    """``2k`` in a subscript ``2k-1``."""
+    sign, digits, letter = match.groups()
+    value: Node = Number(Fraction(digits or 1))
+    if letter:
+        name = index if letter == k.name else Symbol(letter)
+        value = Apply("*", (value, name)) if digits else name
+    return minus(value) if sign == "-" else value
 
 
 def nested(node: Node) -> int:

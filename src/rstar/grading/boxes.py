@@ -35,6 +35,7 @@ _BETWEEN = re.compile(
     rf"(?:{_NAMED})?"
 )
 _NAME = re.compile(rf"(?<![A-Za-z\\]){_NAMED}$")
+_LABEL = re.compile(r"\((\d|[a-h]|i{1,3}|iv|v)\)[^()]*$")
 _DENIED = re.compile(r"(?:\\neq?|≠|!=|\b(?:not|cannot be|never|n't be)\b|n't)[\s$]*$")
 _MINUS = re.compile(r"(?:[=$]|\\[(\[])\s*[-−]\s*$|^[-−]$")
 _INSIDE = re.compile(r"(?:\\(?:[dt]?frac|sqrt|binom)|[\]}^_])\s*$")
@@ -113,7 +114,7 @@ def together(text: str) -> str | None:
     spans = _boxes(text)
     if not 1 < len(spans) <= MOST_JOINED or _SECOND_THOUGHTS.search(text, spans[-1][2]):
         return None
-    contents, end = [], max(spans[0][0] - 60, 0)
+    contents, labels, end = [], [], max(spans[0][0] - 60, 0)
     for span in spans:
         before = text[end : span[0]]
         if _APART.search(before):
@@ -121,7 +122,10 @@ def together(text: str) -> str | None:
         name = _NAME.search(before[-20:])
         content = _content(text, span)
         contents.append(content if name is None or not content else f"{name[1]}={content}")
+        labels += _LABEL.findall(before)
         end = span[2]
+    if len(set(labels)) == len(contents) and all(contents):
+        return "; ".join(f"({label}) {content}" for label, content in zip(labels, contents, strict=True))
     return ", ".join(dict.fromkeys(contents)) if all(contents) else None
 
 

@@ -34,6 +34,7 @@ from rstar.grading.relations import assignment, in_order_of, one_by_one, same_na
 from rstar.grading.sets import as_interval, as_range, as_set, unknowns
 from rstar.grading.units import DEGREE, PERCENT
 
+_PERCENT_AND_RATE = [{PERCENT.powers, (*PERCENT.powers, (time, -1))} for time in ("s", "yr")]
 MOST_SYMBOLIC_PAIRS = 100
 """How many pairs of elements of two sets may be compared as expressions."""
 
@@ -140,17 +141,29 @@ def _equal_quantities(a: Node, b: Node) -> bool:
             both = {a.unit.powers, b.unit.powers}
             if both == {PERCENT.powers, units.POINT.powers}:
                 return equal(a.value, b.value)
+            if both in _PERCENT_AND_RATE:  # 6% is 6% per year
+                return equal(a.value, b.value)
             angles = {DEGREE.powers, units.UNITS["rad"].powers}
             return both == angles and equal(*(_in_radians(x) for x in (a, b)))
         factor = a.unit.factor / b.unit.factor
         return equal(a.value if factor == 1 else Apply("*", (a.value, Number(factor))), b.value)
     with_unit, other = (a, b) if isinstance(a, Quantity) else (b, a)
     assert isinstance(with_unit, Quantity)
+    if with_unit.unit.powers in (PERCENT.powers, units.POINT.powers):
+        return _same_writing(with_unit.value, other) or (with_unit.unit == PERCENT and equal(plain(with_unit), other))
     if equal(with_unit.value, other):
         return True
-    if with_unit.unit == PERCENT or (with_unit.unit == DEGREE and Symbol("π") in leaves(other)):
+    if with_unit.unit == DEGREE and Symbol("π") in leaves(other):
         return equal(plain(with_unit), other)
     return False
+
+
+def _same_writing(a: Node, b: Node) -> bool:
+    """Whether two values are the same number in the same form: 28 and 28.0, and not 0.6 and 3/5."""
+    alike = a == b
+    if alike and isinstance(a, Number) and isinstance(b, Number):
+        return a.value.denominator == 1 or (a.places > 0) == (b.places > 0)
+    return alike
 
 
 def _in_radians(angle: Quantity) -> Node:

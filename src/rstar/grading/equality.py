@@ -19,13 +19,22 @@ from typing import TYPE_CHECKING
 
 from rstar.grading import exact, numeric
 from rstar.grading.checks import run_check
+from rstar.grading.choices import letters_of
 from rstar.grading.comparison import equal
-from rstar.grading.extract import LONGEST_ANSWER, answer_of, answers_together, gold_answer_of, quick_answer
+from rstar.grading.extract import (
+    LONGEST_ANSWER,
+    answer_of,
+    answers_together,
+    gold_answer_of,
+    number_stated,
+    quick_answer,
+)
 from rstar.grading.languages import in_english
 from rstar.grading.lexer import UnreadableError
-from rstar.grading.nodes import Group, Quantity, described
+from rstar.grading.nodes import Apply, Group, Node, Number, Quantity, Text, described, names_of
 from rstar.grading.normal import normal, prose, squeezed, words
-from rstar.grading.reading import choice_of, is_name, readings, with_plain_unit
+from rstar.grading.reading import choice_of, is_name, readings, with_equal_letters, with_plain_unit, with_products
+from rstar.grading.remarks import letter_explained, letters_explained
 from rstar.grading.times import hours, is_ratio
 from rstar.grading.verdict import Verdict
 
@@ -40,6 +49,9 @@ SHORTEST_PROSE = 8
 """Letters from which on words count as the same without the spaces between them."""
 _TOTAL = re.compile(r"[a-w](?: ?\+ ?[a-w]){1,4} ?= ?(.+)")
 """How a prediction says what was asked for: ``m + n = 42``. In a gold answer that would be an equation."""
+_LETTERS_IN_ORDER = re.compile(r"(?=[A-H]{2})A?B?C?D?E?F?G?H?")
+"""Several choices in a row; letters in another order are more likely a name."""
+_CHOICES = re.compile("[a-h]|[A-H]{1,8}")
 _LETTERS = re.compile(
     r"(?:\\(?P<mark>overline|bar|vec|overrightarrow|angle|triangle|widehat) ?)?(?:\\(?:text|mathrm)\b)?"
     r"(?P<letters>[({ ]*[A-Za-z](?:(?: |\\cdot ?)*[A-Za-z]){1,5}[)} ]*)"
@@ -76,22 +88,44 @@ def grade(gold: str, prediction: str | None) -> Verdict:
     if _same_text(gold, own) or (prose and (_same_text(wanted, own) or _ends_with(prediction, gold))):
         return Verdict("correct", "the same text", gold, prediction if said is None else said)
     if said is None:
-        return Verdict("unparseable", "no answer found", wanted[:LONGEST_ANSWER])
-    if len(wanted) > LONGEST_ANSWER:
+        verdict = Verdict("unparseable", "no answer found", wanted[:LONGEST_ANSWER])
+    elif len(wanted) > LONGEST_ANSWER:
         return Verdict("error", "the gold answer is too long", wanted[:LONGEST_ANSWER])
-    verdict = _decide(normal(wanted), normal(said))
-    if verdict.outcome == "wrong" and (several := answers_together(prediction)) and _is_of_several(normal(wanted)):
-        spread = _decide(normal(wanted), normal(several))
-        return spread if spread.correct else verdict
-    return verdict
+    else:
+        verdict = _decide(normal(wanted), normal(said))
+    if verdict.outcome not in ("wrong", "unparseable") or len(wanted) > LONGEST_ANSWER:
+        return verdict
+    return _second_look(normal(wanted), prediction, own) or verdict
 
 
-def _is_of_several(gold: str) -> bool:
-    """Whether an answer is of several values, which a prediction may give one by one."""
+def _second_look(gold: str, prediction: str, said: str) -> Verdict | None:
+    """The verdict on what a prediction says in other places, where that is the gold answer: its kind says where."""
     try:
-        return any(isinstance(node, Group) and node.kind != "ratio" and len(node.items) > 1 for node in readings(gold))
+        kinds = readings(gold)
     except (UnreadableError, RecursionError):
+        return None
+    others: list[str | None] = []
+    if _CHOICES.fullmatch(gold) is not None:
+        gold = gold.upper()
+        others += [letters_explained(prediction), letter_explained(prediction), letter_explained(said)]
+    if any(isinstance(node, Group) and node.kind != "ratio" and len(node.items) > 1 for node in kinds):
+        others.append(answers_together(prediction))
+    if any(isinstance(node, Number | Quantity) for node in kinds) and _is_words(said):
+        others.append(number_stated(prediction))
+    for other in others:
+        if other is not None and (verdict := _decide(gold, normal(other))).correct:
+            return verdict
+    return None
+
+
+def _is_words(said: str) -> bool:
+    """Whether an answer of ordinary length can be read as words only."""
+    if len(said) > LONGEST_ANSWER:
         return False
+    try:
+        return all(isinstance(node, Text) for node in readings(normal(said)))
+    except (UnreadableError, RecursionError):
+        return True
 
 
 def _same_text(gold: str, said: str) -> bool:
@@ -158,6 +192,8 @@ def _decide(gold: str, prediction: str) -> Verdict:
         return Verdict("correct", "the same words", *forms)
     if _same_letters(gold, prediction) or _same_prose(gold, prediction):
         return Verdict("correct", "the same letters", *forms)
+    if _same_choices(gold, prediction) or _same_choices(prediction, gold):
+        return Verdict("correct", "the same choices", *forms)
     if is_name(gold) and is_name(prediction):
         return Verdict("correct" if words(gold) == words(prediction) else "wrong", "letters in a row", *forms)
     times = hours(gold), hours(prediction)
@@ -175,6 +211,7 @@ def _decide(gold: str, prediction: str) -> Verdict:
         theirs += with_plain_unit(prediction)
     if any(isinstance(node, Quantity) for node in theirs):
         ours += with_plain_unit(gold)
+    ours, theirs = [*ours, *_more(gold, ours, theirs)], [*theirs, *_more(prediction, theirs, ours)]
     try:
         for one in ours:
             for other in theirs:
@@ -187,6 +224,29 @@ def _decide(gold: str, prediction: str) -> Verdict:
     except UnreadableError as error:
         return Verdict("unparseable", str(error), *forms)
     return Verdict("wrong", f"not equal: {described(ours[0])} and {described(theirs[0])}", *forms)
+
+
+def _more(form: str, found: list[Node], others: list[Node]) -> list[Node]:
+    """Further readings of a form that only make sense beside those of the other."""
+    try:
+        if any(isinstance(node, Group) and _has_tuples(node) for node in others):
+            return with_equal_letters(form)
+        if isinstance(found[0], Text) and isinstance(others[0], Apply):
+            return with_products(form, names_of(others[0]))
+    except (UnreadableError, RecursionError):
+        pass
+    return []
+
+
+def _has_tuples(node: Group) -> bool:
+    return node.kind == "tuple" or any(isinstance(item, Group) and item.kind == "tuple" for item in node.items)
+
+
+def _same_choices(row: str, other: str) -> bool:
+    """Whether ``ABD`` is said as ``A, B and D``."""
+    if _LETTERS_IN_ORDER.fullmatch(row) is None or is_name(other):
+        return False
+    return letters_of(row) == letters_of(other)
 
 
 def _same_letters(gold: str, prediction: str) -> bool:

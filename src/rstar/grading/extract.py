@@ -21,8 +21,9 @@ from __future__ import annotations
 import re
 
 from rstar.grading.boxes import boxed, in_boxes, only_box, together, without_empty_boxes
-from rstar.grading.choices import with_reason, without_reason
+from rstar.grading.choices import several_first, with_reason, without_reason
 from rstar.grading.languages import in_english, is_chinese_prose
+from rstar.grading.numerals import english_in_digits
 from rstar.grading.sentences import (
     FENCE,
     concludes,
@@ -39,6 +40,9 @@ from rstar.grading.sentences import (
     without_lead,
     without_loose_closers,
 )
+from rstar.grading.statements import stated_number
+from rstar.grading.subjects import values_of_letters
+from rstar.grading.times import in_figures
 
 TAIL = 50_000
 LONGEST_ANSWER = 2_000
@@ -50,7 +54,7 @@ _TAG = re.compile(
 _OPENING_TAGS = ("<answer>", "<final_answer>", "[answer]")
 _CUE = re.compile(
     r"####[ \t]*|"
-    r"\b(?:choose|select|pick|(?:go|going) (?:with|for))[ ]+(?:option[ ]+)?(?=\(?[A-H]\b)|"
+    r"\b(?:choose|select|pick|(?:go|going) (?:with|for))[ ]+(?:option[ ]+)?(?=\(?[A-H]{1,6}\b)|"
     r"\bans[.:]+[ ]*|"
     r"\b(?:answers?|(?P<result>result)|(?:correct |right )?(?:option|choice))\b[ *_]*"
     r"(?:(?:is|are|was|equals|(?:would|will|should|must) be|comes (?:out )?to)\b(?:[ *]*:)?|[:=→]"
@@ -89,7 +93,7 @@ def answer_of(text: str | None) -> str | None:
     text = _after_thinking(text[-TAIL:])
     if text is None:
         return None
-    text = in_english(_tidied(text))
+    text = in_figures(english_in_digits(in_english(_tidied(text))))
     tagged = _tagged(text)
     found = _within(text) if tagged is None else _within(tagged) or tagged.strip() or None
     return None if found is None or len(found) > LONGEST_ANSWER else found
@@ -109,11 +113,32 @@ def gold_answer_of(gold: str) -> str | None:
 
 
 def answers_together(text: str) -> str | None:
-    """What the boxes of a text say together, where an answer of several values may be spread over them."""
+    """What the boxes of a text, or else its last sentence, say together where an answer has several values."""
+    if "oxed{" not in text[-TAIL:]:
+        return _of_letters(text[-TAIL:])
     if text.count("oxed{", -TAIL) < 2:
         return None
     rest = _after_thinking(text[-TAIL:])
     return None if rest is None or _tagged(rest) is not None else together(in_english(_tidied(rest)))
+
+
+def _of_letters(text: str) -> str | None:
+    """The values of several letters in the last sentence of a text."""
+    rest = _after_thinking(text)
+    if rest is None or _tagged(rest) is not None or not rest.strip():
+        return None
+    line = in_english(_tidied(rest)).strip().splitlines()[-1][-LONGEST_ANSWER:]
+    return values_of_letters(line.rstrip(". "))
+
+
+def number_stated(text: str) -> str | None:
+    """The only number of a short last sentence in a text that announces nothing else; None where that is in doubt."""
+    rest = _after_thinking(text[-TAIL:])
+    if rest is None or "oxed" in rest or _tagged(rest) is not None or not rest.strip():
+        return None
+    line = rest.strip().splitlines()[-1][-LONGEST_ANSWER:]
+    line = in_figures(english_in_digits(in_english(_tidied(line), incidental=1), incidental=1))
+    return stated_number(line)
 
 
 def quick_answer(text: str) -> str | None:
@@ -216,6 +241,8 @@ def _announced(text: str) -> str | None:
     sentence = without_loose_closers(sentence.rstrip("*_ \t"))
     if (denial := _DENIAL.match(sentence)) is not None:
         return last_said(sentence[denial.end() :])
+    if (letters := several_first(sentence)) is not None:
+        return letters
     sentence = without_lead(without_reason(_INSTEAD.sub("", sentence)))
     if (which := _WHICH.match(rest)) is not None:
         sentence = which[1]

@@ -11,14 +11,28 @@ _TEXT = re.compile(r"\\(?:text[a-z]*|mathrm) ?\{([^{}]*)\}")
 _NAME = re.compile(r"(?<![\w\\])(?:and )?(?P<name>\\?[A-Za-z]+(?: [A-Za-z]+){0,2}(?:_(?:\w|\{\w+\}))?) ?(?P<sign>[:=])")
 _OR = re.compile(r"(?:, ?)?(?: ?\\text ?\{ ?or ?\} ?| or )")
 _LETTERS = re.compile(r"([a-z]) ?= ?([^=,<>:]+?) ?(?=,| and |$)")
+_CHAIN = re.compile(
+    r"(?<![\w=\\])(?P<names>(?:[a-z] ?= ?){2,6})(?P<value>(?:[^=,;<>:A-Za-z\\]|\\(?:frac|sqrt|pi)(?![a-z]))+)"
+    r"(?= ?(?:,|$|or\b|and\b|\\text))"
+)
+"""Letters that are all equal to one number: ``x = y = 1``."""
+_CHAINS_APART = re.compile(r" ?(?:,|\band\b) ?(?=([a-z])(?: ?= ?[a-z])+ ?= ?(?![a-z]))")
 _AFTER = re.compile(r"(?:[,; ]|\band\b)+$")
 _WORD = re.compile(r"(?![A-Z]+$)[A-Za-z ]{3,}")
 _SIGNS = re.compile(r"[:=<>]|\\(?:[lg]eq?|approx|in)(?![a-z])")
 _FUNCTION = re.compile(
     r"(?P<name>\\(?:max|min|gcd|lcm|sup|det|dim|deg|arg)(?![A-Za-z])[^=<>]*|\\operatorname ?\{[A-Za-z]+\}[^=<>]*"
+    r"|(?:[dsvNSTDV]|\\(?:phi|varphi|tau|sigma|mu|omega|Omega)) ?\(\d{1,9}\)"
     r"|[PE] ?\([^()]*(?:[=<>|,]|\\(?:mid|[lg]eq?)(?![a-z]))[^()]*\)) ?= ?(?P<value>[^=<>]+)"
 )
-_NO_NAMES = words_of("except impossible not but below above at than perhaps unless if when any all where for no or")
+_PART = re.compile(r"(?:^|[;,.]? |[;,])\((\d|[a-h]|i{1,3}|iv|v)\) ?(?!\()")
+_NO_PART = re.compile(r"[-+*/^_=<>)]?|[+*/^_=<>)].*|(?:.* )?(?:and|or)")
+_LABELS = ("123456789", "abcdefgh", ("i", "ii", "iii", "iv", "v"))
+_NO_NAMES = words_of(
+    "except impossible not but below above at than perhaps unless if when any all where for no or wrong incorrect"
+    " false guess given known assume suppose check step note hint recall example let try attempt trial start before old"
+    " excluded forbidden rejected discarded extraneous invalid former previous"
+)
 
 
 def is_label(name: str) -> bool:
@@ -46,6 +60,19 @@ def named_values(form: str) -> list[tuple[str, str]] | None:
     return None if any(map(_SIGNS.search, values)) else list(zip(names, values, strict=True))
 
 
+def numbered_parts(form: str) -> list[str] | None:
+    """The values of ``(1) 5; (2) 12`` in the order of their labels; None for any other form."""
+    marks = list(_PART.finditer(form))
+    if len(marks) < 2 or marks[0].start():
+        return None
+    ends = [mark.start() for mark in marks[1:]] + [len(form)]
+    values = {mark[1]: form[mark.end() : end].strip(" ;,") for mark, end in zip(marks, ends, strict=True)}
+    if len(values) < len(marks) or any(map(_NO_PART.fullmatch, values.values())):
+        return None
+    labels = next((list(some[: len(values)]) for some in _LABELS if set(some[: len(values)]) == set(values)), None)
+    return None if labels is None else [values[label] for label in labels]
+
+
 def alternatives(form: str) -> list[list[tuple[str, str]]] | None:
     """``x=1, y=2 or x=2, y=1`` as lists of names and values; None for any other form."""
     found = [_LETTERS.findall(part) for part in _OR.split(form)]
@@ -55,6 +82,19 @@ def alternatives(form: str) -> list[list[tuple[str, str]]] | None:
     whole = "".join(f"{name}={value}," for values in found for name, value in values)
     said = _OR.sub(",", form).replace(" ", "").replace("and", ",")
     return found if whole.replace(" ", "") == f"{said}," else None
+
+
+def without_chains(form: str) -> str | None:
+    """``x=1,y=1 or x=-1,y=-1`` for ``x=y=1 or x=y=-1``; None where no letters are equal to each other and a number."""
+
+    def one_by_one(match: re.Match[str]) -> str:
+        names = re.findall("[a-z]", match["names"])
+        values = ",".join(f"{name}={match['value'].strip()}" for name in names)
+        return f"{values} " if len(set(names)) == len(names) else match[0]
+
+    said = _CHAINS_APART.sub(" or ", form) if _CHAINS_APART.search(form) is not None else form
+    found = _CHAIN.sub(one_by_one, said).strip()
+    return found if found != said and "=," not in found else None
 
 
 def of_function(form: str) -> tuple[str, str] | None:

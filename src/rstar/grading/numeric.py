@@ -260,12 +260,21 @@ def _root(value: Value, index: int) -> Value:
 
 def _unknown_function(name: str, values: list[Value]) -> Value:
     """A function without any symmetry, the same for the same name: what equals it, does so for every function."""
-    draw = random.Random(name)
     total = values[0] * 0
-    for value in values:
-        slope, start, turn = (Fraction(draw.randrange(100, 1_000), _PRIME * 100) for _ in range(3))
+    for value, (slope, start, turn) in zip(values, _coefficients(name, len(values)), strict=True):
         total = total * _arb(turn) + (value * _arb(slope) + _arb(start)).sin() + value * value * _arb(turn)
     return total
+
+
+@lru_cache(maxsize=256)
+def _coefficients(name: str, count: int) -> tuple[tuple[Fraction, Fraction, Fraction], ...]:
+    """Slope, start and turn of an unknown function for each of its arguments."""
+    draw = random.Random(name)
+
+    def some() -> Fraction:
+        return Fraction(draw.randrange(100, 1_000), _PRIME * 100)
+
+    return tuple((some(), some(), some()) for _ in range(count))
 
 
 def _logarithm(value: Value, base: Value) -> Value:

@@ -130,7 +130,8 @@ class _Parser(Primaries):
                 node = Apply("*", (plain(node), factor))
         unit = self._unit()
         if isinstance(node, Quantity):
-            return Quantity(node.value, node.unit.times(unit)) if node.unit != units.PERCENT else node
+            counted = node.unit != units.PERCENT or units.is_frequency(unit)  # 6% per year, but 6% salt
+            return Quantity(node.value, node.unit.times(unit)) if counted else node
         return self._with_smaller_unit(Quantity(node, unit)) if unit != units.NONE else node
 
     def _with_smaller_unit(self, first: Quantity) -> Node:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from rstar.grading.vocabulary import LANGUAGE
+from rstar.grading.vocabulary import LANGUAGE, MIDNIGHT, NOON
 
 _DOUBTS = re.compile(r"\b(?:or|rejected|extraneous|discarded|million|thousand|hundred|billion|dozen|invalid|not)\b")
 
@@ -16,11 +16,54 @@ def _without_remark(match: re.Match[str]) -> str:
     return match[0] if _DOUBTS.search(remark) or remark in LANGUAGE else match[1]
 
 
+_COUNT = r"\d+(?:\.\d+)?"
+_NUMERAL = r"-?\d+(?:,\d{3})*(?:\.\d+)?"
+_FRACTION = r"\\frac ?\{\d+\} ?\{\d+\}|\d+ ?/ ?\d+"
+_UNIT = "(?:hours?|h|minutes?|min|seconds?|days?|weeks?|years?|met(?:er|re)s?|km|cm|mm|kg|feet|miles?|dollars?|cents?)"
+
 WHOLE: list[tuple[re.Pattern[str], Callable[[re.Match[str]], str]]] = [
     (re.compile(pattern), by)
     for pattern, by in (
         (r"([-+]?\d{1,3})((?: \d{3})+(?:\.\d+)?)", lambda m: m[1] + m[2].replace(" ", "")),
         (r"[-+]?\d+(?:\.\d+)?(?: to \d+(?:\.\d+)?)+", lambda m: m[0].replace(" to ", ":")),
+        (
+            rf"(?:{_COUNT} ?{_UNIT} ?[-+] ?)+{_COUNT} ?{_UNIT} ?= ?({_COUNT} ?{_UNIT})",
+            lambda m: m[1],
+        ),
+        (
+            r"(?:[Tt]he |[Ii]ts )?(?:(?:positive |prime |real )?(?:divisors|factors|roots|solutions|values|numbers"
+            r"|zeros|zeroes|integers"
+            r"|elements|primes)) (?:are )?(-?\d+(?:, ?-?\d+)*,? and -?\d+)",
+            lambda m: m[1],
+        ),
+        (
+            rf"[Tt]he (?:number|integer|prime|repunit|value|constant|remainder|sum|product|quotient) ({_NUMERAL})",
+            lambda m: m[1],
+        ),
+        (
+            rf"(?:an? |the )?(?:fraction|proportion|probability|share) of (0?\.\d+|{_FRACTION})",
+            lambda m: m[1],
+        ),
+        (
+            rf"({_FRACTION}) of (?:all|every|the (?:total|whole))(?: (?:of )?(?!answer|rest|remain)[a-z]+)?",
+            lambda m: m[1],
+        ),
+        (
+            rf"({_FRACTION}) of (?:the|its) (?:old|original|initial|previous|former) (?:one|price|value|amount|number"
+            r"|size|cost|area|volume|length|salary|population|total)",
+            lambda m: m[1],
+        ),
+        (rf"({_FRACTION}) of an? ({_UNIT})", lambda m: f"{m[1]} {m[2]}"),
+        (
+            r"(?:[\d.]+ ?/ ?[\d.]+ ?= ?)?(\d+(?:\.\d+)? ?(?:%|percent)) of (?:the|its) original (?:price|value"
+            r"|amount|number|size)",
+            lambda m: m[1],
+        ),
+        (
+            r"(?:exactly )?at (?:exactly )?(\d{1,2}(?::\d\d)?(?: ?[apAP]\.?[mM]\.?| o'clock| noon| in the (?:morning"
+            r"|afternoon|evening)| at night)?)",
+            lambda m: m[1],
+        ),
         (r"(?:minus|negative) (?=[\d\\(])(.+)", lambda m: f"-{m[1]}"),
         (r"(?:an? |the )?percentage (?:of|is) (-?\d+(?:\.\d+)? ?%)", lambda m: m[1]),
         (r"(-?\d+(?:\.\d+)? ?(?:%|percent)) of (?:the (?:total|whole)|all|them)(?: [a-z]+)?", lambda m: m[1]),
@@ -58,9 +101,14 @@ WHOLE: list[tuple[re.Pattern[str], Callable[[re.Match[str]], str]]] = [
         (r"<([^<>]*,[^<>]*)>", lambda m: f"({m[1]})"),
         (r"(\d+) (?:out of|in)(?: every)? (\d+)", lambda m: rf"\frac{{{m[1]}}}{{{m[2]}}}"),
         (r"([0-9A-Za-z]+) ?\(?(?:in )?base[- ]?(\w+)\)?", lambda m: f"{m[1]}_{{{m[2]}}}"),
-        (r"(\d{1,2}) o'clock", lambda m: f"{m[1]}:00"),
-        (r"(?:12 |12:00 )?noon", lambda _: "12:00 pm"),
-        (r"(?:12 |12:00 )?midnight", lambda _: "12:00 am"),
+        (
+            rf"(?:12 |12:00 ?)?(?:\\text ?\{{ ?)?(?i:{NOON}) ?\}}?",
+            lambda _: "12:00 pm",
+        ),
+        (
+            rf"(?:12 |12:00 |24:00 |0?0:00 ?)?(?:\\text ?\{{ ?)?(?i:{MIDNIGHT}) ?\}}?|24:00(?::00)?",
+            lambda _: "12:00 am",
+        ),
         (
             r"(?i:(?:\\text ?\{ ?)?all (?:real numbers|reals)(?: [a-z])?,? (?:except|excluding|but|other than)"
             r"(?: for)?) ?\}?(.+)",

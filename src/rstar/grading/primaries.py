@@ -110,7 +110,9 @@ class Primaries(Stream):
             name += "_" + self._subscript()
         while self.take("'"):
             name += "'"
-        if name.rstrip("'") in ("f", "F") or (name in ("g", "h", "G", "H") and self._is_argument()):
+        letter = name.partition("_")[0].rstrip("'")
+        plain_name = name.rstrip("'") in ("f", "F")
+        if plain_name or (letter in ("f", "F", "g", "h", "G", "H") and self._is_argument()):
             return self._call(name)
         return Symbol(name)
 

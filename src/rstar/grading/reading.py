@@ -10,12 +10,20 @@ import re
 
 from rstar.grading import exact
 from rstar.grading.lexer import TooLargeError, UnreadableError
-from rstar.grading.named import alternatives, is_label, is_word, named_values, of_function
+from rstar.grading.named import (
+    alternatives,
+    is_label,
+    is_word,
+    named_values,
+    numbered_parts,
+    of_function,
+    without_chains,
+)
 from rstar.grading.nodes import Apply, Group, Interval, Matrix, Node, Quantity, Relation, Symbol, Text
 from rstar.grading.normal import words
 from rstar.grading.parser import parse
 from rstar.grading.spoken import spoken
-from rstar.grading.times import date, duration, hours, time_of_day
+from rstar.grading.times import date, duration, hours, time_of_day, weekday
 from rstar.grading.vocabulary import LANGUAGE
 
 _TRIPLES = re.compile(r"(?<![\d,.])\d{3},\d{3}")
@@ -43,6 +51,14 @@ _LABEL = re.compile(
     r"(?:\\text[a-z]* ?\{ ?([A-Za-z][^{}=:]{2,40}?) ?[=:]? ?\}|([A-Za-z][a-z]{2,}(?: [A-Za-z]+){0,2})) ?[:=] ?"
     r"((?:[^:=A-Za-z]|(?<=\d)[A-Za-z ]|\\[a-z]+|USD|EUR|GBP)+)"
 )
+_LABELLED = re.compile(
+    r"([A-Z][a-z]{2,}(?: [a-z]{2,}){0,2}) ?: ?"
+    r"((?:[^:A-Za-z]|(?<![A-Za-z])[A-Za-z](?![A-Za-z])|\\[A-Za-z]+|(?<![A-Za-z])(?:sin|cos|tan|ln|log|sqrt)(?![A-Za-z]))+)"
+)
+"""A formula with letters behind a label: "Factored: (x-1)(x+1)", "Vertex: x=1, y=2"."""
+_DESCRIBED = re.compile(
+    r"an? ([a-z]+) (?:function|number|integer|sequence|series|matrix|triangle|angle|prime|relation|curve|permutation)"
+)
 _CONGRUENCE = re.compile(r"([a-z]) ?\\equiv ?(-?\d+) ?\\pmod\{(\d+)\}")
 _UPRIGHT = re.compile(r"\\(?:text|mathrm) ?\{ ?(\w+) ?\}")
 _PERMUTATIONS = re.compile(r"P\((\d{1,3}|[mn]), ?(\d{1,3}|[kr])\)")
@@ -51,6 +67,7 @@ _POINT = re.compile(r"[ADEKLMOPQRSTWXYZ] ?(\([^()=]*,[^()=]*\))")
 _VECTOR = re.compile(
     r"\\(?:mathbf|boldsymbol|hat|vec) ?\{? ?(?:\\(?:hat|mathbf|vec) ?\{? ?)?\\?([ijk])(?:math)? ?\}{0,2}"
 )
+_PRODUCTS = re.compile(r"-?\d{0,4}(?:[a-z](?:\^\d)?){1,8}(?: ?[-+] ?\d{0,4}(?:[a-z](?:\^\d)?){1,8}){1,24}")
 _POUNDS = re.compile(r"\bpounds?\b")
 _MEANING = re.compile(r"[^\W_]")
 
@@ -72,6 +89,19 @@ def with_plain_unit(form: str) -> list[Node]:
     return [] if match is None else [parse(_upright(match))]
 
 
+def with_equal_letters(form: str) -> list[Node]:
+    """``x=y=1 or x=y=-1`` as pairs; for comparison with tuples only, which say how many letters there are."""
+    apart = without_chains(form) if form.count("=") > 1 else None
+    return [] if apart is None else readings(apart)
+
+
+def with_products(form: str, letters: frozenset[str]) -> list[Node]:
+    """A sum of products of these letters that looks like words, ``aceg+deg``; for comparison with expressions only."""
+    if _PRODUCTS.fullmatch(form) is None or set(re.findall("[a-z]", form)) - {"e", "i"} != letters - {"e", "i"}:
+        return []
+    return [parse(re.sub(r"(?<=[a-z])(?=[a-z])", " ", form))]
+
+
 def readings(form: str) -> list[Node]:
     """The ways to read a normal form, most likely first; a text that is not mathematics is read as words.
 
@@ -80,11 +110,15 @@ def readings(form: str) -> list[Node]:
     """
     if (labelled := _LABEL.fullmatch(form)) is not None and is_label(name := labelled[1] or labelled[2]):
         return [Relation((Text(words(name)), value), ("=",)) for value in readings(labelled[3])]
+    if (formula := _LABELLED.fullmatch(form)) is not None and is_label(formula[1]):
+        return readings(formula[2])
     if (congruence := _CONGRUENCE.fullmatch(form)) is not None:
         name, rest, modulus = congruence.groups()
         form = rf"{name}={rest}+{modulus}k,k\in\mathbb{{Z}}"
     if (":" in form or "=" in form) and (values := named_values(form)) is not None:
         return [Group("bare", tuple(_named(name, value) for name, value in values))]
+    if form[:1] == "(" and (parts := numbered_parts(form)) is not None:
+        return [Group("bare", tuple(_numbered(place, value) for place, value in enumerate(parts, 1)))]
     if " or" in form and "=" in form and (points := alternatives(form)) is not None:
         return [Group("bare", tuple(_point(values) for values in points))]
     if "=" in form and (function := of_function(form)) is not None:
@@ -93,7 +127,7 @@ def readings(form: str) -> list[Node]:
     if (choice := choice_of(form)) is not None:
         found = [Symbol(choice[0]), *readings(choice[1])]
     if not found:
-        found = [*hours(form), *_readings_as_mathematics(form)]
+        found = [*hours(form), *_readings_as_mathematics(form.removesuffix(" o'clock"))]
         if ":" in form and (amount := duration(form)) is not None:
             found.append(amount)
         if (unit := _PLAIN_UNIT.fullmatch(form)) is not None and (unit["space"] or "/" in unit["unit"]):
@@ -111,16 +145,22 @@ def _point(values: list[tuple[str, str]]) -> Group:
     return Group("tuple", tuple(readings(value)[0] for _, value in sorted(values)))
 
 
+def _numbered(place: int, value: str) -> Relation:
+    return Relation((Symbol(str(place)), readings(value)[0]), ("=",))
+
+
 def _named(name: str, value: str) -> Relation:
     return Relation((Text(words(name)) if is_word(name) else parse(name), readings(value)[0]), ("=",))
 
 
 def _readings_in_words(form: str) -> list[Node]:
     """Times of day, names, and what is said in plain words; none where the form is anything else."""
-    if (moment := time_of_day(form) or date(form)) is not None:
+    if (moment := time_of_day(form) or date(form) or weekday(form)) is not None:
         return [moment]
     if form[:1].isdigit() and ":" not in form and (amount := duration(form)) is not None:
         return [amount]
+    if (described := _DESCRIBED.fullmatch(form)) is not None:
+        return [Text(words(form)), Text(described[1])]
     said = words(form)
     if not said.replace(" ", "").isalpha() or len(said) == 1:
         return []

@@ -18,6 +18,8 @@ def assignment(node: Node) -> tuple[Node | None, Node] | None:
     if not isinstance(node, Relation) or not set(node.signs) <= {"=", "∈"}:
         return None
     first, last = node.sides[0], node.sides[-1]
+    if _is_power_of_matrix(first, last):
+        return first, last
     if is_name(first) and not any(_defined(first) & names_of(side) for side in node.sides[1:]):
         return first, last
     if set(node.signs) == {"="} and names_of(first) and not any(names_of(side) for side in node.sides[1:]):
@@ -29,6 +31,14 @@ def assignment(node: Node) -> tuple[Node | None, Node] | None:
     if set(node.signs) == {"="} and not any(names_of(side) for side in node.sides):
         return None, last
     return None
+
+
+def _is_power_of_matrix(name: Node, value: Node) -> bool:
+    """Whether ``M^2`` names a matrix: it is a matrix of its own, and nobody asks for a root of one."""
+    match name, value:
+        case Apply("^", (Symbol(letter), Number())), Matrix() | Group("list", (Group("list"), *_)):
+            return letter in _CAPITALS
+    return False
 
 
 def same_name(first: Node | None, second: Node | None) -> bool:

@@ -9,13 +9,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from rstar.grading.amounts import AMOUNTS, UNIT, only_amount
+from rstar.grading.hedges import is_hedged
+from rstar.grading.subjects import before_reason, said_in_words, subject_of, superlative
 from rstar.grading.units import is_known
-from rstar.grading.vocabulary import HAN
+from rstar.grading.vocabulary import HAN, HANGUL
 
 LONGEST = 2_000
 LONGEST_VALUE = 60
 LONGEST_JOINED = 4_000
 """Characters at the end of a text in which formulas are joined with the line before."""
+_NUMERAL = frozenset("-0123456789,. ")
+"""Signs of a number, which may be of any length."""
 _SHORTEST_LABEL = 3
 """Letters of the shortest label of a formula."""
 _SENTENCE_BEGUN = 3
@@ -31,7 +36,7 @@ _COMMAND = re.compile(r"\\[A-Za-z]+")
 _WORD = re.compile(r"(?![A-Z]+\b)[^\W\d_]{2,}")
 _TWO_WORDS = re.compile(r"(?<![A-Za-z])[A-Za-z]{2,} +[A-Za-z]{2,}(?![A-Za-z])")
 _VERB = re.compile(
-    r"\b(?:is|are|was|were|be|has|have|had|equals|we|get|gives?|thus|hence|therefore|then|since|because|holds?)\b"
+    r"\b(?:is|are|was|were|be|has|have|had|equals|we|get|gives?|thus|hence|therefore|then|since|because|holds?|falls?)\b"
     r"|\b(?:it|that|there|here)'s\b|\b(?:consequently|note that|so|simplif(?:y|ies))\b",
     re.IGNORECASE,
 )
@@ -43,31 +48,13 @@ _ACTION = re.compile(
 """Verbs of sentences; of an answer in words, where there is no number in it."""
 _YES_OR_NO = re.compile(r"(?:yes|no|true|false)\s*[,.;:!]", re.IGNORECASE)
 _SENTENCE_END = re.compile(r"(?:[.?]|(?<![\d)}])(?<!\b[A-Za-z])!)(?=\s|$)|\n|,?\s+(?:because|since|which|where)\b")
-_NUMBER = re.compile(
-    r"(?<![\w.,/^:])(?:\d{1,2}:\d{2}(?::\d{2})?(?:\s*[ap]\.?m\b\.?)?|\d{1,2}\s*[ap]\.?m\b\.?"
-    r"|(?:\\?\$)?-?\d{1,1999}(?:,\d{3}){0,600}(?:\.\d{1,30})?(?:/\d{1,30})?(?:\\?%)?)(?![\w^/]|:\d)",
-    re.IGNORECASE,
-)
-_UNIT = re.compile(r"\s*\$?\s*(?:\\(?:text|mathrm)\{\s*)?([A-Za-z]+)\b(?!\.[a-z])")
-_AMOUNTS = r"(?:hours?|minutes?|dollars?|pounds?|feet|foot|met(?:er|re)s?|years?|weeks?|days?)"
-_COMPOUND = re.compile(rf"\s+(?:to|out of|by|in base|{_AMOUNTS},?(?: and)?)\s+")
+_COMPOUND = re.compile(rf"\s+(?:to|out of|by|in base|{AMOUNTS},?(?: and)?)\s+")
 """What makes one answer of two formulas: "$3$ to $2$", "$2$ hours and $30$ minutes"."""
-_TWO_UNITS = re.compile(
-    rf"(\d+(?:\.\d+)? {_AMOUNTS},?(?: and)? \d+(?:\.\d+)? [a-z]+)\b"
-    r"|\b\d+ ?(?:h|hours?|min|minutes?)\b(?:,? (?:and )?\d+ ?(?:min|m|minutes?|s|seconds?)\b){1,2}"
-)
 _PHRASE = re.compile(
     r"(?:(?:it|the answer|the limit|this|the value|the equation|there) )?(?:is )?"
     r"(cannot be determined|can't be determined|does not exist|not enough information|no (?:real )?solutions?)\.?",
     re.IGNORECASE,
 )
-_COUNTED = re.compile(r"\s+(?:dozen|hundred|thousand|million|billion|trillion|and (?:a|one) (?:half|quarter))\b")
-"""What belongs to the number before it."""
-_CHANGED = re.compile(
-    r"\s*(?:to the power|squared|cubed|factorial|or\b|and (?:an? |one |two |three )?(?:third|quarter|fifth)s?\b"
-    r"|in an? |out of|in base|times 10|at most|at least|short of)"
-)
-"""What makes another number of it."""
 _ASIDE = re.compile(
     r"(?<=\d)([^\W\d_]{0,12}(?:\s+(?!out\b)[^\W\d_]+){0,2}?)\s+(?:of|in|for|from|on|at|to|that|which|who|when|such)\s+"
     r"(?!\d|every|base|an? |the (?:power|morning|afternoon|evening)|most|least|night).*"
@@ -81,7 +68,8 @@ _NEGATION = re.compile(
 )
 _REASON = re.compile(r"\b(?:since|because|if|suppose|assume|let)\b", re.IGNORECASE)
 _REFUSED = re.compile(
-    r"\b(?:fails?|(?:does|do|is|are) not|doesn't|cannot|(?:is|are) (?:impossible|rejected|extraneous)"
+    r"\b(?:fails?|(?:does|do|is|are) not|doesn't|cannot|(?:is|are) (?:an? |the )?(?:impossible|rejected|extraneous"
+    r"|wrong|incorrect|false)\b"
     r"|gives? a (?:contradiction|negative))\b|contradiction"
 )
 """What after a value says that it is no answer."""
@@ -104,7 +92,7 @@ _MATRIX = re.compile(
 _CHAIN = re.compile(r"[^\W\d_]{3}[^=,;]*=[^=,;]+=")
 """A calculation that begins with the name of its result: "Total = 7 + 8 = 15 books"."""
 _DISPLAY = re.compile(r"\n[ \t\n]{0,8}(\$\$[^$]{1,1000}\$\$|\\\[(?:(?!\\\]).){1,1000}\\\])", re.DOTALL)
-_HAN = re.compile(f"[{HAN}]")
+_HAN = re.compile(f"[{HAN}{HANGUL}]")
 _CONCLUSION = re.compile(
     r"\b(?:so|thus|hence|therefore|consequently|accordingly|gives|yields|we (?:get|find|obtain|conclude|see|arrive))\b",
     re.IGNORECASE,
@@ -136,6 +124,7 @@ _PLAIN_LIST = re.compile(
     r"[a-z]_?\d?\s*=\s*[-−]?[\d./]*\d)\.?\s*$"
 )
 _LETTER_IS = re.compile(r"(?<![\w\\$])([a-z]) (?:is|equals) (?=-?\d)")
+_AFTER_COLON = re.compile(r"([^:]{3,80}): ?([\d(][\d()+*/.^ -]*[-+*/][\d()+*/.^ -]*[\d)])")
 _TRAILING = re.compile(
     r"(?<=[$\d)\]])(?:,?\s+"
     r"(?:(?:(?:which|and|and it) is )?(?:attained|achieved|reached|obtained|occurring) |which occurs )?"
@@ -175,7 +164,7 @@ def _is_after_words(text: str) -> bool:
     if sum(map(str.isalpha, words)) >= _SHORTEST_LABEL:
         if text.startswith(("$$", "\\[", "\\begin"), start):
             return not text.startswith("\\begin", start) or "=" not in words
-        if words.rstrip().endswith((":", ",")) and text[start] != "\n":
+        if words.rstrip(" *_").endswith((":", ",")) and text[start] != "\n":
             return True
     value = next((at for at, sign in enumerate(text) if sign in "$\\" or sign.isdigit()), 0)
     said = text[:value]
@@ -193,9 +182,26 @@ def last_said(text: str) -> str | None:
     if _DOUBT.search(line):
         return None
     line = _TRAILING.sub("", line.rstrip(". "))
+    if (main := before_reason(line)) is not None:
+        found = _last_marked(last_sentence(main))
+        if found is not None and any(map(str.isdigit, found)):
+            return found
     sentence = last_sentence(line)
+    whole = line.removesuffix(sentence).rstrip()[-1:] in ("", ".", "?", "!")  # and not a clause after "where"
+    if whole and (found := subject_of(sentence) or said_in_words(sentence)) is not None:
+        return found
     found = _last_marked(sentence) or _only_number(sentence)
-    return found if found is not None or sentence == line else _last_marked(line)
+    if found is None and sentence != line:
+        found = _last_marked(line)
+    return found or superlative(sentence) or _calculation(sentence)
+
+
+def _calculation(sentence: str) -> str | None:
+    """The arithmetic that ends a sentence, after a colon: "We add them: 1+(2+3)"."""
+    match = _AFTER_COLON.fullmatch(sentence)
+    if match is None or is_denied(match[1]) or _CONDITION.search(match[1]) or any(map(str.isdigit, match[1])):
+        return None
+    return match[2]
 
 
 def _named_by_is(line: str) -> str:
@@ -245,7 +251,7 @@ def last_clause(text: str) -> str:
 def _last_marked(line: str) -> str | None:
     """The formula, bold text or "is …" that ends last."""
     if (listed := _PLAIN_LIST.search(line)) is not None:
-        return listed[1]
+        return None if is_denied(line[: listed.start()]) else listed[1]
     marks = sorted((*_MATH.finditer(line), *_BOLD.finditer(line)), key=re.Match.end) or list(_MATRIX.finditer(line))
     found = [_with_alternatives(line, marks)] if marks else []
     if (said := _value_said(line, marks)) is not None:
@@ -255,8 +261,8 @@ def _last_marked(line: str) -> str | None:
     end, start, value = max(found)
     clause = max((match.end() for match in _CLAUSE.finditer(line, 0, start)), default=0)
     before = line[clause:start]
-    if not before.strip():  # after a colon
-        before = last_clause(line[:start].rstrip(" :"))
+    if not before.strip(" *_"):  # after a colon
+        before = last_clause(line[:start].rstrip(" :*_"))
     if is_denied(before) or _PART.search(before.rstrip(_ARITHMETIC)) or _REFUSED.search(line, end):
         return None
     if (doubt := _CONDITION.search(line)) is not None and doubt.start() < start:
@@ -280,7 +286,8 @@ def _value_said(line: str, marks: list[re.Match[str]]) -> tuple[int, int, str] |
             return None
         if not _IDLE.match(value):
             value = _REMARK.sub("", _ASIDE.sub(r"\1", without_loose_closers(without_lead(_AS_WANTED.sub("", value)))))
-            says = len(value) <= LONGEST_VALUE and is_bare(value) and (end == len(line) or any(map(str.isdigit, value)))
+            short = len(value) <= LONGEST_VALUE or set(value) <= _NUMERAL
+            says = short and is_bare(value) and (end == len(line) or any(map(str.isdigit, value)))
             return (end, said.start(), value) if says else None
         clause = [match.start() for match in re.finditer(r",|;|\band\b", line[: said.start()])]
         end = clause[-1] if clause else said.start()
@@ -290,7 +297,7 @@ def _value_said(line: str, marks: list[re.Match[str]]) -> tuple[int, int, str] |
 def _with_alternatives(line: str, marks: list[re.Match[str]]) -> tuple[int, int, str]:
     """(end, start, content) of the last formula, with those that are said beside it: ``$x=8$ or $x=7$``."""
     end, start, content = marks[-1].end(), marks[-1].start(), _inside(marks[-1])
-    if content[-1:].isdigit() and (unit := _UNIT.match(line, end)) is not None and is_known(unit[1]):
+    if content[-1:].isdigit() and (unit := UNIT.match(line, end)) is not None and is_known(unit[1]):
         content += " " + unit[1]
     if len(marks) > 1 and _COMPOUND.fullmatch(line, marks[-2].end(), start):
         return end, marks[-2].start(), f"{_inside(marks[-2])}{line[marks[-2].end() : start]}{content}"
@@ -307,18 +314,12 @@ def _inside(mark: re.Match[str]) -> str:
 
 
 def _only_number(sentence: str) -> str | None:
-    found = list(_TWO_UNITS.finditer(sentence)) or list(_NUMBER.finditer(sentence))
-    if len(found) != 1 or is_denied(sentence) or _CONDITION.search(sentence) or _MATH.search(sentence):
+    found = only_amount(sentence)
+    if found is None or is_denied(sentence) or _CONDITION.search(sentence) or _MATH.search(sentence):
         return None
-    if _PART.search(sentence[: found[0].start()]) or _REFUSED.search(sentence):
-        return None
-    if _CHANGED.match(sentence, found[0].end()):
-        return None
-    start, end = found[0].span()
-    if (counted := _COUNTED.match(sentence, end)) is not None:
-        return sentence[start : counted.end()]
-    unit = _UNIT.match(sentence, end)
-    return sentence[start : end if unit is None or not is_known(unit[1]) else unit.end()]
+    start, amount = found
+    before, after = sentence[:start], sentence[start + len(amount) :]
+    return None if _PART.search(before) or _REFUSED.search(sentence) or is_hedged(before, after) else amount
 
 
 def joined(text: str) -> str:

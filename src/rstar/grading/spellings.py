@@ -84,11 +84,16 @@ def _pieces(match: re.Match[str]) -> str:
     return r"\begin{cases}" + r" \\ ".join(rows) + r"\end{cases}"
 
 
+def _filled(by: str | Callable[[re.Match[str]], str]) -> str | Callable[[re.Match[str]], str]:
+    """A template with groups as a function: `re` would look at the template again whether anything matches or not."""
+    return (lambda match: match.expand(by)) if isinstance(by, str) and "\\" in by else by
+
+
 _SIGN = re.compile(r"[=<>≤≥]|\\(?:[lg]eq?|[lg]t|ne|in)(?![a-z])")
 """What makes equations of the rows of an array; else they are those of a vector."""
 
 RULES: list[Rule] = [
-    (re.compile(pattern), by)
+    (re.compile(pattern), _filled(by))
     for pattern, by in (
         (r"\\\\\[\d+(?:\.\d+)?(?:pt|em|ex|mm|cm)\]", r"\\\\"),
         (r"\\\$", "USD "),
@@ -97,7 +102,8 @@ RULES: list[Rule] = [
         (r"\\(?:(?:display|text)style|(?:no)?limits|tiny|small|large|Large|LARGE|huge|Huge)(?![A-Za-z])", ""),
         (r"\\(?:bf|rm|it|sf)(?![A-Za-z])(?! ?\{)|\^\{ ?\}", ""),
         (
-            r"(?<=\d) ?(?:percentage points?|points? de pourcentage|puntos? porcentual(?:es)?|[Pp]rozentpunkte?)\b",
+            r"(?<=\d) ?(?:\\text ?\{ ?percentage points? ?\}|percentage points?\b|points? de pourcentage\b|puntos?"
+            r" porcentual(?:es)?\b|[Pp]rozentpunkte?\b)",
             " pp",
         ),
         (r"(?<=\d),(?=\d{1,2} ?(?:pour cent|por ciento|Prozent)\b)|(?<=\d)\{,\}(?=\d{1,2} ?Prozent\b)", "."),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from rstar.grading.nodes import Group, Node, Number, Quantity, Symbol, Text
-from rstar.grading.units import unit_of
+from rstar.grading.units import is_known, unit_of
 from rstar.grading.vocabulary import PARTS, SMALL
 
 _LARGE = {"thousand": 10**3, "million": 10**6, "billion": 10**9}
@@ -28,6 +28,8 @@ def spoken(words: str) -> Node | None:
     value = number_in_words(said)
     if value is not None:
         return Number(value)
+    if said[-2:-1] == ["of"] and is_known(said[-1]):  # three quarters of an hour
+        said = [*said[:-2], said[-1]]
     unit, counted = (unit_of(said[-1]), number_in_words(said[:-1])) if len(said) > 1 else (None, None)
     return None if unit is None or counted is None else Quantity(Number(counted), unit)
 

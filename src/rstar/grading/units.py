@@ -38,26 +38,26 @@ NONE = Unit(Fraction(1), ())
 PERCENT, POINT, DEGREE = _base("%"), _base("pp"), _base("°")
 
 _TABLE = """
-    1 m         m meter metre
+    1 m         m meter metre metro mètre
     1/1000 m    mm millimeter millimetre
-    1/100 m     cm centimeter centimetre
+    1/100 m     cm centimeter centimetre centímetro centimètre zentimeter
     1/10 m      dm decimeter decimetre
-    1000 m      km kilometer kilometre
+    1000 m      km kilometer kilometre kilómetro kilomètre quilómetro quilômetro chilometro chilometri
     127/5000 m  in inch inches
     381/1250 m  ft foot feet
     1143/1250 m yd yard
     201168/125 m mi mile
     1 s         s sec second secs sekunde sekunden seconde segundo
     1/1000 s    ms millisecond
-    60 s        min minute mins minuten minuto
+    60 s        min minute mins minuten minuto minuti
     3600 s      h hr hour hrs stunde stunden heure hora
-    86400 s     day
-    604800 s    week wk
-    1 yr        yr year yrs
-    1/12 yr     month mo
-    1 g         g gram
+    86400 s     day tage tagen jour día dia
+    604800 s    week wk woche wochen semaine semana
+    1 yr        yr year yrs annum jahr jahre jahren ans année año ano
+    1/12 yr     month mo monat monate monaten mois meses
+    1 g         g gram gramm gramme gramo
     1/1000 g    mg milligram
-    1000 g      kg kilogram kgs
+    1000 g      kg kilogram kgs kilogramm kilogramme kilogramo
     1 lb        lb lbs pound
     1/16 lb     oz ounce
     1 gal       gal gallon
@@ -82,7 +82,7 @@ UNITS: dict[str, Unit] = {
     for alias in aliases
 }
 _LITER = Unit(Fraction(1, 1000), (("m", 3),))
-UNITS |= dict.fromkeys(words_of("L l liter litre"), _LITER)
+UNITS |= dict.fromkeys(words_of("L l liter litre litro"), _LITER)
 UNITS |= dict.fromkeys(words_of("mL ml milliliter millilitre cc"), Unit(Fraction(1, 10**6), (("m", 3),)))
 UNITS |= {"mph": UNITS["mi"].times(UNITS["h"], -1), "fps": UNITS["ft"].times(UNITS["s"], -1)}
 UNITS |= dict.fromkeys(("kph", "kmh"), UNITS["km"].times(UNITS["h"], -1))
@@ -131,6 +131,11 @@ def scale_of(word: str) -> Fraction | None:
         return Fraction(1, PARTS[name])
     scale = SCALES.get(word.lower()) or SCALES.get(name)
     return None if scale is None else Fraction(scale)
+
+
+def is_frequency(unit: Unit) -> bool:
+    """Whether a unit is once in some time."""
+    return unit.powers in ((("s", -1),), (("yr", -1),))
 
 
 def is_known(word: str) -> bool:

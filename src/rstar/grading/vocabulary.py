@@ -22,8 +22,13 @@ FUNCTIONS = {
 CONSTANTS = {"ldots": "…", "pi": "π", "infty": "∞", "infinity": "∞", "inf": "∞", "oo": "∞"}
 HAN = "\u4e00-\u9fff"
 """Chinese characters, for a class of a regular expression."""
+HANGUL = "\uac00-\ud7a3"
+"""Korean syllables, likewise."""
 BIG = words_of("sum prod")
 """Commands for an operation over an index."""
+NOON = r"noon|midday|midi|mittags?|mediod[ií]a|meio[- ]dia|mezzogiorno|中午|正午"
+MIDNIGHT = r"midnight|minuit|mitternachts?|medianoche|meia[- ]noite|mezzanotte|午夜|半夜|零点"
+"""The middle of the day and of the night in the languages of the grader."""
 GREEK = words_of(
     "alpha beta gamma delta epsilon varepsilon zeta eta theta vartheta iota kappa lambda mu nu xi rho sigma tau",
     "phi varphi chi psi omega Gamma Delta Theta Lambda Sigma Phi Psi Omega ell",

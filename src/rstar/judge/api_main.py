@@ -24,8 +24,10 @@ def main() -> None:
         broker = MemoryBroker(Path(arguments["folder"]) / "workers", settings.most_waiting)
     else:
         broker = RedisBroker(settings.redis, owner, settings.most_waiting)
+    app = create_app(broker, settings, owner, arguments["pulse"])
+    BoundedProtocol.memory = app.memory
     config = uvicorn.Config(
-        create_app(broker, settings, owner, arguments["pulse"]), log_level="warning", access_log=False,
+        app, log_level="warning", access_log=False,
         http=BoundedProtocol, loop="uvloop", ws="none", proxy_headers=False,
         timeout_graceful_shutdown=3, timeout_keep_alive=75,
     )  # fmt: skip

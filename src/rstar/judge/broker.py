@@ -4,7 +4,7 @@
 machine at a socket; `rstar.judge.redis_broker` keeps it in Redis, for workers on many machines.
 
 Invariants: every job that is accepted gets exactly one answer, or its future is cancelled by the one who waits. Clients
-take turns (see `fair`).
+take turns (see `fair`), and none has so much under way that others find no place (see `shares`).
 
 When a worker dies, nobody knows which of its jobs has killed it. So all of them become suspects, which are tried a few
 at a time, and one by one if that kills a worker again; the last time on a worker that does nothing else. The other jobs
@@ -28,6 +28,7 @@ from rstar.judge import frames
 from rstar.judge.fair import FairQueue
 from rstar.judge.frames import Frames
 from rstar.judge.jobs import Answer, Job, pack, read_answer
+from rstar.judge.shares import Shares
 
 MOST_DEATHS = 3
 """A suspect that so many workers have died with is answered as failed."""
@@ -92,6 +93,7 @@ class _Worker:
     link: Frames
     name: str = ""
     slots: int = 0
+    places: int = 0  # jobs that it may have under way, long ones included
     credit: int = 0
     jobs: dict[str, Job] = field(default_factory=dict)
     trial: set[str] = field(default_factory=set)
@@ -114,12 +116,14 @@ class MemoryBroker:
 
     def __init__(self, socket: Path, most_waiting: int = 1_000_000) -> None:
         self._path, self._most = socket, most_waiting
-        self._waiting = FairQueue()
+        self._under_way = Shares(0)
+        self._waiting = FairQueue(lambda client: not self._under_way.fits(client))
         self._suspects: dict[str, Job] = {}
         self._futures: dict[str, asyncio.Future[Answer]] = {}
         self._deaths: dict[str, int] = {}
         self._workers: dict[Frames, _Worker] = {}
         self._numbers = itertools.count()
+        self._waking = False
 
     async def __aenter__(self) -> Self:
         """Open the socket."""
@@ -178,9 +182,9 @@ class MemoryBroker:
                 self._try_suspects(worker)
         while self._waiting:
             idlest = max(self._workers.values(), key=lambda one: one.free, default=None)
-            if idlest is None or idlest.free <= 0:
+            if idlest is None or idlest.free <= 0 or (job := self._waiting.pop()) is None:
                 return
-            self._give(idlest, self._waiting.pop())
+            self._give(idlest, job)
 
     def _try_suspects(self, worker: _Worker) -> None:
         """Have a worker try some suspects: for a last trial, as soon as it has nothing else to do."""
@@ -211,6 +215,30 @@ class MemoryBroker:
             return
         worker.credit -= 1
         worker.jobs[job.id] = job
+        self._under_way.add(job.client)
+
+    def _take_back(self, worker: _Worker, name: str) -> bool:
+        """A job is not under way any more. Returns whether it was."""
+        job = worker.jobs.pop(name, None)
+        if job is not None:
+            self._under_way.add(job.client, -1)
+            self._wake()
+        return job is not None
+
+    def _count_places(self) -> None:
+        self._under_way.total = sum(worker.places for worker in self._workers.values())
+        self._wake()
+
+    def _wake(self) -> None:
+        """Hand out, as soon as this is over, what had to wait until a place was free."""
+        if not self._waking:
+            self._waking = True
+            asyncio.get_running_loop().call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        self._waking = False
+        self._waiting.resume()
+        self._dispatch()
 
     async def _sweep(self) -> None:
         """Answer those whose time runs out while every worker is busy."""
@@ -230,8 +258,10 @@ class MemoryBroker:
         self._futures.pop(name, None)
         self._deaths.pop(name, None)
         self._suspects.pop(name, None)
+        if future.cancelled():
+            self._waiting.discard(name)
         for worker in self._workers.values() if future.cancelled() else ():
-            if worker.jobs.pop(name, None) is not None:
+            if self._take_back(worker, name):
                 self._acquit(worker, name)
                 worker.link.send(frames.CANCEL, name.encode())
         if not self._suspects:
@@ -249,8 +279,9 @@ class MemoryBroker:
 
     def _hear(self, link: Frames, tag: bytes, body: bytes) -> None:
         if tag == frames.HELLO:
-            name, slots = body.decode().split("\n")
-            self._workers[link] = _Worker(link, name, int(slots))
+            name, slots, places = body.decode().split("\n")
+            self._workers[link] = _Worker(link, name, int(slots), int(places))
+            self._count_places()
             return
         worker = self._workers[link]
         if tag == frames.READY:
@@ -258,7 +289,7 @@ class MemoryBroker:
             self._dispatch()
             return
         answer = read_answer(body)
-        worker.jobs.pop(answer.id, None)
+        self._take_back(worker, answer.id)
         self._acquit(worker, answer.id)
         future = self._futures.get(answer.id)
         if future is not None and not future.done():
@@ -271,7 +302,9 @@ class MemoryBroker:
             return
         for _, _, job in worker.own:
             self._waiting.push(job)
-        for name, job in worker.jobs.items():
+        self._count_places()
+        for name, job in list(worker.jobs.items()):
+            self._take_back(worker, name)
             future = self._futures.get(name)
             if future is None or future.done():
                 continue

@@ -7,6 +7,7 @@ how they ended.
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import hashlib
 import os
 import shutil
@@ -20,7 +21,9 @@ from rstar.sandbox.api import Limits, Result
 from rstar.sandbox.local import LocalSandbox
 
 _FLAGS = ("-O2", "-pipe")
-_CACHE_BYTES = 256 << 20
+_CACHE_BYTES, _MOST_KNOWN = 256 << 20, 1_000
+"""Of the programs that are remembered, each of which holds a descriptor."""
+
 _FAILED_SECONDS = 300.0
 """How long a source is remembered that took too much to compile."""
 
@@ -59,12 +62,24 @@ process = os.posix_spawn("./main", ["main"], {{"LANG": "C.UTF-8"}})
 {_END}"""
 
 
+class _Program:
+    """A memory file that nobody can write to any more; all runs of the program have the same one."""
+
+    def __init__(self, handle: int) -> None:
+        self.handle = handle
+        fcntl.fcntl(handle, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE)
+        self.size = os.fstat(handle).st_size
+
+    def __del__(self) -> None:
+        os.close(self.handle)
+
+
 @dataclass(frozen=True, slots=True)
 class _Compiled:
-    """What came of a source: how compiling went, and the program if it went well."""
+    """What came of a source: how compiling went, and the program, if it went well."""
 
     result: Result
-    program: bytes
+    program: _Program | None
 
 
 class Compiler:
@@ -73,11 +88,12 @@ class Compiler:
     Args:
         sandbox: an open one.
         seconds: wall time of compiling, and processor time of each program of the compiler.
-        memory_mb: of all programs of the compiler together.
+        memory_mb: of all programs of the compiler together; at most what one run may have.
     """
 
     def __init__(self, sandbox: LocalSandbox, seconds: float, memory_mb: int) -> None:
         self._sandbox = sandbox
+        memory_mb = min(memory_mb, sandbox.total >> 21)
         self._limits = Limits(seconds, memory_mb=memory_mb, output_bytes=64_000, scratch_mb=64)
         self._known: OrderedDict[str, _Compiled] = OrderedDict()
         self._size = 0
@@ -95,18 +111,12 @@ class Compiler:
         if shutil.which("g++", path="/usr/bin") is None:
             raise SandboxError("C++ needs the compiler /usr/bin/g++, which is not installed")
         compiled = await self._compiled(source)
-        if not compiled.result.ok:
+        if compiled.program is None:
             return compiled.result
-        program = os.memfd_create("program", os.MFD_CLOEXEC)
-        try:
-            with open(program, "wb", closefd=False) as file:
-                file.write(compiled.program)
-            # The program's file lies in the scratch folder, and is not to count.
-            room = limits.scratch_mb + (len(compiled.program) >> 20) + 1
-            result = await self._sandbox.drive(_RUN, stdin, program, replace(limits, scratch_mb=room))
-        finally:
-            os.close(program)
-        return _ended(result)
+        # The program's file lies in the scratch folder, and is not to count.
+        room = limits.scratch_mb + (compiled.program.size >> 20) + 1
+        result = await self._sandbox.drive(_RUN, stdin, compiled.program.handle, replace(limits, scratch_mb=room))
+        return _ended(result, limits.seconds)
 
     async def _compiled(self, source: str) -> _Compiled:
         """What comes of a source. The same one, several times at once, is compiled once, for all who wait."""
@@ -139,33 +149,36 @@ class Compiler:
         self._failed = {name: failed for name, failed in self._failed.items() if failed[0] > old}
 
     async def _compile(self, source: str) -> _Compiled:
-        memory = os.memfd_create("program", os.MFD_CLOEXEC)
+        memory = os.memfd_create("program", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         try:
             result = await self._sandbox.drive(_COMPILE, source, memory, self._limits)
-            with open(memory, "rb", closefd=False) as file:
-                file.seek(0)
-                return _Compiled(replace(result, error=None), file.read() if result.ok else b"")
-        finally:
+        except BaseException:
             os.close(memory)
+            raise
+        program = _Program(memory)
+        return _Compiled(replace(result, error=None), program if result.ok else None)
 
     def _remember(self, name: str, compiled: _Compiled) -> None:
         self._known[name] = compiled
         self._size += _size(compiled)
-        while self._size > _CACHE_BYTES and len(self._known) > 1:
+        while (self._size > _CACHE_BYTES or len(self._known) > _MOST_KNOWN) and len(self._known) > 1:
             self._size -= _size(self._known.popitem(last=False)[1])
 
 
 def _size(compiled: _Compiled) -> int:
-    return len(compiled.program) + len(compiled.result.stderr) + 1_000
+    return (0 if compiled.program is None else compiled.program.size) + len(compiled.result.stderr) + 1_000
 
 
-def _ended(result: Result) -> Result:
-    """A driver's result as that of the program that it has run."""
+def _ended(result: Result, seconds: float) -> Result:
+    """A driver's result as that of the program that it has run, which had so many seconds.
+
+    A program may kill itself, too; the kernel does it when the processor time is up.
+    """
     code = result.exit_code
     if result.status != "error" or code is None:
         return replace(result, exit_code=0 if result.ok else None)
     if code < _SIGNALLED:
         return replace(result, error=None)
     number = code - _SIGNALLED
-    late = number in (signal.SIGXCPU, signal.SIGKILL)
+    late = number == signal.SIGXCPU or (number == signal.SIGKILL and result.seconds >= seconds / 2)
     return replace(result, status="timeout" if late else "error", error=None, exit_code=None, signal=number)

@@ -42,6 +42,10 @@ class Executor:
 
     async def do(self, job: Job) -> Answer:
         """The answer to a job; only cancellation is raised."""
+        most = self._sandbox.total // 2 >> 20
+        if job.memory_mb > most:  # while it runs, others must find some
+            message = f"{job.memory_mb} MB of memory are too much; a call may have {most} MB here"
+            return Answer(job.id, "invalid", self._name, message=message)
         for pause in (*_PAUSES, None):
             try:
                 match job.kind:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import cast
 
 HELLO, READY, ANSWER = b"H", b"R", b"A"
-"""From a worker: its name and slots; that it can take so many more jobs; an answer."""
+"""From a worker: its name, slots and places; that it can take so many more jobs; an answer."""
 
 JOB, CANCEL, FORGET = b"J", b"C", b"F"
 """To a worker: a job; the id of one that nobody waits for any more; ids of states, one a line."""

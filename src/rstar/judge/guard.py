@@ -1,4 +1,8 @@
-"""What requests meet before they reach the routes, and refusals in the interface's own terms."""
+"""What requests meet before they reach the routes, and refusals in the interface's own terms.
+
+What is in memory for a request counts as its client's until it is answered: no client may have so much that others
+find no room (see `shares`).
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,7 @@ from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rstar.judge.settings import JudgeSettings, allowed
+from rstar.judge.shares import Shares
 
 OPEN_PATHS = frozenset({"/ping"})
 """What needs no token."""
@@ -21,6 +26,9 @@ LARGEST_BODY = 32 << 20
 
 MOST_VALUES = 500_000
 """JSON values of a request. Small ones take thirty times their bytes when they are read, and hold up all others."""
+
+VALUE_BYTES = 1_000
+"""What a JSON value takes on its way from text to job. A call has four or five."""
 
 _TOO_LARGE = f"a request may have {LARGEST_BODY:,} bytes; send several"
 _TOO_MANY = f"a request may have {MOST_VALUES:,} JSON values; send several"
@@ -58,10 +66,14 @@ async def malformed(_: Request, error: RequestValidationError) -> Response:
 
 
 class Guard:
-    """Lets requests pass that have the token and are of a reasonable size."""
+    """Lets requests pass that have the token and are of a reasonable size, as far as there is memory for them.
 
-    def __init__(self, app: ASGIApp, settings: JudgeSettings) -> None:
-        self._app, self._settings = app, settings
+    Attributes:
+        memory: bytes that clients have in it.
+    """
+
+    def __init__(self, app: ASGIApp, settings: JudgeSettings, memory: Shares) -> None:
+        self._app, self._settings, self.memory = app, settings, memory
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Of ASGI."""
@@ -79,27 +91,42 @@ class Guard:
         if int(headers.get(b"content-length", b"0")) > LARGEST_BODY:  # the parser lets only numbers pass
             await JSONResponse({"detail": _TOO_LARGE}, 413, {"Connection": "close"})(scope, receive, send)
             return
-        await self._app(scope, _limited(receive), send)
+        body = _Body(receive, self.memory, "" if scope["client"] is None else "{}:{}".format(*scope["client"]))
+        try:
+            await self._app(scope, body.read, send)
+        finally:
+            self.memory.add(body.client, -body.charged)
 
 
-def _limited(receive: Receive) -> Receive:
-    """`receive`, up to the largest body and the most values in it."""
-    size, values = 0, ValueCount()
+class _Body:
+    """The body of a request, up to the largest one, and the most values in it.
 
-    async def read() -> Message:
-        nonlocal size
-        message = await receive()
+    Attributes:
+        client: who sends it.
+        charged: bytes that count as the client's.
+    """
+
+    def __init__(self, receive: Receive, memory: Shares, client: str) -> None:
+        self._receive, self._memory = receive, memory
+        self._size, self._values = 0, ValueCount()
+        self.client, self.charged = client, 0
+
+    async def read(self) -> Message:
+        """The next message."""
+        message = await self._receive()
         piece = message.get("body", b"")
-        size += len(piece)
-        if size > LARGEST_BODY:
+        self._size += len(piece)
+        if self._size > LARGEST_BODY:
             raise HTTPException(413, _TOO_LARGE)
         if b"\0" in piece:  # UTF-16, in which the values could not be counted
             raise HTTPException(400, _NOT_UTF8)
-        if values.add(piece) > MOST_VALUES:
+        if (values := self._values.add(piece)) > MOST_VALUES:
             raise HTTPException(413, _TOO_MANY)
+        more = self._size + VALUE_BYTES * values - self.charged if piece else 0
+        if not self._memory.take(self.client, more):
+            raise HTTPException(503, "too much is in memory already", {"Retry-After": "1"})
+        self.charged += more
         return message
-
-    return read
 
 
 class ValueCount:

@@ -28,7 +28,7 @@ OUTPUT_BYTES = 1_000_000
 SHOWN = 1000
 """Characters of stdout and stderr in an answer to a job that asks for no more."""
 
-MOST_SHOWN = 16 << 20
+MOST_SHOWN = 4 << 20
 """Characters of stdout, and as many of stderr, in the reply to a batch. Control characters take six bytes each."""
 
 
@@ -81,6 +81,10 @@ class Job:
     values: int = 0
     history: tuple[Cell, ...] = ()
     client: str = ""
+
+    def clear(self) -> None:
+        """Forget what it says: nobody waits for it any more, and it may be long until its turn comes."""
+        self.code, self.stdin, self.expected, self.history = "", None, None, ()
 
 
 @dataclass(slots=True)

@@ -28,6 +28,7 @@ from rstar.errors import ConfigError, SandboxError
 from rstar.judge.broker import BusyError, Load
 from rstar.judge.fair import FairQueue
 from rstar.judge.jobs import Answer, Job, pack, read_answer
+from rstar.judge.shares import Shares
 
 GROUP = "workers"
 ALIVE_SECONDS = 10
@@ -44,6 +45,10 @@ _WINDOW = 256
 """Entries that no worker has read yet. What is beyond waits here, where clients take turns."""
 
 _WINDOW_SECONDS = 0.02
+_LOAD_SECONDS = 0.5
+_AGAIN_SECONDS = 10.0
+"""A call that Redis has lost may wait so long again, whether its time to begin is up or not: it may have begun."""
+
 _SWEEP_SECONDS = 1.0
 _FAILURES = (RedisError, OSError)
 _PASSING = re.compile(r"OOM|LOADING|BUSY|READONLY|MISCONF|CLUSTERDOWN|TRYAGAIN|MASTERDOWN|NOREPLICAS")
@@ -81,7 +86,7 @@ class Keys:
         return f"{self.prefix}:answers:{owner}"
 
     def worker(self, name: str) -> str:
-        """Its slots, as long as the worker lives."""
+        """Its slots and places, as long as the worker lives."""
         return f"{self.prefix}:worker:{name}"
 
     def owner(self, name: str) -> str:
@@ -127,6 +132,7 @@ class _Pending:
     worker: str
     entry: bytes | None = None
     read: bool = False
+    counted: bool = False
 
 
 class RedisBroker:
@@ -142,7 +148,11 @@ class RedisBroker:
         self._client, self._owner, self._most = connect(url), owner, most_waiting
         self._keys = keys or Keys()
         self._pending: dict[str, _Pending] = {}
-        self._outbox, self._directed = FairQueue(), list[_Pending]()
+        self._under_way = Shares(_WINDOW)
+        self._outbox = FairQueue(lambda client: not self._under_way.fits(client))
+        self._directed: list[_Pending] = []
+        self._loading: asyncio.Task[Load] | None = None
+        self._loaded = float("-inf")
         self._added = 0
         self._filled = asyncio.Event()
         self._cancelled: list[_Pending] = []
@@ -188,7 +198,16 @@ class RedisBroker:
         self._aside(self._send_forget(states, worker))
 
     async def load(self) -> Load:
-        """See `Broker.load`. Raises `SandboxError` while Redis is away."""
+        """See `Broker.load`. Raises `SandboxError` while Redis is away.
+
+        Who asks often gets the same again: each look takes connections that calls need.
+        """
+        now = time.monotonic()
+        if self._loading is None or (self._loading.done() and now - self._loaded > _LOAD_SECONDS):
+            self._loading, self._loaded = asyncio.create_task(self._load()), now
+        return await asyncio.shield(self._loading)
+
+    async def _load(self) -> Load:
         try:
             waiting = running = 0
             for stream in (self._keys.short, self._keys.long):
@@ -196,11 +215,16 @@ class RedisBroker:
                     under_way = (await self._client.xpending(stream, GROUP))["pending"]
                     running += under_way
                     waiting += await self._client.xlen(stream) - under_way
-            names = [name async for name in self._client.scan_iter(match=self._keys.worker("*"), count=1_000)]
-            slots = sum(int(value or 0) for value in await self._client.mget(names)) if names else 0
-            return Load(waiting, running, slots)
+            return Load(waiting, running, sum(slots for slots, _ in await self._workers()))
         except _FAILURES as error:
             raise SandboxError(f"Redis: {error}") from error
+
+    async def _workers(self) -> list[tuple[int, int]]:
+        """Slots and places of the workers that live."""
+        names = [name async for name in self._client.scan_iter(match=self._keys.worker("*"), count=1_000)]
+        values = await self._client.mget(names) if names else []
+        pairs = [value.split() for value in values if value]
+        return [(int(slots), int(places)) for slots, places in pairs]
 
     # ---- loops
 
@@ -246,10 +270,15 @@ class RedisBroker:
             if room <= 0 and not self._directed:
                 await asyncio.sleep(_WINDOW_SECONDS)
         batch, self._directed = self._directed, []
-        for _ in range(min(room, len(self._outbox))):
-            pending = self._pending.get(self._outbox.pop().id)
+        while room > 0 and (job := self._outbox.pop()) is not None:
+            room -= 1
+            pending = self._pending.get(job.id)
             if pending is not None:
                 batch.append(pending)
+                self._under_way.add(job.client)
+                pending.counted = True
+        if room > 0 and not batch and len(self._outbox):  # all that wait have enough under way
+            await asyncio.sleep(_WINDOW_SECONDS)
         return [pending for pending in batch if not pending.future.done()]
 
     async def _unread(self) -> int:
@@ -310,6 +339,8 @@ class RedisBroker:
                 await asyncio.sleep(2 * _RETRY_SECONDS)  # answers first
                 await self._find_lost(list(self._pending.values()))
                 self._away, checked = False, time.monotonic()
+            self._under_way.total = max(_WINDOW, sum(places for _, places in await self._workers()))
+            self._outbox.resume()
             await self._redirect([pending for pending in self._pending.values() if pending.worker])
             await asyncio.sleep(HEARTBEAT_SECONDS)
 
@@ -322,6 +353,7 @@ class RedisBroker:
                 pipeline.xrange(one.stream, one.entry, one.entry)
             for one, found in zip(some, await pipeline.execute(), strict=True):
                 if not found and not one.future.done():
+                    one.job.expires = max(one.job.expires, time.time() + _AGAIN_SECONDS)
                     self._post(one)
 
     async def _redirect(self, pending: Iterable[_Pending]) -> None:
@@ -337,11 +369,19 @@ class RedisBroker:
     def _post(self, pending: _Pending) -> None:
         self._added -= pending.entry is not None
         pending.entry, pending.read = None, False
+        self._discount(pending)
         if pending.worker:
             self._directed.append(pending)
         else:
             self._outbox.push(pending.job)
         self._filled.set()
+
+    def _discount(self, pending: _Pending) -> None:
+        """It is not under way any more."""
+        if pending.counted:
+            pending.counted = False
+            self._under_way.add(pending.job.client, -1)
+            self._outbox.resume()
 
     def _resolve(self, answer: Answer) -> None:
         pending = self._pending.get(answer.id)
@@ -349,6 +389,9 @@ class RedisBroker:
             pending.future.set_result(answer)
 
     def _done(self, pending: _Pending, future: asyncio.Future[Answer]) -> None:
+        self._discount(pending)
+        if future.cancelled():
+            self._outbox.discard(pending.job.id)
         if self._pending.pop(pending.job.id, None) is not None:
             self._added -= pending.entry is not None
         if future.cancelled() and pending.entry is not None:

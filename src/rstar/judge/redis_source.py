@@ -20,6 +20,9 @@ _BLOCK_MS = 1_000
 _RETRY_SECONDS = 0.25
 _ALONE_SECONDS = 0.1
 _TELL_SECONDS = 10.0
+_OWN_SECONDS = 600
+"""The stream of what only one worker can do outlives that worker by so long."""
+
 _IDLE_MS = 6_000
 """A job whose worker has not said so for so long that it still has it is taken over."""
 
@@ -139,7 +142,10 @@ class RedisSource:
     async def _heartbeat(self, worker: Worker) -> None:
         """Say that this worker lives and what it has; take over what dead ones had."""
         while True:
-            await self._client.set(self._keys.worker(self._name), worker.slots, ex=ALIVE_SECONDS)
+            value = f"{worker.slots} {worker.places}"
+            await self._client.set(self._keys.worker(self._name), value, ex=ALIVE_SECONDS)
+            await self._client.expire(self._keys.own(self._name), _OWN_SECONDS)
+            await self._end_orphans(worker)
             for stream in self._streams:
                 mine = [entry.id for entry in self._entries.values() if entry.stream == stream]
                 if mine:
@@ -151,18 +157,24 @@ class RedisSource:
             await self._try_suspects(worker)
             await asyncio.sleep(HEARTBEAT_SECONDS)
 
+    async def _end_orphans(self, worker: Worker) -> None:
+        """Cancel the jobs of API processes that have died. Who waited for them has lost the connection."""
+        owners = {entry.owner for entry in self._entries.values()}
+        dead = {owner for owner in owners if not await self._client.exists(self._keys.owner(owner))}
+        for name, entry in list(self._entries.items()):
+            if entry.owner in dead:
+                self._end(worker, name)
+                await self._drop(entry.stream, entry.id)
+
     async def _listen(self, worker: Worker) -> None:
         """Cancel what nobody waits for any more."""
         async with self._client.pubsub() as channel:
             await channel.subscribe(self._keys.cancel)
             while True:
                 message = await channel.get_message(ignore_subscribe_messages=True, timeout=10)
-                if message is not None:
-                    name = message["data"].decode()
-                    if (entry := self._entries.pop(name, None)) is not None:
-                        worker.cancel(name)
-                        self._acquit(name)
-                        await self._client.xack(entry.stream, GROUP, entry.id)
+                entry = self._end(worker, message["data"].decode()) if message is not None else None
+                if entry is not None:
+                    await self._client.xack(entry.stream, GROUP, entry.id)
 
     async def _answer_all(self, worker: Worker) -> None:
         """Write answers as they come, until they are written."""
@@ -261,6 +273,14 @@ class RedisSource:
             if (suspect := self._suspects.pop(name, None)) is not None:
                 self._trial.add(name)
                 worker.begin(suspect[0])
+
+    def _end(self, worker: Worker, name: str) -> _Entry | None:
+        """End a job that nobody waits for any more. Returns its entry, if it is this worker's."""
+        entry = self._entries.pop(name, None)
+        if entry is not None:
+            worker.cancel(name)
+            self._acquit(name)
+        return entry
 
     def _acquit(self, name: str) -> None:
         """A job is over."""

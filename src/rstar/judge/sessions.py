@@ -1,4 +1,4 @@
-"""Sessions: notebooks that live between calls.
+"""Sessions: notebooks that live between calls. No host may have all of them (see `shares`).
 
 A session is the chain of its cells; the interpreter that ran them is a cache in some worker. So a session survives its
 worker (another one runs the cells again), and a copy of it costs nothing.
@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from rstar.judge.jobs import Cell
+from rstar.judge.shares import Shares
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +27,14 @@ class Session:
         worker: who has the state.
         cells: what has run, in order.
         size: bytes of the cells, as they are sent.
+        host: whose it is.
     """
 
     state: str = ""
     worker: str = ""
     cells: tuple[Cell, ...] = ()
     size: int = 0
+    host: str = ""
 
 
 @dataclass(slots=True)
@@ -39,11 +42,13 @@ class Sessions:
     """The sessions of one API process, the one not used for longest first.
 
     Attributes:
-        most: sessions that there may be.
+        places: for sessions.
+        memory: bytes for their cells, and for whatever else clients have in memory.
         idle: seconds after which one ends that is not used.
     """
 
-    most: int
+    places: Shares
+    memory: Shares
     idle: float
     _held: OrderedDict[str, Session] = field(default_factory=OrderedDict)
     _used: dict[str, float] = field(default_factory=dict)
@@ -53,14 +58,13 @@ class Sessions:
     def __len__(self) -> int:
         return len(self._held)
 
-    @property
-    def full(self) -> bool:
-        """Whether there is no room for another one."""
-        return len(self._held) >= self.most
+    def fits(self, session: Session) -> bool:
+        """Whether there is room for another one."""
+        return self.places.fits(session.host) and self.memory.fits(session.host, session.size)
 
-    def get(self, name: str) -> Session | None:
-        """A session by its id; looking at it is using it."""
-        if name in self._held:
+    def get(self, name: str, *, use: bool = True) -> Session | None:
+        """A session by its id. `use`: it is not idle."""
+        if use and name in self._held:
             self._touch(name)
         return self._held.get(name)
 
@@ -90,6 +94,8 @@ class Sessions:
     def put(self, name: str, session: Session) -> list[tuple[str, str]]:
         """Set what a session is. Returns (worker, state) of states that no session has any more."""
         unused = self.drop(name)
+        self.places.add(session.host)
+        self.memory.add(session.host, session.size)
         self._held[name] = session
         self._touch(name)
         if session.state:
@@ -101,7 +107,11 @@ class Sessions:
         """End a session. Returns as `put`."""
         session = self._held.pop(name, None)
         self._used.pop(name, None)
-        if session is None or not session.state:
+        if session is None:
+            return []
+        self.places.add(session.host, -1)
+        self.memory.add(session.host, -session.size)
+        if not session.state:
             return []
         self._holders[session.state] -= 1
         if self._holders[session.state]:

@@ -31,7 +31,7 @@ class JudgeSettings(BaseModel):
     queue_seconds: float = Field(4.0, gt=0, description="how long a call may wait on the short routes")
     long_queue_seconds: float = Field(3600.0, gt=0, description="how long a call of a long batch may wait")
     idle_seconds: float = Field(600.0, gt=0, description="a session that is not used for so long ends")
-    most_sessions: int = Field(10_000, ge=1)
+    most_sessions: int = Field(100_000, ge=1, description="sessions that there may be; one host may have half")
     most_waiting: int = Field(1_000_000, ge=1, description="calls that may wait; more are refused with 503")
 
 

@@ -6,7 +6,7 @@ run unchanged; what goes beyond is optional in requests and additional in replie
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StrictBool
 
@@ -155,6 +155,12 @@ class Refusal(BaseModel):
     """Why a request was not done."""
 
     detail: str = Field(description="why")
+
+
+UNREADABLE: dict[int | str, dict[str, Any]] = {400: {"model": Refusal, "description": "a body that is no text"}}
+FULL: dict[int | str, dict[str, Any]] = {503: {"model": Refusal, "description": "full; come back later"}}
+LARGE: dict[int | str, dict[str, Any]] = {413: {"model": Refusal, "description": "too much at once"}}
+"""How the routes' documentation describes refusals."""
 
 
 class SessionReply(BaseModel):

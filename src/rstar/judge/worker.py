@@ -49,11 +49,15 @@ class Worker:
         executor: does one.
         slots: programs that run at a time.
         old: long ones that may run beside them.
+
+    Attributes:
+        places: jobs that it may have under way, those that it holds ahead included.
     """
 
     def __init__(self, source: Source, executor: Executor, slots: int, old: int) -> None:
         self._source, self._executor = source, executor
         self.slots, self._old = slots, old
+        self.places = AHEAD * slots + old
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._late: dict[str, Callable[[], None]] = {}  # long jobs that have found no room beside the others yet
 
@@ -132,7 +136,7 @@ class SocketSource:
             except OSError:
                 await asyncio.sleep(_RECONNECT_SECONDS)
                 continue
-            link.send(frames.HELLO, f"{self._name}\n{worker.slots}".encode())
+            link.send(frames.HELLO, f"{self._name}\n{worker.slots}\n{worker.places}".encode())
             self._link = link
             self.ready(AHEAD * worker.slots)
             await lost.wait()

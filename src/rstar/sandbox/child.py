@@ -219,6 +219,8 @@ def _quiet() -> set[signal.Signals | int]:
 def _stopped(stop: SystemExit, name: str) -> Report:
     """`sys.exit`: None and 0 are a good end; a text goes to stderr and counts as 1."""
     code = stop.code
+    if isinstance(code, int) and abs(code) >= 1 << 31:  # has no meaning, and thousands of digits if it likes
+        code = 1
     if not (code is None or isinstance(code, int)):
         os.write(2, f"{code}\n".encode(errors="backslashreplace"))
         code = 1

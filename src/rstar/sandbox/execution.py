@@ -2,7 +2,8 @@
 
 The parent holds the clock and reads the output: whatever a run does, it ends at its limits, because the parent asks its
 keeper to kill it, and ends the keeper when that does not answer. The clock stands still while a run is ready and waits
-for a processor, so that what is too slow does not depend on what else goes on; `MOST_STRETCHED` bounds that.
+for a processor that others have, so that what is too slow does not depend on what else goes on; `MOST_STRETCHED` bounds
+that.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from rstar.sandbox.folders import disk_full, exceeds
 from rstar.sandbox.lanes import LONG, NICE, NICEST, PATIENCE, Place
 from rstar.sandbox.pool import GoneError, Link, LostError, SingleError
 from rstar.sandbox.proc import Progress
+from rstar.sandbox.processors import Processors
 from rstar.sandbox.variables import LONGEST
 
 _GRACE = 15.0
@@ -43,6 +45,7 @@ _MOST_PROCESSES = 2
 """A run of more processes than these (a driver and its program) is not given time for what they wait."""
 
 _LARGEST_CODE = 2**31 - 1
+_LONGEST_MESSAGE = 2_000
 _MOST_LINES = 10_000_000
 _FIRST_LOOK, _NEXT_LOOK = 0.03, 0.02
 _SHARE, _SELDOM = 0.05, 0.5
@@ -50,6 +53,7 @@ _SHARE, _SELDOM = 0.05, 0.5
 _LATE = 0.1
 """A run may end late by this share of the time that it was given for waiting. Hundreds of them cost little then."""
 _LOOKS_PER_SCAN = 5
+_PROCESSORS = Processors()
 _FULL = "the disk of {} is full: no telling what the code would have done"
 
 
@@ -95,6 +99,7 @@ class Outcome:
         alive: its process is still there.
         memory: what the process has written since its fork, in bytes.
         cpu: processor time of the process, in seconds.
+        threads: that the process has.
         single: the process cannot be copied, only be continued.
     """
 
@@ -102,6 +107,7 @@ class Outcome:
     alive: bool
     memory: int
     cpu: float
+    threads: int
     single: bool
 
 
@@ -116,6 +122,7 @@ class Execution:
         if _disk_is_full(link):
             raise SandboxError(_FULL.format(link.folder))
         self.most, self.group, self._gives_way = limits.memory_mb << 20, group, False
+        self.beside = limits.scratch_mb << 20
         self._link, self._limits, self._place = link, limits, place
         self._loop = asyncio.get_running_loop()
         self._out, self._err = Pipe(limits.output_bytes), Pipe(limits.output_bytes)
@@ -156,6 +163,7 @@ class Execution:
         self._number = order["id"]
         self._folder = self._link.folder_of(self._number)
         self._started = self._asked = started = time.perf_counter()
+        self._used = _PROCESSORS.used()
         event = self._link.expect(self._number)
         # Opened for this run alone: flags and position belong to all who have the same open file.
         source = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC) if stdin is None else os.dup(stdin)
@@ -174,6 +182,8 @@ class Execution:
         except asyncio.CancelledError:
             self._link.forget(self._number)
             self._link.send({"do": "kill", "id": self._number, "hard": False})
+            # A source that has not forked by then never will. Nobody else looks how long it is awake.
+            self._loop.call_later(_GRACE, self._link.send, {"do": "kill", "id": self._number, "hard": True})
             raise
         finally:
             for alarm in (self._alarm, self._doubt, self._looking):
@@ -234,7 +244,9 @@ class Execution:
         if extension < _LEAST_EXTENSION and hardly_ran and (progress.ready or extension < 0):  # below 0: one has ended
             extension = _UNSEEN_WAIT
         self._progress, self._asked = progress, now
-        extension = min(extension, (MOST_STRETCHED - 1) * self._limits.seconds - self._extended)
+        extension = min(extension, MOST_STRETCHED * self._limits.seconds - (now - self._started))
+        if (used := _PROCESSORS.used()) is not None and self._used is not None:  # what others have not had was not lost
+            extension = min(extension, used - self._used - progress.ran + _UNSEEN_WAIT - self._extended)
         if extension < _LEAST_EXTENSION:
             self._stop("timeout")
             return
@@ -281,12 +293,18 @@ class Execution:
         self._looks += 1
         folder = self._link.folder  # without a file system of its own, somebody must watch how full it gets
         scan = folder is not None and self._looks % _LOOKS_PER_SCAN == 0
-        if scan and exceeds(f"{folder}/{self._folder}", self._limits.scratch_mb << 20):
-            self._stop("killed")
-            return
+        if scan:
+            self._ask("unlinked").add_done_callback(self._measure)
         busy = len(self._out.data) + len(self._err.data) - before > 16_000
         later = min(max(_NEXT_LOOK, _SHARE * self._age()), _SELDOM)
         self._looking = self._loop.call_later(0.001 if busy else later, self._look)
+
+    def _measure(self, answer: asyncio.Future[channel.Message]) -> None:
+        """End the run if its files take too much, with those that have no name any more."""
+        if not answer.cancelled() and answer.exception() is None:
+            left = (self._limits.scratch_mb << 20) - answer.result().get("held", 0)
+            if left < 0 or exceeds(f"{self._link.folder}/{self._folder}", left):
+                self._stop("killed")
 
     def _judge(self, message: channel.Message, seconds: float) -> Outcome:
         match message["event"]:
@@ -320,8 +338,9 @@ class Execution:
             values=keep.values[-self._limits.values :] if keep and self._limits.values else (),
         )
         return Outcome(
-            shown, alive, message.get("memory", 0), message.get("cpu", 0.0), single=message.get("single", False)
-        )
+            shown, alive, message.get("memory", 0), message.get("cpu", 0.0), message.get("threads", 1),
+            message.get("single", False),
+        )  # fmt: skip
 
     def _death(self, message: channel.Message) -> Status:
         """Why a process died that nobody killed: its processor time, or its own doing.
@@ -351,11 +370,13 @@ def read_report(text: str) -> Result:
             raise ValueError(status)
         if code is not None and abs(code) > _LARGEST_CODE:  # of `sys.exit`, which takes any number
             code = 1
+        code = None if code is None else int(code)
         error = None
         if status != "ok":
             line = report["line"]
-            kind, message = (_printable(str(report[name])) for name in ("kind", "message"))
-            error = CodeError(kind, message, line if isinstance(line, int) and 0 < line <= _MOST_LINES else None)
+            kind, message = (_printable(str(report[name]))[:_LONGEST_MESSAGE] for name in ("kind", "message"))
+            known = isinstance(line, int) and not isinstance(line, bool) and 0 < line <= _MOST_LINES
+            error = CodeError(kind, message, line if known else None)
         values = tuple(
             (_printable(name)[:LONGEST], _printable(value)[:LONGEST]) for name, value in report.get("values", ())
         )

@@ -28,6 +28,7 @@ _LOCKS = (6, 7, 37, 38)  # F_SETLK, F_SETLKW and those of open files
 _AF_UNIX, _SIGKILL = 1, 9
 _SOCKET_TYPE, _SOCK_STREAM, _SOCK_SEQPACKET = 0xF, 1, 5
 _MAP_SHARED = 1  # also a bit of MAP_SHARED_VALIDATE, and none of MAP_PRIVATE
+_MAP_ANONYMOUS = 32
 _NAMESPACES = 0x7E020080  # every CLONE_NEW* flag
 _THREADS = (0x3D0F00, 0x7D0F00)
 """The flags with which the C libraries (GNU, musl) make a thread. With others a thread has descriptors of its own, as
@@ -57,8 +58,6 @@ def build(*, forks: bool, namespaces: bool, programs: bool = False) -> kernel.Pr
         NUMBERS[name]: _result(_ALLOW) for name in (*ALLOWED, *(METADATA if namespaces else ())) if name in NUMBERS
     }
     actions |= {NUMBERS[name]: code for name, code in _guarded(forks).items()}
-    if forks:
-        actions[NUMBERS["mmap"]] = [_argument(3), (_ANY_BIT, 0, 1, _MAP_SHARED), *_result(_EPERM), *_result(_ALLOW)]
     if programs:
         also = (*PROGRAMS, *(SENDING if namespaces else ()))
         actions |= {NUMBERS[name]: _result(_ALLOW) for name in also if name in NUMBERS}
@@ -142,6 +141,13 @@ def _guarded(forks: bool) -> dict[str, Code]:
             (_EQUAL, 1, 0, _SOCK_SEQPACKET),
             *_result(_EPERM),
             *_one_of(0, (_AF_UNIX,)),
+        ],
+        "mmap": [  # a fork would share it; and pages of an anonymous one that are given back stay where no count sees
+            _argument(3),
+            (_ANY_BIT, 0, 1 if forks else 2, _MAP_SHARED),
+            *([] if forks else [(_ANY_BIT, 0, 1, _MAP_ANONYMOUS)]),
+            *_result(_EPERM),
+            *_result(_ALLOW),
         ],
         "sendto": _is_null(4),  # no address: to the other end only
         "clone": [

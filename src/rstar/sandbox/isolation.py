@@ -19,9 +19,9 @@ process. Level ``limits`` has rlimits only: it stops accidents, not intent. Star
 nobody else may read (in /root, say), runs of these two levels keep the right to read every file; Landlock then is all
 that holds them back, and at ``limits`` nothing does.
 
-Not covered: flaws of the kernel itself; side channels (timing, caches, load); states of one tree are not protected
-from each other's files (each has its own folder, but they share a namespace); what the code prints. The memory of a
-tree is limited per process, not in total: `states` keeps the total under its budget after the fact.
+Not covered: flaws of the kernel itself; side channels (timing, caches, load); what the code prints. States of one
+tree share a namespace: each has a folder that the others cannot name, and those of states at rest are read-only. The
+memory of a tree is limited per process, not in total: `states` keeps the total under its budget after the fact.
 """
 
 from __future__ import annotations
@@ -59,6 +59,10 @@ _DEVICE = 1 << 1 | 1 << 2
 _FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15}  # how many each version of Landlock knows; 16 later on
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom")
 _THREADS = 256
+_STATES_THREADS, _MOST_FORKS = 4 * _THREADS, 8 * _THREADS
+"""Threads that all states of a tree may have together, and further processes that may be forked from them then: a state
+that takes all threads must not keep others from being forked."""
+
 _DESCRIPTORS = 128  # each may be a socket with a buffer of 0.2 MB, which no limit of memory counts
 _NICE_0 = 20  # in units of RLIMIT_NICE
 
@@ -117,7 +121,7 @@ class Jail:
         self._programs: dict[bool, kernel.Program] = {}
         self._tid = kernel.tid_address()
         self._tasks = 0
-        self._base = 0
+        self.base = 0
         self._room = -1
 
     def enter(self) -> None:
@@ -171,7 +175,7 @@ class Jail:
         What `clone` and `confine` need of this process moves to the two descriptors given.
         """
         kernel.collapse_heap(self.proc.read("self/maps").decode())
-        self._base = int(self.proc.read("self/statm").split()[0]) * resource.getpagesize()
+        self.base = int(self.proc.read("self/statm").split()[0]) * resource.getpagesize()
         handles = [fcntl.fcntl(fd, fcntl.F_DUPFD, 64) for fd in (self.proc.handle, max(self._ruleset, 0))]
         for handle, target in zip(handles, (proc_fd, ruleset_fd), strict=True):
             os.dup2(handle, target)
@@ -203,9 +207,10 @@ class Jail:
         """Make room for the scratch folders of a tree.
 
         Where others find it, it is read-only: runs have the keeper's uid, and could change its permissions else. The
-        keeper writes to it through a mount without a path.
+        keeper writes to it through a mount without a path. Nobody can list what is in it, so a state knows only its own
+        folder and those of the states before it.
         """
-        _mount_memory(self.folder, "size=1m,nr_inodes=65536,mode=0555")
+        _mount_memory(self.folder, "size=1m,nr_inodes=65536,mode=0111")
         self._room = kernel.private_mount(self.folder)
         kernel.make_readonly(self.folder)
 
@@ -215,6 +220,17 @@ class Jail:
         folder = f"{self.folder}/{name}"
         self.mount_scratch(folder, size)
         return folder
+
+    def seal_folder(self, folder: str, *, sealed: bool) -> bool:
+        """Make a scratch folder in the room read-only, or writable again: what is at rest must stay as it is.
+
+        False where a file in it is open for writing: it stays writable then.
+        """
+        try:
+            kernel.set_readonly(folder, on=sealed)
+        except OSError:
+            return False
+        return True
 
     def remove_folder(self, folder: str) -> None:
         """Remove a scratch folder from the room."""
@@ -297,18 +313,21 @@ class Jail:
         `used` is the processor time that it has used already, in seconds.
         """
         cpu = math.ceil(used) + limits.cpu
-        for kind, value in ((resource.RLIMIT_AS, self._base + limits.memory), (resource.RLIMIT_CPU, cpu)):
-            _, hard = resource.prlimit(process, kind)
-            resource.prlimit(process, kind, (min(value, hard), hard))
+        for kind, value in ((resource.RLIMIT_AS, self.base + limits.memory), (resource.RLIMIT_CPU, cpu)):
+            _set_soft(process, kind, value)
+
+    def may_fork(self, process: int, *, yes: bool) -> None:
+        """Let a state be forked whatever threads others have; or hold it to the threads that all may have."""
+        _set_soft(process, resource.RLIMIT_NPROC, self._tasks + _STATES_THREADS + (_MOST_FORKS if yes else 0))
 
     def _rlimits(self, limits: RunLimits, forks: bool) -> list[tuple[int, tuple[int, int]]]:
-        tasks = _THREADS * (4 if forks else 1)
-        space, tasks = self._base + limits.memory, tasks if self.namespaces else self._tasks + tasks
+        space, tasks = self.base + limits.memory, self._tasks + (_STATES_THREADS if forks else _THREADS)
+        most = tasks + (_MOST_FORKS if forks else 0)
         return [
             (resource.RLIMIT_AS, (space, space)),
             (resource.RLIMIT_CPU, (limits.cpu, limits.cpu + 1)),  # SIGXCPU, then SIGKILL
             (resource.RLIMIT_FSIZE, (limits.scratch, limits.scratch)),
-            (resource.RLIMIT_NPROC, (tasks, tasks)),
+            (resource.RLIMIT_NPROC, (tasks, most)),
             (resource.RLIMIT_CORE, (0, 0)),
             (resource.RLIMIT_MEMLOCK, (0, 0)),
             (resource.RLIMIT_MSGQUEUE, (0, 0)),
@@ -351,6 +370,11 @@ class Jail:
             handle = os.open(f"{process}/{name}", os.O_WRONLY, dir_fd=self.proc.handle)
             os.write(handle, text.encode())
             os.close(handle)
+
+
+def _set_soft(process: int, kind: int, value: int) -> None:
+    _, hard = resource.prlimit(process, kind)
+    resource.prlimit(process, kind, (value if hard == resource.RLIM_INFINITY else min(value, hard), hard))
 
 
 def _mount_memory(folder: str, options: str) -> None:

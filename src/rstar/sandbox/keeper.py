@@ -32,7 +32,7 @@ from typing import Any, NoReturn
 from rstar.sandbox import channel, kernel
 from rstar.sandbox.folders import copy_tree, remove_tree
 from rstar.sandbox.isolation import Jail, RunLimits
-from rstar.sandbox.proc import Progress
+from rstar.sandbox.proc import Progress, used_of
 from rstar.sandbox.processes import (
     HELLO,
     LISTENER,
@@ -48,6 +48,11 @@ from rstar.sandbox.processes import (
 )
 
 _REAP_MS = 20
+_THREAD_BYTES = 24 << 10
+"""What a thread takes of the kernel's memory."""
+
+_MOST_GROWN = 4 << 20
+"""What a state at rest may have got by being forked, in bytes: the kernel puts pages together, too."""
 
 
 class Keeper:
@@ -75,7 +80,7 @@ class Keeper:
         self._listen(link.fileno(), self._obey)
         if self._template is not None:
             self._listen(self._template.link.fileno(), self._hear_template)
-        self._rss = jail.proc.rss("self")
+        _, self._rss = jail.proc.sizes("self")
 
     def loop(self) -> None:
         """Serve until the parent closes the link; then end everything."""
@@ -120,13 +125,19 @@ class Keeper:
                 self._lower_priority(message["id"], message["nice"])
             case "progress":
                 run = self._runs.get(message["run"])
-                progress = self._jail.proc.progress(self._outer(run)) if run and run.process else Progress()
+                progress = (
+                    self._jail.proc.progress(self._outer(run)) - run.before if run and run.process else Progress()
+                )
                 began = (run.began or None) if run else None
                 self._tell(message["id"], "progress", began=began, **progress.message())
             case "memory":
                 run = self._runs.get(message["run"])
-                memory = self._jail.proc.memory(self._outer(run), run.rss_before) if run and run.process else 0
+                memory = self._memory(run) if run and run.process else 0
                 self._tell(message["id"], "memory", memory=memory)
+            case "unlinked":
+                run = self._runs.get(message["run"])
+                held = self._unlinked(run) if run and run.process else 0
+                self._tell(message["id"], "unlinked", held=held)
             case "ping" if self._template is not None:
                 self._template.ping(message["id"])
             case "stats":
@@ -180,6 +191,7 @@ class Keeper:
                 if os.listdir(source.folder):
                     copy_tree(source.folder, folder)
                 reason = "gone"
+                self._jail.may_fork(source.process, yes=True)
                 os.kill(source.process, signal.SIGCONT)
                 channel.send(source.link, {"do": "fork"}, [theirs.fileno()], socket.MSG_DONTWAIT)
             except OSError:  # files that cannot be copied, or orders that it does not read
@@ -203,7 +215,11 @@ class Keeper:
             self._tell(message["id"], "gone")
             return
         run.working, run.began = True, time.monotonic()
+        run.before = self._jail.proc.progress(self._outer(run))
         self._jail.lower(run.process, RunLimits(**message["limits"]), cpu_of(run.process))
+        self._jail.may_fork(run.process, yes=False)
+        if self._jail.namespaces:
+            self._jail.seal_folder(run.folder, sealed=False)
         if run.nice:
             self._set_priority(run, 0)
         os.kill(run.process, signal.SIGCONT)
@@ -317,16 +333,25 @@ class Keeper:
                 os.setpriority(os.PRIO_PROCESS, process, 0)
         source.waiting.remove(run)
         if not source.waiting:
-            os.kill(source.process, signal.SIGSTOP)
+            self._stop_again(source)
         run.death = os.pidfd_open(process)  # its source may still hold the link open, and be stopped
         self._listen(run.death, partial(self._hear, run, died=True))
         if run.unwanted:
             channel.close_all(order[1])
             self._remove(run)
             return
+        self._jail.may_fork(process, yes=False)
         if run.limits != source.limits:
             self._jail.lower(process, run.limits)
         self._order(run, *order)
+
+    def _stop_again(self, source: Run) -> None:
+        """Stop a state that was awake to be forked, and end it if it has done anything else."""
+        os.kill(source.process, signal.SIGSTOP)
+        outer = self._outer(source)
+        _, rss = self._jail.proc.sizes(outer)
+        if rss > source.rss + _MOST_GROWN or self._jail.proc.threads(outer) > 1:
+            self._lost(source)
 
     def _decide(self, listener: int) -> None:
         """A process wants to fork: yes, once, if it was asked to."""
@@ -352,17 +377,33 @@ class Keeper:
         """
         os.kill(run.process, signal.SIGSTOP)
         _, status, usage = os.wait4(run.process, os.WUNTRACED)
-        cpu, memory, single = usage.ru_utime + usage.ru_stime, 0, False
+        cpu, memory, threads, single = usage.ru_utime + usage.ru_stime, 0, 1, False
         if os.WIFSTOPPED(status):
             outer = self._outer(run)
-            memory, run.rss = own_memory(self._jail.proc, outer, usage.ru_minflt, run.rss_before)
+            memory, run.rss = own_memory(self._jail.proc, outer, usage.ru_minflt, run.rss_before, self._jail.base)
             if not run.rss:
                 raise ProcessLookupError
-            single = self._jail.proc.threads(outer) > 1 or not self._has_own_fds_only(run)
+            threads = self._jail.proc.threads(outer)
+            single = threads > 1 or not self._has_own_fds_only(run)
+            memory += (threads - 1) * _THREAD_BYTES
+            if self._jail.namespaces:
+                memory += used_of(run.folder)
+                single |= not self._jail.seal_folder(run.folder, sealed=True)
+            elif self._jail.landlock and run.limits is not None and self._unlinked(run) > run.limits.scratch:
+                raise ProcessLookupError
         else:
             self._children.cpu += cpu
             run.process = 0
-        self._tell(run.id, "report", report=report, memory=memory, cpu=cpu, single=single)
+        self._tell(run.id, "report", report=report, memory=memory, threads=threads, cpu=cpu, single=single)
+
+    def _memory(self, run: Run) -> int:
+        """What a run takes of the memory, its scratch folder included."""
+        outer = self._outer(run)
+        used = self._jail.proc.memory(outer, run.rss_before)
+        return used + (self._jail.proc.room(outer, run.folder) if self._jail.namespaces else 0)
+
+    def _unlinked(self, run: Run) -> int:
+        return self._jail.proc.unlinked(self._outer(run), 0 if run.limits is None else run.limits.scratch)
 
     def _has_own_fds_only(self, run: Run) -> bool:
         return self._jail.proc.descriptors(self._outer(run)) <= OWN_FDS

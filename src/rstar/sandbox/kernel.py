@@ -113,9 +113,18 @@ def unmount(target: str) -> None:
 
 def make_readonly(target: str) -> None:
     """Make the mount at `target` and those below it read-only and nosuid, leaving its other flags alone."""
-    attributes = struct.pack("=QQQQ", _MOUNT_ATTR_RDONLY | _MOUNT_ATTR_NOSUID, 0, 0, 0)
+    _set_attributes(target, _AT_RECURSIVE, _MOUNT_ATTR_RDONLY | _MOUNT_ATTR_NOSUID, 0)
+
+
+def set_readonly(target: str, *, on: bool) -> None:
+    """Make the mount at `target` read-only, or writable again. Raises `OSError` while a file in it is being written."""
+    _set_attributes(target, 0, _MOUNT_ATTR_RDONLY * on, _MOUNT_ATTR_RDONLY * (not on))
+
+
+def _set_attributes(target: str, flags: int, add: int, remove: int) -> None:
+    attributes = struct.pack("=QQQQ", add, remove, 0, 0)
     path, block = ctypes.create_string_buffer(os.fsencode(target)), ctypes.create_string_buffer(attributes)
-    call("mount_setattr", _AT_CWD, ctypes.addressof(path), _AT_RECURSIVE, ctypes.addressof(block), len(attributes))
+    call("mount_setattr", _AT_CWD, ctypes.addressof(path), flags, ctypes.addressof(block), len(attributes))
 
 
 def private_mount(target: str) -> int:

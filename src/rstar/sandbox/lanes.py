@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
+from contextlib import AbstractContextManager, asynccontextmanager
 
 from rstar.sandbox.pressure import Pressure, Program
 
@@ -62,7 +62,7 @@ class Place:
     """The place of one run."""
 
     def __init__(self, lanes: Lanes) -> None:
-        self._lanes, self.old, self._watched = lanes, False, True
+        self._lanes, self.old, self._reserved = lanes, False, False
 
     def age(self) -> bool:
         """Give the place among the young away, if there is room among the old. Returns whether the run is old now."""
@@ -71,13 +71,13 @@ class Place:
 
     def watching(self, program: Program) -> AbstractContextManager[None]:
         """Have the memory of a program watched that runs here."""
-        return self._lanes.pressure.watching(program) if self._watched else nullcontext()
+        return self._lanes.pressure.watching(program, kept=self._reserved)
 
     @asynccontextmanager
     async def reserve(self, size: int) -> AsyncIterator[None]:
-        """Wait until so many bytes are free; what runs here then may use them and is not watched."""
+        """Wait until so many bytes are free; what runs here then may use them and need not give way."""
         async with self._lanes.pressure.reserve(size):
-            self._watched = False
+            self._reserved = True
             yield
 
     def _leave(self) -> None:

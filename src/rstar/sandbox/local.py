@@ -65,6 +65,9 @@ class LocalSandbox:
         total_mb: memory of all programs and states together, in MiB; None for 60% of what this machine has. See
             `pressure`.
         folder: where scratch folders are made at the weaker levels; None for the system's temporary folder.
+
+    Attributes:
+        total: `total_mb` in bytes.
     """
 
     def __init__(
@@ -84,7 +87,7 @@ class LocalSandbox:
         self.workers = workers or (len(os.sched_getaffinity(0)) if sys.platform == "linux" else 1)
         self._old_runs = old_runs
         self._memory, self._max_states = memory_budget_mb << 20, max_states
-        self._total = total_mb << 20 if total_mb is not None else machine_share()
+        self.total = total_mb << 20 if total_mb is not None else machine_share()
         self._parent_folder = folder
         self._folder: Path | None = None
         self._folders = ExitStack()
@@ -114,7 +117,7 @@ class LocalSandbox:
         self._loop = asyncio.get_running_loop()
         self._starting: dict[Tier, asyncio.Lock] = {tier: asyncio.Lock() for tier in get_args(Tier)}
         self._states = States(self._plant, self._memory, self._max_states)
-        self._pressure = Pressure(self._total, self._states)
+        self._pressure = Pressure(self.total, self._states)
         self._lanes = Lanes(self.workers, self._old_runs, self._pressure)
         try:
             await self._zygote("bare")
@@ -193,14 +196,15 @@ class LocalSandbox:
     async def _in_place(self, work: Callable[[Place], Awaitable[T]], limits: Limits) -> T:
         """Do a run when there is a place for it, and once more where it had to give its memory to others."""
         size = limits.memory_mb << 20
-        if size > self._total:
+        if size > self.total:
             raise TooMuchError(
-                f"a run asks for {limits.memory_mb} MB of memory; all together may use {self._total >> 20} MB"
+                f"a run asks for {limits.memory_mb} MB of memory; all together may use {self.total >> 20} MB"
             )
         async with self._lanes.place() as place:
             try:
                 return await work(place)
             except GaveWayError:
+                place.age()  # others go on meanwhile
                 async with place.reserve(size):
                     return await work(place)
 

@@ -67,12 +67,7 @@ class Link:
         return self._numbers
 
     def folder_of(self, number: int) -> str:
-        """What the scratch folder of a run is called.
-
-        On a disk that others use, too, nobody else knows: another run of the tree might take the name first.
-        """
-        if self.folder is None:
-            return str(number)
+        """What the scratch folder of a run is called. Other runs of the tree must not know it."""
         return f"{number}-{hashlib.blake2b(str(number).encode(), key=self._secret, digest_size=8).hexdigest()}"
 
     def expect(self, number: int) -> asyncio.Future[channel.Message]:

@@ -25,6 +25,11 @@ from rstar.sandbox.pool import LostError
 
 _LOOK_SECONDS = 0.1
 _SHARE = 0.6
+_WITH_TABLES = 3
+"""Page tables can take twice what a program may map: a small map that lies by itself needs two further pages."""
+_WARM = 128 << 20
+"""What a warm interpreter has, which is not a program's own but may be counted."""
+
 _CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 _LOG = logging.getLogger("rstar.sandbox")
 
@@ -37,11 +42,13 @@ class Program(Protocol):
     """A run, as far as its memory is concerned.
 
     Attributes:
-        most: what it may use, in bytes.
+        most: what it may map, in bytes.
+        beside: what its scratch folder may have, in bytes.
         group: it may start processes, each of which may use as much, and must be watched for that alone.
     """
 
     most: int
+    beside: int
     group: bool
 
     @property
@@ -86,24 +93,32 @@ class Pressure:
     def __init__(self, total: int, caches: Caches) -> None:
         self.total, self._caches = total, caches
         self._programs: dict[Program, int] = {}  # and their last counts
+        self._kept: set[Program] = set()
         self._reserved = 0
         self._looking: asyncio.Task[None] | None = None
 
     @contextmanager
-    def watching(self, program: Program) -> Iterator[None]:
-        """Count a program as long as it runs."""
-        self._programs[program] = 0
-        if self._looking is None and (program.group or self._could_exceed()):
+    def watching(self, program: Program, *, kept: bool = False) -> Iterator[None]:
+        """Count a program as long as it runs. `kept`: what it may use is reserved, so it gives way to nobody."""
+        if kept:
+            self._kept.add(program)
+        else:
+            self._programs[program] = 0
+        if self._looking is None and (kept or program.group or self._could_exceed()):
             self._looking = asyncio.create_task(self._watch())
         try:
             yield
         finally:
-            del self._programs[program]
+            self._programs.pop(program, None)
+            self._kept.discard(program)
 
     @asynccontextmanager
     async def reserve(self, size: int) -> AsyncIterator[None]:
-        """Wait until `size` bytes more may be used, and keep them for a program that need not be watched."""
-        while self._used() + size > self.total and (self._programs or self._reserved):
+        """Wait until `size` bytes more may be used, and keep them for a program that is not to give way.
+
+        Several together may have half of the memory: the rest is for the others.
+        """
+        while (self._programs or self._reserved) and not self._has_room(size):
             self._caches.shrink(self._used() + size - self.total)
             await asyncio.sleep(_LOOK_SECONDS)
         self._reserved += size
@@ -112,22 +127,27 @@ class Pressure:
         finally:
             self._reserved -= size
 
+    def _has_room(self, size: int) -> bool:
+        together = self._reserved + size if self._reserved else 0
+        return self._used() + size <= self.total and together <= self.total // 2
+
     def close(self) -> None:
         """Stop watching."""
         if self._looking is not None:
             self._looking.cancel()
 
     def _could_exceed(self) -> bool:
-        return self._caches.memory + self._reserved + sum(program.most for program in self._programs) > self.total
+        most = sum(_WITH_TABLES * program.most + program.beside for program in self._programs)
+        return self._caches.memory + self._reserved + most > self.total
 
     def _used(self) -> int:
         return self._caches.memory + self._reserved + sum(self._programs.values())
 
     async def _watch(self) -> None:
         try:
-            while any(program.group for program in self._programs) or self._could_exceed():
+            while self._kept or any(program.group for program in self._programs) or self._could_exceed():
                 await asyncio.sleep(_LOOK_SECONDS)
-                await asyncio.gather(*map(self._count, list(self._programs)))
+                await asyncio.gather(*map(self._count, [*self._programs, *self._kept]))
                 self._relieve()
         finally:
             self._looking = None
@@ -135,7 +155,8 @@ class Pressure:
     async def _count(self, program: Program) -> None:
         with suppress(LostError):
             used = await program.usage()
-            if program.group and used > program.most:
+            most = program.most if program.group else program.most + program.beside + _WARM
+            if (program.group or program in self._kept) and used > most:
                 program.exceed()
             if program in self._programs:
                 self._programs[program] = used

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
+_FEW, _MAPS = 8, 20
+"""Of more processes than these, the maps count that each has a copy of: 200 bytes each, at most one for every page."""
+
 _TICK = 1 / os.sysconf("SC_CLK_TCK")
 
 
@@ -29,9 +33,19 @@ class Progress:
     ready: bool = False
     processes: int = 0
 
+    def __sub__(self, before: Progress) -> Progress:
+        """How far it has come since `before`."""
+        return Progress(self.waited - before.waited, self.ran - before.ran, self.ready, self.processes)
+
     def message(self) -> dict[str, Any]:
         """As part of a message."""
         return asdict(self)
+
+
+def used_of(folder: str | int) -> int:
+    """What is used of the file system that a folder is on, in bytes."""
+    room = os.statvfs(folder)
+    return (room.f_blocks - room.f_bfree) * room.f_frsize
 
 
 class Proc:
@@ -95,14 +109,16 @@ class Proc:
             owners.add(owner)
             with suppress(OSError, ValueError, IndexError):
                 delays[kind] = max(delays.get(kind, 0), int(self.read(f"{name}/schedstat").split()[1]))
-                state = self.read(f"{name}/stat").rpartition(b")")[2].split()
-                ready |= state[0] == b"R"
+                words = self.read(f"{name}/stat").rpartition(b")")[2].split()
+                ready |= words[0] == b"R"
                 if task == owner:  # its processor time is that of all its threads, its children's that of ended ones
                     ran += sum(map(int, self.read(f"{owner}/stat").rpartition(b")")[2].split()[11:15]))
         return Progress(sum(delays.values()) / 1e9, ran * _TICK, ready, len(owners))
 
     def memory(self, outer: int, rss_before: int) -> int:
-        """What a process that runs has written, and those below it, in bytes; 0 where nobody can tell.
+        """What a process that runs has written, and those below it, with their page tables, in bytes.
+
+        0 where nobody can tell.
 
         Args:
             outer: the process.
@@ -112,14 +128,50 @@ class Proc:
             owners = {name.partition("/")[0] for name, _ in self.tasks(outer)}
             if owners == {str(outer)}:
                 faults = int(self.read(f"{outer}/stat").rpartition(b")")[2].split()[7]) * PAGE
-                rss = self.rss(outer)
-                return min(rss, max(faults, rss - rss_before))
-            return sum(self.mapped(int(owner), b"Pss:") for owner in owners)
+                _, rss = self.sizes(outer)
+                return min(rss, max(faults, rss - rss_before)) + self.tables(outer)
+            used = sum(self.mapped(int(owner), b"Pss:") + self.tables(int(owner)) for owner in owners)
+            if len(owners) > _FEW:
+                used += sum(self.sizes(owner)[0] for owner in owners) // _MAPS
+            return used
         return 0
 
-    def rss(self, outer: int | str) -> int:
-        """The memory that a process has mapped, in bytes: shared, too."""
-        return int(self.read(f"{outer}/statm").split()[1]) * PAGE
+    def sizes(self, outer: int | str) -> tuple[int, int]:
+        """The address space of a process, and what it has of it in memory, in bytes: shared, too."""
+        space, rss, *_ = self.read(f"{outer}/statm").split()
+        return int(space) * PAGE, int(rss) * PAGE
+
+    def tables(self, outer: int) -> int:
+        """The page tables of a process, in bytes. Small maps that lie far apart take more for them than for pages."""
+        lines = self.read(f"{outer}/status").splitlines()
+        return next((int(line.split()[1]) << 10 for line in lines if line.startswith(b"VmPTE:")), 0)
+
+    def unlinked(self, outer: int, most: int) -> int:
+        """The room on disks of the files that have no name any more and that a process holds, in bytes.
+
+        A map alone does not tell the size of its file, which counts as `most`.
+        """
+        sizes: dict[int, int] = {}
+        with suppress(OSError, ValueError, IndexError):
+            for line in self.read(f"{outer}/maps").splitlines():
+                if line.endswith(b" (deleted)"):
+                    sizes[int(line.split()[4])] = most
+            for name in self.descriptors(outer):
+                with suppress(FileNotFoundError):
+                    file = os.stat(f"{outer}/fd/{name}", dir_fd=self.handle)
+                    if stat.S_ISREG(file.st_mode) and not file.st_nlink:
+                        sizes[file.st_ino] = file.st_blocks * 512
+        return sum(sizes.values())
+
+    def room(self, outer: int, folder: str) -> int:
+        """What is used of the file system at a folder as a process sees it, in bytes; 0 where nobody can tell."""
+        with suppress(OSError):
+            handle = os.open(f"{outer}/root{folder}", os.O_PATH | os.O_DIRECTORY, dir_fd=self.handle)
+            try:
+                return used_of(handle)
+            finally:
+                os.close(handle)
+        return 0
 
     def mapped(self, outer: int, kind: bytes) -> int:
         """The memory that a process has mapped, of a kind that ``smaps_rollup`` has lines of, in bytes."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from rstar.sandbox import channel, kernel
 from rstar.sandbox.isolation import RunLimits
-from rstar.sandbox.proc import PAGE, Proc
+from rstar.sandbox.proc import PAGE, Proc, Progress
 
 HELLO, LISTENER = b"hello", b"listener"
 """What a process sends before it runs anything: that it is there; before that, the first of a tree, its listener."""
@@ -22,7 +22,7 @@ OWN_FDS = frozenset({"0", "1", "2", str(kernel.LINK_FD)})
 """The descriptors of a run that has none of its own."""
 
 _ANCILLARY = socket.CMSG_SPACE(12) + socket.CMSG_SPACE(4)
-_LARGE = 16 << 20
+_LARGE, _WIDE = 16 << 20, 1 << 20
 _SOON_MS = 50
 """How long the death of a process is waited for at once: with a few million entries in a table of the kernel it takes
 seconds, for which others would wait."""
@@ -50,6 +50,7 @@ class Run:
         unwanted: the parent has lost interest before its hello.
         waiting: runs that it is to fork.
         nice: its priority, 0 for the ordinary one.
+        before: how far its process had come when it went on with this run.
     """
 
     id: int
@@ -70,6 +71,7 @@ class Run:
     unwanted: bool = False
     waiting: list[Run] = field(default_factory=list)
     nice: int = 0
+    before: Progress = field(default_factory=Progress)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,15 +177,17 @@ def read_hello(link: socket.socket) -> tuple[bytes, int, list[int]]:
     return packet, sender, fds.tolist()
 
 
-def own_memory(proc: Proc, outer: int, faults: int, rss_before: int) -> tuple[int, int]:
+def own_memory(proc: Proc, outer: int, faults: int, rss_before: int, base: int) -> tuple[int, int]:
     """What a process that rests has written since its fork, and all that it has mapped; in bytes.
 
     Page faults tell that exactly as long as pages are small and none has been given back. So a process that has grown
-    is looked at page by page, which is not worth its time for the others.
+    is looked at page by page, which is not worth its time for the others. Likewise its page tables, where its address
+    space is not much more than the warm interpreter's, `base`.
     """
-    rss = proc.rss(outer)
+    space, rss = proc.sizes(outer)
     estimate = max(faults * PAGE, rss - rss_before)
-    return estimate if estimate < _LARGE else proc.mapped(outer, b"Private_"), rss
+    written = estimate if estimate < _LARGE else proc.mapped(outer, b"Private_")
+    return written + (proc.tables(outer) if space - base > _WIDE else 0), rss
 
 
 def is_child(process: int) -> bool:

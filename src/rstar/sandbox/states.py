@@ -13,8 +13,7 @@ itself; for every further run the state is rebuilt.
 
 Memory: a frozen process shares the pages of its keeper and of the states before it, and owns what it has written
 (`Pages`): 1.5 to 2 MiB after a small step, 6 after solving something with sympy. Pages live as long as their process
-or one that was forked from it. The keeper of a tree owns about 2 MiB. Scratch folders are not counted; each is limited
-by itself.
+or one that was forked from it. The keeper of a tree owns about 2 MiB. Scratch folders in memory count with it.
 """
 
 from __future__ import annotations
@@ -42,6 +41,9 @@ ATTEMPTS = 3
 _CHEAP_SECONDS = 0.2
 
 
+_MOST_RESTING_THREADS = 256
+"""Threads that the frozen processes of a tree may have. The kernel counts those of all its processes together."""
+
 _ENOUGH_CPU = 0.9
 """A process that goes on may have so much of the processor time that is asked for, or it is made anew."""
 
@@ -64,6 +66,7 @@ class Process:
         limits: its hard ones.
         pages: what it has written, last, and what the processes that it was forked from had written until then.
         cpu: processor time that it has used, in seconds.
+        threads: that it has.
         busy: runs that are being forked from it.
     """
 
@@ -72,6 +75,7 @@ class Process:
     limits: Limits
     pages: tuple[Pages, ...] = ()
     cpu: float = 0.0
+    threads: int = 1
     busy: int = 0
 
 
@@ -194,7 +198,10 @@ class States:
         node.root.holders += 1
         child.single = outcome.single
         pages = (*before, Pages(outcome.memory))
-        self._hold(child, Process(tree, number, source.limits if source else limits, pages, outcome.cpu))
+        ceiling = source.limits if source else limits
+        self._hold(child, Process(tree, number, ceiling, pages, outcome.cpu, outcome.threads))
+        if outcome.threads > 1:
+            self._keep_threads(tree)
         return child, outcome.result
 
     async def _execute(self, tree: Tree, order: dict[str, Any], limits: Limits, source: Node, place: Place) -> Outcome:
@@ -317,6 +324,16 @@ class States:
             for tree, root in list(self.trees.items()):
                 if tree not in used and not root.running:
                     tree.close()
+
+    def _keep_threads(self, tree: Tree) -> None:
+        """End the processes not used for longest whose threads at rest leave too few to those that run."""
+        resting = [node for node in self._held if node.process and node.process.tree is tree and not node.process.busy]
+        threads = sum(node.process.threads - 1 for node in resting if node.process)
+        for node in resting:
+            if threads <= _MOST_RESTING_THREADS:
+                return
+            threads -= node.process.threads - 1 if node.process else 0
+            self._drop(node)
 
     def _alive(self, node: Node) -> Process | None:
         process = node.process

@@ -1,0 +1,41 @@
+"""How busy the processors are that this process may use."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import suppress
+
+_KEPT_SECONDS = 0.02
+_TICK = 1 / os.sysconf("SC_CLK_TCK")
+_IDLE, _WAITING, _GUEST = 3, 4, 8
+"""Columns of ``/proc/stat``: two that are no work, and the first that is part of others."""
+
+
+class Processors:
+    """What all programs together have had of these processors; read 50 times a second at most."""
+
+    def __init__(self) -> None:
+        self._read_at = float("-inf")
+        self._used: float | None = None
+
+    def used(self) -> float | None:
+        """Processor time since the machine was started, in seconds; None where the kernel does not tell."""
+        now = time.monotonic()
+        if now - self._read_at > _KEPT_SECONDS:
+            self._read_at, self._used = now, _read()
+        return self._used
+
+
+def _read() -> float | None:
+    with suppress(OSError, ValueError, IndexError), open("/proc/stat", "rb") as file:
+        names = {b"cpu%d" % number for number in os.sched_getaffinity(0)}
+        counts = [line.split() for line in file if line.startswith(b"cpu")]
+        ticks = [
+            sum(int(count) for place, count in enumerate(words[1 : 1 + _GUEST]) if place not in (_IDLE, _WAITING))
+            for words in counts
+            if words[0] in names
+        ]
+        if any(ticks):
+            return sum(ticks) * _TICK
+    return None
