@@ -85,7 +85,8 @@ def test_forks_and_threads() -> None:
     assert call("clone", thread) == ALLOW
     assert call("clone", filters.FORK) == ALLOW  # as far as this filter is concerned: the gate asks
     assert decide(filters.build_gate(), NUMBERS["clone"], filters.FORK) == NOTIFY
-    assert decide(filters.build_gate(), NUMBERS["clone"], thread) == ALLOW
+    assert decide(filters.build_gate(), NUMBERS["clone"], thread) == NOTIFY
+    assert decide(filters.build_gate(), NUMBERS["clone"], 17) == ALLOW  # which the other filter refuses
     assert decide(filters.build_gate(), NUMBERS["read"]) == ALLOW
     assert call("clone", filters.FORK, forks=0) == EPERM
     assert call("clone", kernel.FORK_FLAGS) == EPERM  # not as a child of the keeper

@@ -350,6 +350,56 @@ def test_a_run_that_takes_all_threads_keeps_nobody_from_being_forked() -> None:
     assert others == ["1\n"] * 20
 
 
+AWAKE = """
+import sys, time
+frame = sys._getframe()
+while frame.f_code.co_name != "serve":
+    frame = frame.f_back
+names = frame.f_globals
+fork, taken = names["_fork"], []
+"""
+
+BEFORE_IT_FORKS = """
+def threads(*arguments):
+    taken.append(take(10_000))
+    time.sleep(1)
+    return fork(*arguments)
+names["_fork"] = threads
+"""
+
+BEFORE_ITS_HELLO = """
+class Link:
+    def __init__(self, link):
+        self.link = link
+    def __getattr__(self, name):
+        return getattr(self.link, name)
+    def send(self, packet):
+        if packet == b"hello":
+            taken.append(take(10_000))
+            time.sleep(1)
+        self.link.send(packet)
+names["_fork"] = lambda link, *rest: fork(Link(link), *rest)
+"""
+
+
+@pytest.mark.parametrize("when", [BEFORE_IT_FORKS, BEFORE_ITS_HELLO], ids=["fork", "hello"])
+def test_a_state_that_is_forked_gets_no_threads(when: str) -> None:
+    """It may have more than others then, so that it can be forked, and others would find none."""
+
+    async def work(sandbox: LocalSandbox) -> tuple[list[str], str]:
+        start, _ = await sandbox.start().run("x = 1")
+        assert start is not None
+        greedy, result = await start.run(TAKES_THREADS.format(most=0) + AWAKE + when)
+        assert greedy is not None, result
+        fork = asyncio.create_task(greedy.run("print(taken)"))
+        await asyncio.sleep(0.3)
+        others = await asyncio.gather(*(start.run(TAKES_THREADS.format(most=100)) for _ in range(3)))
+        _, taken = await fork
+        return [result.stdout for _, result in others], taken.stdout
+
+    assert with_sandbox(work) == (["100\n"] * 3, "[0]\n")
+
+
 @pytest.mark.parametrize(
     ("code", "least"),
     [

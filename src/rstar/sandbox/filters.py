@@ -30,7 +30,7 @@ _SOCKET_TYPE, _SOCK_STREAM, _SOCK_SEQPACKET = 0xF, 1, 5
 _MAP_SHARED = 1  # also a bit of MAP_SHARED_VALIDATE, and none of MAP_PRIVATE
 _MAP_ANONYMOUS = 32
 _NAMESPACES = 0x7E020080  # every CLONE_NEW* flag
-_THREADS = (0x3D0F00, 0x7D0F00)
+THREADS = (0x3D0F00, 0x7D0F00)
 """The flags with which the C libraries (GNU, musl) make a thread. With others a thread has descriptors of its own, as
 many as its process may have, or cannot be stopped."""
 _UNSHARE = 2  # CLOSE_RANGE_UNSHARE, likewise
@@ -40,9 +40,12 @@ FORK = kernel.FORK_FLAGS | kernel.CLONE_PARENT
 
 
 def build_gate() -> kernel.Program:
-    """The filter that asks its listener about every fork and allows everything else. Install it before `build`'s."""
-    fork = [_argument(0), (_EQUAL, 0, 1, FORK), *_result(_NOTIFY), *_result(_ALLOW)]
-    return _assemble([(0, _result(_ALLOW)), (NUMBERS["clone"], fork), (NUMBERS["clone"] + 1, _result(_ALLOW))])
+    """The filter that asks its listener about every fork and thread and allows everything else.
+
+    Install it before `build`'s.
+    """
+    new = _one_of(0, (FORK, *THREADS), _NOTIFY, otherwise=_result(_ALLOW))
+    return _assemble([(0, _result(_ALLOW)), (NUMBERS["clone"], new), (NUMBERS["clone"] + 1, _result(_ALLOW))])
 
 
 def build(*, forks: bool, namespaces: bool, programs: bool = False) -> kernel.Program:
@@ -152,8 +155,8 @@ def _guarded(forks: bool) -> dict[str, Code]:
         "sendto": _is_null(4),  # no address: to the other end only
         "clone": [
             _argument(0),
-            (_EQUAL, 4, 0, _THREADS[0]),
-            (_EQUAL, 3, 0, _THREADS[1]),
+            (_EQUAL, 4, 0, THREADS[0]),
+            (_EQUAL, 3, 0, THREADS[1]),
             (_EQUAL, 0, 1, FORK),
             *_result(_ALLOW if forks else _EPERM),
             *_result(_EPERM),

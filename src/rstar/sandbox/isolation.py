@@ -6,7 +6,8 @@ Covered, at level ``full``:
     * network: an empty network namespace, and no call that makes a socket;
     * other processes: a PID namespace for each program and each tree of states, all of which dies with its first
       process (the program, or the tree's trusted keeper); no call that sends a signal, traces, or touches another
-      process's memory; no exec; no fork, except the one that the keeper has asked for (a seccomp listener decides);
+      process's memory; no exec; no fork, except the one that the keeper has asked for (a seccomp listener decides that,
+      and when a state may start threads);
     * the kernel: an allow-list of system calls, no capabilities, no new privileges, an unprivileged uid of a user
       namespace of its own;
     * resources: address space, processor time, file size, descriptors, threads (rlimits); wall time and output are the

@@ -354,20 +354,27 @@ class Keeper:
             self._lost(source)
 
     def _decide(self, listener: int) -> None:
-        """A process wants to fork: yes, once, if it was asked to."""
+        """A process wants to fork: yes, once, if it was asked to. Or to have a thread: yes, while it runs code.
+
+        A state that is awake to be forked, and a fork that has not said hello, may have more threads than the others
+        (`Jail.may_fork`), so they get none.
+        """
         waiting = kernel.notification(listener)
         if waiting is None:
             if readable(listener, 0):  # nobody is left under this filter
                 self._ignore(listener)
                 os.close(listener)
             return
-        cookie, process = waiting
-        asked = next((run for run in self._runs.values() if run.process == process and run.may_fork), None)
-        if asked is None:
+        cookie, caller, flags = waiting
+        run = next((run for run in self._runs.values() if run.process == caller), None)
+        if flags & kernel.CLONE_THREAD:
+            allowed = run.working if run is not None else not is_child(caller)
+            kernel.answer(listener, cookie, None if allowed else errno.EAGAIN)
+        elif run is None or not run.may_fork:
             kernel.answer(listener, cookie, errno.EPERM)
         elif kernel.answer(listener, cookie, None):
-            asked.may_fork -= 1
-            asked.forked += 1
+            run.may_fork -= 1
+            run.forked += 1
 
     def _freeze(self, run: Run, report: str) -> None:
         """Stop a process, and pass its report on with what the parent wants to know of the state.

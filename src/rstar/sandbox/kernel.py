@@ -215,15 +215,19 @@ def seccomp(program: Program, *, listen: bool) -> int:
     return call("seccomp", _SECCOMP_SET_MODE_FILTER, flags, ctypes.addressof(program))
 
 
-def notification(listener: int) -> tuple[int, int] | None:
-    """The next call that waits at a seccomp `listener`, as (cookie, process); None when its caller has gone."""
+def notification(listener: int) -> tuple[int, int, int] | None:
+    """The next call that waits at a seccomp `listener`; None when its caller has gone.
+
+    As (cookie, caller, first argument); the caller is a thread, which has the number of its process if it is the first.
+    """
     block = bytearray(80)
     try:
         fcntl.ioctl(listener, _NOTIF_RECV, block)
     except (FileNotFoundError, InterruptedError):
         return None
-    cookie, process = struct.unpack_from("=QI", block)
-    return cookie, process
+    cookie, caller = struct.unpack_from("=QI", block)
+    (argument,) = struct.unpack_from("=Q", block, 32)
+    return cookie, caller, argument
 
 
 def answer(listener: int, cookie: int, error: int | None) -> bool:
