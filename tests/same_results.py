@@ -3,8 +3,8 @@
     python tests/same_results.py make OUT [--source CHECKOUT]    # once for each of the two versions
     python tests/same_results.py compare OUT OTHER
 
-What a run says of time is left out. The two versions may differ in what their files are called and how trees are stored,
-so only what a user reads is compared: results, the evolution's table and its models' weights, verdicts.
+Times are left out. The two versions may name files and store trees differently, so only what a user reads is compared:
+results, the evolution's table and its models' weights, verdicts.
 """
 
 from __future__ import annotations

@@ -107,6 +107,28 @@ def test_what_it_waited_is_added(progress: list[Progress], asked: int, least: fl
     assert (times, seconds >= least) == (asked, True)
 
 
+def test_a_run_that_ends_when_its_time_is_up_costs_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its keeper does not know it any more when it is asked how far it has come; that is not a run that never began."""
+    monkeypatch.setattr(execution, "_START_SECONDS", 0.0)
+
+    class Late(Keeper):
+        closed = False
+
+        def close(self) -> None:
+            self.closed = True
+
+        def send(self, message: dict[str, Any], _files: Sequence[int] = ()) -> None:
+            if message["do"] == "progress":
+                self._waiting[1].set_result({"event": "ended", "signal": None, "code": 3, "cpu": 0.1})
+                self._waiting[message["id"]].set_result({"began": None, **Progress().message()})
+            else:
+                super().send(message)
+
+    keeper = Late()
+    result = asyncio.run(run(keeper, Limits(seconds=SECONDS)))
+    assert (result.status, result.exit_code, keeper.closed) == ("killed", 3, False)
+
+
 def test_there_is_an_end_to_it() -> None:
     seconds, _ = seconds_until_timeout([Progress(1_000.0, 0.0, ready=True)])
     assert seconds >= MOST_STRETCHED * SECONDS

@@ -164,3 +164,26 @@ def test_files_without_a_name_take_room_too(hold: str, kind: str, tmp_path: Path
             return result
 
     assert asyncio.run(work()).status == "killed"
+
+
+WRITES_BESIDE = """
+import os, time
+os.mkdir("../beside")
+for number in range(40):
+    open(f"../beside/{number}", "wb").write(bytes(1 << 20))
+    time.sleep(0.05)
+"""
+
+
+def test_what_a_state_writes_beside_its_folder_takes_room_too(tmp_path: Path) -> None:
+    async def work() -> tuple[Result, str]:
+        async with LocalSandbox("no-namespaces", limits=QUICK, folder=tmp_path) as sandbox:
+            state, _ = await sandbox.start().run("open('own', 'wb').write(bytes(3 << 20))")
+            assert state is not None
+            _, beside = await state.run(WRITES_BESIDE)
+            well = [await sandbox.start().run("open('own', 'wb').write(bytes(3 << 20)); print(1)") for _ in range(3)]
+            return beside, "".join(result.stdout for _, result in well)
+
+    beside, well = asyncio.run(work())
+    assert beside.status == "killed"
+    assert well == "1\n" * 3

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rstar.errors import SandboxError
-from rstar.sandbox import Limits, LocalSandbox, execution
+from rstar.sandbox import Limits, LocalSandbox, Result, execution
 from rstar.sandbox.local import LocalState
 
 from .conftest import QUICK, Box, descendants, settles
@@ -425,6 +425,22 @@ def test_memory_that_is_not_pages_counts(code: str, least: int) -> None:
         return sandbox._states.memory
 
     assert with_sandbox(work) >= least << 20
+
+
+def test_runs_that_die_by_themselves_harm_no_others() -> None:
+    async def work(sandbox: LocalSandbox) -> tuple[set[int | None], set[str]]:
+        state, _ = await sandbox.start().run("x = 41")
+        assert state is not None
+
+        async def ends(code: str) -> list[Result]:
+            return [(await state.run(code))[1] for _ in range(80)]
+
+        dying, well = "import os; os._exit(3)", "print(x + 1)"
+        found = await asyncio.gather(*(ends(code) for code in [dying, well] * 3))
+        died, lived = ([result for results in found[first::2] for result in results] for first in (0, 1))
+        return {result.exit_code for result in died}, {result.stdout for result in lived}
+
+    assert with_sandbox(work) == ({3}, {"42\n"})
 
 
 def test_a_cancelled_run_leaves_nobody_awake(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -132,6 +132,14 @@ def pack(record: Job | Answer | Cell) -> bytes:
     return to_json(record)
 
 
+def pack_answer(answer: Answer) -> bytes:
+    """`pack` of an answer; of one that cannot be packed, the failure to."""
+    try:
+        return pack(answer)
+    except ValueError as error:
+        return pack(Answer(answer.id, "failed", answer.worker, message=f"an answer that cannot be sent: {error}"))
+
+
 def read_job(data: bytes) -> Job:
     """A job from `pack`. Raises `ValueError`."""
     return _JOB.validate_json(data)

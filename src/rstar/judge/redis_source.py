@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from redis.exceptions import RedisError, ResponseError
 
 from rstar.judge.broker import LAST_TRIAL, MOST_DEATHS, on_trial
-from rstar.judge.jobs import Answer, Job, pack, read_job
+from rstar.judge.jobs import Answer, Job, pack_answer, read_job
 from rstar.judge.redis_broker import ALIVE_SECONDS, GROUP, HEARTBEAT_SECONDS, Keys, connect, make_group
 from rstar.judge.worker import AHEAD, Worker
 
@@ -185,7 +185,7 @@ class RedisSource:
                 for answer in batch:
                     if (entry := self._entries.get(answer.id)) is not None:
                         keys = [entry.stream, self._keys.answers(entry.owner)]
-                        await self._finish(keys=keys, args=[GROUP, entry.id, pack(answer)], client=pipeline)
+                        await self._finish(keys=keys, args=[GROUP, entry.id, pack_answer(answer)], client=pipeline)
                 if len(pipeline):
                     await pipeline.execute()
             for answer in batch:

@@ -15,7 +15,7 @@ from typing import Protocol
 from rstar.judge import frames
 from rstar.judge.executor import Executor
 from rstar.judge.frames import Frames
-from rstar.judge.jobs import Answer, Job, pack, read_job
+from rstar.judge.jobs import Answer, Job, pack_answer, read_job
 from rstar.sandbox.lanes import PATIENCE
 
 AHEAD = 2
@@ -152,11 +152,7 @@ class SocketSource:
     def answer(self, answer: Answer) -> None:
         """See `Source.answer`."""
         if self._link is not None:
-            try:
-                self._link.send(frames.ANSWER, pack(answer))
-            except ValueError as error:
-                failed = Answer(answer.id, "failed", self._name, message=f"an answer that cannot be sent: {error}")
-                self._link.send(frames.ANSWER, pack(failed))
+            self._link.send(frames.ANSWER, pack_answer(answer))
 
 
 def _set(event: asyncio.Event, link: Frames) -> None:

@@ -164,7 +164,7 @@ class Execution:
         self._folder = self._link.folder_of(self._number)
         self._started = self._asked = started = time.perf_counter()
         self._used = _PROCESSORS.used()
-        event = self._link.expect(self._number)
+        event = self._event = self._link.expect(self._number)
         # Opened for this run alone: flags and position belong to all who have the same open file.
         source = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC) if stdin is None else os.dup(stdin)
         ours = (source, self._out.write_end, self._err.write_end)
@@ -226,8 +226,8 @@ class Execution:
         return time.perf_counter() - self._started
 
     def _extend(self, answer: asyncio.Future[channel.Message]) -> None:
-        if answer.cancelled() or answer.exception() is not None:
-            return
+        if self._event.done() or answer.cancelled() or answer.exception() is not None:
+            return  # it has ended since, and the keeper does not know it any more
         if (left := self._time_left(answer.result()["began"])) > 0:
             self._wait(left)
             return
@@ -303,7 +303,7 @@ class Execution:
         """End the run if its files take too much, with those that have no name any more."""
         if not answer.cancelled() and answer.exception() is None:
             left = (self._limits.scratch_mb << 20) - answer.result().get("held", 0)
-            if left < 0 or exceeds(f"{self._link.folder}/{self._folder}", left):
+            if left < 0 or exceeds(*self._link.writable(self._folder), left):
                 self._stop("killed")
 
     def _judge(self, message: channel.Message, seconds: float) -> Outcome:

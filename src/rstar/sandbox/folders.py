@@ -11,7 +11,7 @@ import fcntl
 import os
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
@@ -81,12 +81,23 @@ def _copy_file(name: str, source: int, target: int, mode: int) -> None:
                 start += sent
 
 
-def exceeds(folder: str, size: int) -> bool:
-    """Whether what is in a folder takes more than `size` bytes, or cannot be overlooked."""
+def exceeds(folder: str, skipped: Container[str], size: int) -> bool:
+    """Whether what is in a folder takes more than `size` bytes, or cannot be looked at.
+
+    `skipped`: names in it that do not count.
+    """
     total, entries, folders = 0, 0, [folder]
     while folders:
-        with suppress(FileNotFoundError, NotADirectoryError, PermissionError), os.scandir(folders.pop()) as found:
+        try:
+            found = os.scandir(place := folders.pop())
+        except PermissionError:
+            return True
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        with found:
             for entry in found:
+                if place == folder and entry.name in skipped:
+                    continue
                 entries += 1
                 with suppress(FileNotFoundError):
                     total += entry.stat(follow_symlinks=False).st_size + _ENTRY_BYTES

@@ -76,6 +76,8 @@ class Keeper:
         self._keepers: dict[int, int] = {}
         self._children = Children(jail.proc, adopts=not jail.namespaces)
         self._handlers: dict[int, Callable[[], None]] = {}
+        self._closed: set[int] = set()
+        """Descriptors that were given up since the last poll: an event of theirs is not one of who got the number."""
         self._poll = select.poll()
         self._listen(link.fileno(), self._obey)
         if self._template is not None:
@@ -86,8 +88,9 @@ class Keeper:
         """Serve until the parent closes the link; then end everything."""
         try:
             while True:
+                self._closed.clear()
                 for fd, _ in self._poll.poll(_REAP_MS if self._children.dying else None):
-                    handler = self._handlers.get(fd)
+                    handler = None if fd in self._closed else self._handlers.get(fd)
                     if handler is not None:
                         handler()
                 self._reap()
@@ -251,6 +254,7 @@ class Keeper:
         return run
 
     def _ignore(self, fd: int) -> None:
+        self._closed.add(fd)
         del self._handlers[fd]
         self._poll.unregister(fd)
 
@@ -359,11 +363,12 @@ class Keeper:
         A state that is awake to be forked, and a fork that has not said hello, may have more threads than the others
         (`Jail.may_fork`), so they get none.
         """
+        if not readable(listener, 0):  # nobody is left under this filter
+            self._ignore(listener)
+            os.close(listener)
+            return
         waiting = kernel.notification(listener)
-        if waiting is None:
-            if readable(listener, 0):  # nobody is left under this filter
-                self._ignore(listener)
-                os.close(listener)
+        if waiting is None:  # its caller has gone, or was interrupted
             return
         cookie, caller, flags = waiting
         run = next((run for run in self._runs.values() if run.process == caller), None)

@@ -10,7 +10,7 @@ import socket
 import subprocess
 import tempfile
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from pathlib import Path
 
 from rstar.errors import IsolationError, SandboxError
@@ -44,13 +44,17 @@ class AbsentError(Exception):
 class Link:
     """A connection to one keeper: orders out, events in, each with the number of the run that it is about.
 
-    `folder` is where the scratch folders of its runs are, when they are on a disk that others use, too.
+    `folder` is where the scratch folders of its runs are, when they are on a disk that others use, too; `shared`: each
+    run can write to all of it.
     """
 
-    def __init__(self, end: socket.socket, on_close: Callable[[], object], folder: Path | None) -> None:
+    def __init__(
+        self, end: socket.socket, on_close: Callable[[], object], folder: Path | None, *, shared: bool = False
+    ) -> None:
         self._socket = end
         self.on_close = [on_close]
-        self.folder = folder
+        self.folder, self._shared = folder, shared
+        self._names: set[str] = set()
         self._loop = asyncio.get_running_loop()
         self._waiting: dict[int, asyncio.Future[channel.Message]] = {}
         self._outbox: deque[tuple[channel.Message, list[int]]] = deque()
@@ -68,7 +72,14 @@ class Link:
 
     def folder_of(self, number: int) -> str:
         """What the scratch folder of a run is called. Other runs of the tree must not know it."""
-        return f"{number}-{hashlib.blake2b(str(number).encode(), key=self._secret, digest_size=8).hexdigest()}"
+        name = f"{number}-{hashlib.blake2b(str(number).encode(), key=self._secret, digest_size=8).hexdigest()}"
+        if self.folder is not None:
+            self._names.add(name)
+        return name
+
+    def writable(self, name: str) -> tuple[str, Set[str]]:
+        """Where a run with the scratch folder `name` can write, and the names there that are other runs' folders."""
+        return (str(self.folder), self._names - {name}) if self._shared else (f"{self.folder}/{name}", set())
 
     def expect(self, number: int) -> asyncio.Future[channel.Message]:
         """The next event about `number`. Raises `LostError` when the keeper goes."""
@@ -245,7 +256,7 @@ class Tree:
         zygote.link.send({"do": "tree", "id": self._number}, [theirs.fileno()])
         theirs.close()
         folder = zygote.link.folder
-        self.link = Link(ours, self._closed, folder / f"tree{self._number}" if folder else None)
+        self.link = Link(ours, self._closed, folder / f"tree{self._number}" if folder else None, shared=True)
 
     def _closed(self) -> None:
         self.zygote.link.send({"do": "kill", "id": self._number, "hard": True})

@@ -157,7 +157,7 @@ def readable(fd: int, milliseconds: int) -> bool:
     """Whether a descriptor of any number is readable within a time."""
     poll = select.poll()
     poll.register(fd, select.POLLIN)
-    return bool(poll.poll(milliseconds))
+    return any(event & select.POLLIN for _, event in poll.poll(milliseconds))
 
 
 def cpu_of(process: int) -> float:
