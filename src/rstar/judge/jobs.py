@@ -137,7 +137,12 @@ def pack_answer(answer: Answer) -> bytes:
     try:
         return pack(answer)
     except ValueError as error:
-        return pack(Answer(answer.id, "failed", answer.worker, message=f"an answer that cannot be sent: {error}"))
+        return pack(unsent(answer, error))
+
+
+def unsent(answer: Answer, error: ValueError) -> Answer:
+    """The answer in place of one that cannot be sent."""
+    return Answer(answer.id, "failed", answer.worker, message=f"an answer that cannot be sent: {error}")
 
 
 def read_job(data: bytes) -> Job:

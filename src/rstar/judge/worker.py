@@ -15,7 +15,7 @@ from typing import Protocol
 from rstar.judge import frames
 from rstar.judge.executor import Executor
 from rstar.judge.frames import Frames
-from rstar.judge.jobs import Answer, Job, pack_answer, read_job
+from rstar.judge.jobs import Answer, Job, pack_answer, read_job, unsent
 from rstar.sandbox.lanes import PATIENCE
 
 AHEAD = 2
@@ -152,7 +152,10 @@ class SocketSource:
     def answer(self, answer: Answer) -> None:
         """See `Source.answer`."""
         if self._link is not None:
-            self._link.send(frames.ANSWER, pack_answer(answer))
+            try:
+                self._link.send(frames.ANSWER, pack_answer(answer))
+            except ValueError as error:  # it is too large
+                self._link.send(frames.ANSWER, pack_answer(unsent(answer, error)))
 
 
 def _set(event: asyncio.Event, link: Frames) -> None:
