@@ -2,29 +2,28 @@ from pathlib import Path
 
 import pytest
 
-from rstar.config import Config, build, flatten, resolve, settings_of
+from rstar.config import BeamConfig, Config, MctsConfig, build, resolve
 from rstar.errors import ConfigError
 from rstar.evolve.settings import EvolveConfig
+from rstar.sections import flatten, merged, settings_of
+from rstar.specs import Fake, Ppm, parse_model, parse_value
 from rstar.train.ppm import PPMConfig
 
 
 def test_layers_later_wins(tmp_path: Path) -> None:
     file = tmp_path / "recipe.toml"
-    file.write_text('policy = "fake:steps"\n[search]\nrollouts = 3\nc = 0.5\n')
-    config = resolve(file, ["search.rollouts=64"], {"search.method": "beam", "seed": None})
-    assert (config.policy, config.search.rollouts, config.search.c, config.search.method) == (
-        "fake:steps",
-        64,
-        0.5,
-        "beam",
-    )
+    file.write_text('policy = "fake:steps"\n[search]\nexpansions = 3\ntop_p = 0.5\n')
+    config = resolve(file, ["search.expansions=64"], {"search.method": "beam", "seed": None})
+    assert config.policy == Fake("steps")
+    assert config.search == BeamConfig(expansions=64, top_p=0.5)
     assert config.seed == 0
 
 
 def test_override_values_are_toml_or_text() -> None:
     config = resolve(overrides=["search.early_stop=true", "policy=openai:http://h#m", "search.temperature=0.5"])
+    assert isinstance(config.search, MctsConfig)
     assert config.search.early_stop is True
-    assert config.policy == "openai:http://h#m"
+    assert config.policy == parse_model("openai:http://h#m")
     assert config.search.temperature == 0.5
 
 
@@ -46,12 +45,25 @@ def test_every_bad_key_is_named() -> None:
 @pytest.mark.parametrize(
     ("overrides", "reason"),
     [
-        (["search.method=sample", "search.temperature=0"], "nothing but copies"),
+        (["search.method=sample", "search.temperature=0"], "all samples would be the same: use method greedy"),
         (["search.rollouts"], "expected KEY=VALUE"),
         (["policy.x=1"], "policy"),
-        (["search.method=magic"], "search.method = 'magic'"),
-        (["search.rollouts=true"], "search.rollouts = True: this is no switch"),
-        (["search=3"], "search = 3: a group of settings, such as search.method"),
+        (["policy=gpt"], "policy = 'gpt': model 'gpt' is not one of tiny"),
+        (["value=gold"], "value = 'gold': value 'gold' is not one of auto, agreement"),
+        (
+            ["search.method=sample", "search.rollouts=3"],
+            "search.rollouts is a setting of mcts; the method here is sample",
+        ),
+        (["search.samples=3"], "search.samples is a setting of sample, best-of-n; the method here is mcts"),
+        (
+            ["search.method=greedy", "search.temperature=0.5"],
+            "search.temperature is a setting of sample, best-of-n, beam",
+        ),
+        (["search.method=greedy", "search.temperture=0.5"], "unknown key 'search.temperture'"),
+        (["search.method=mtcs"], "did you mean 'mcts'?"),
+        (["search.method=magic"], "search.method = 'magic': expected one of greedy, sample, best-of-n, beam, mcts"),
+        (["search.rollouts=true"], "search.rollouts = True: expected a number or text, not true/false"),
+        (["search=3"], "search = 3: expected a group of settings, such as search.method"),
     ],
 )
 def test_refusals(overrides: list[str], reason: str) -> None:
@@ -77,8 +89,41 @@ def test_digest_ignores_what_cannot_change_results() -> None:
 
 def test_every_setting_explains_itself() -> None:
     for kind in (Config, PPMConfig, EvolveConfig):
-        for key, field in settings_of(kind):
-            assert field.description, f"{kind.__name__}: {key}"
+        for one in settings_of(kind):
+            assert one.field.description, f"{kind.__name__}: {one.key}"
+
+
+def test_settings_say_which_methods_have_them() -> None:
+    found: dict[str, set[str]] = {}
+    for one in settings_of(Config):
+        found.setdefault(one.key, set()).update(one.variants)
+    assert found["search.rollouts"] == {"mcts"}
+    assert found["search.samples"] == {"sample", "best-of-n"}
+    assert found["search.temperature"] == {"sample", "best-of-n", "beam", "mcts"}
+    assert found["search.method"] == found["search.max_depth"] == found["seed"] == set(), "always there"
+
+
+def test_what_a_run_folder_says_is_read_again() -> None:
+    config = resolve(overrides=["policy=fake:noise?seed=3", "value=ppm:~/m", "search.method=beam", "search.top_k=2"])
+    assert config.value == Ppm(parse_model("hf:~/m"))
+    assert build(config.model_dump(mode="json")) == config
+    assert config.identity()["policy"] == "fake:noise?seed=3"
+    assert config.identity()["value"] == "ppm:~/m"
+
+
+def test_a_name_is_text_or_already_parsed() -> None:
+    assert Config(policy=Fake("noise"), value=parse_value("grounded")) == Config(policy="fake:noise", value="grounded")
+    with pytest.raises(ConfigError, match="policy = 3: expected a name in text"):
+        build({"policy": 3})
+
+
+def test_lists_of_tables_are_merged_place_by_place() -> None:
+    base = {"a": 1, "b": {"c": 2, "d": 3}, "e": [{"x": 1, "y": 2}, {"x": 3}], "f": [1, 2]}
+    over = {"b": {"c": 4}, "e": [{"x": 5}, {"y": 6}], "f": [7], "g": 8}
+    assert merged(base, over) == {
+        "a": 1, "b": {"c": 4, "d": 3}, "e": [{"x": 5, "y": 2}, {"x": 3, "y": 6}], "f": [7], "g": 8,
+    }  # fmt: skip
+    assert base["b"] == {"c": 2, "d": 3}
 
 
 def test_flatten() -> None:

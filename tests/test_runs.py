@@ -1,4 +1,5 @@
-import json
+"""Run folders: resumed, sealed, refused, locked; what a crash and a full disk cost."""
+
 import resource
 import signal
 from pathlib import Path
@@ -8,22 +9,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rstar.errors import ConfigError, DataError, EngineError, ResumeError, StorageError
-from rstar.runs import RESULTS, TREES, Run, read_lines
+from rstar.jsonl import read_lines
+from rstar.runs import CONFIG, RESULTS, TREES, Folder, read_config
 
 IDENTITY = {"seed": 1, "search.c": 2.0}
 
 
-def open_run(folder: Path) -> Run:
-    return Run.open(folder, IDENTITY, {"versions": {}})
+def open_run(folder: Path) -> Folder:
+    return Folder.open(folder, IDENTITY, {"versions": {}}, (RESULTS, TREES))
+
+
+def finished(run: Folder) -> set[str]:
+    return run.stream(RESULTS).keys
 
 
 def test_results_survive_reopening(tmp_path: Path) -> None:
     with open_run(tmp_path / "run") as run:
-        run.add({"id": "a", "x": 1}, {"id": "a", "nodes": []})
+        run.add(results={"id": "a", "x": 1}, trees={"id": "a", "nodes": []})
     with open_run(tmp_path / "run") as run:
-        assert run.finished == {"a"}
-        run.add({"id": "b", "x": 2})
-        assert [row["id"] for row in run.results()] == ["a", "b"]
+        assert finished(run) == {"a"}
+        run.add(results={"id": "b", "x": 2})
+        assert [row["id"] for row in run.stream(RESULTS)] == ["a", "b"]
 
 
 @given(cut=st.integers(0, 60), tree=st.booleans())
@@ -34,15 +40,15 @@ def test_a_crash_costs_at_most_the_line_being_written(
     folder = tmp_path_factory.mktemp("r") / "run"
     with open_run(folder) as run:
         for name in "ab":
-            run.add({"id": name, "text": "ä" * 20}, {"id": name, "nodes": [1]})
+            run.add(results={"id": name, "text": "ä" * 20}, trees={"id": name, "nodes": [1]})
     file = folder / (TREES if tree else RESULTS)
     content = file.read_bytes()
     first = content.index(b"\n") + 1
     file.write_bytes(content[: max(first, len(content) - cut)])
     with open_run(folder) as run:
-        assert "a" in run.finished
-        if "b" not in run.finished:
-            run.add({"id": "b", "text": "again"}, {"id": "b", "nodes": [2]})
+        assert "a" in finished(run)
+        if "b" not in finished(run):
+            run.add(results={"id": "b", "text": "again"}, trees={"id": "b", "nodes": [2]})
         run.seal(["a", "b"], {"n": 2})
     results = list(read_lines(folder / RESULTS))
     assert [row["id"] for row in results] == ["a", "b"]
@@ -51,11 +57,30 @@ def test_a_crash_costs_at_most_the_line_being_written(
         assert trees == {"a": [1], "b": [2] if results[1]["text"] == "again" else [1]}
 
 
+def test_a_tree_without_its_result_is_dropped(tmp_path: Path) -> None:
+    """A crash between the two leaves it; the problem is solved again."""
+    with open_run(tmp_path / "run") as run:
+        run.add(results={"id": "a"}, trees={"id": "a", "nodes": [1]})
+        run.stream(TREES).append({"id": "b", "nodes": [1]})
+    with open_run(tmp_path / "run") as run:
+        assert run.stream(TREES).keys == {"a"}
+        run.add(results={"id": "b"}, trees={"id": "b", "nodes": [2]})
+    assert [row["nodes"] for row in read_lines(tmp_path / "run" / TREES)] == [[1], [2]]
+
+
+def test_streams_have_any_names(tmp_path: Path) -> None:
+    with Folder.open(tmp_path / "run", IDENTITY, streams=("rounds.jsonl",)) as run:
+        run.add(rounds={"id": 1})
+        assert list(run.stream("rounds.jsonl")) == [{"id": 1}]
+    with Folder.open(tmp_path / "run", IDENTITY) as run:
+        assert not run.new
+
+
 def test_sealed_files_do_not_depend_on_the_order_of_finishing(tmp_path: Path) -> None:
     for folder, order in (("one", "abc"), ("two", "cab")):
         with open_run(tmp_path / folder) as run:
             for name in order:
-                run.add({"id": name}, {"id": name, "nodes": []})
+                run.add(results={"id": name}, trees={"id": name, "nodes": []})
             run.seal("abc", {"n": 3})
     for name in (RESULTS, TREES, "summary.json", "config.json"):
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
@@ -65,10 +90,19 @@ def test_another_configuration_is_refused_and_named(tmp_path: Path) -> None:
     with open_run(tmp_path / "run") as run:
         run.begin()
     with pytest.raises(ResumeError) as caught:
-        Run.open(tmp_path / "run", {"seed": 2, "search.c": 2.0, "new": 0}, {})
+        Folder.open(tmp_path / "run", {"seed": 2, "search.c": 2.0, "new": 0}, {})
     assert "seed: 1 there, 2 now" in str(caught.value)
     assert "new" in str(caught.value)
     assert "search.c" not in str(caught.value)
+    assert caught.value.keys == {"seed", "new"}
+
+
+def test_the_configuration_is_read(tmp_path: Path) -> None:
+    assert read_config(tmp_path) is None
+    with open_run(tmp_path / "run") as run:
+        assert run.new
+        run.begin()
+    assert read_config(tmp_path / "run") == {"identity": IDENTITY, "versions": {}}
 
 
 def test_a_run_that_never_began_claims_nothing(tmp_path: Path) -> None:
@@ -76,8 +110,8 @@ def test_a_run_that_never_began_claims_nothing(tmp_path: Path) -> None:
         pass
     assert not (tmp_path / "run").exists()
     (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "config.part").write_text("{")  # killed at the first write
-    with Run.open(tmp_path / "run", {"seed": 2}, {}) as run:
+    (tmp_path / "run" / "config.json.part").write_text("{")  # killed at the first write
+    with Folder.open(tmp_path / "run", {"seed": 2}, {}) as run:
         run.begin()
     assert [file.name for file in (tmp_path / "run").iterdir()] == ["config.json"]
 
@@ -87,7 +121,7 @@ def test_a_run_that_failed_before_it_achieved_anything_claims_nothing(tmp_path: 
         with open_run(tmp_path / "run") as run:
             run.begin()
             if add:
-                run.add({"id": "a"})
+                run.add(results={"id": "a"})
             raise EngineError("no such model")
 
     for achieved in (False, True):
@@ -105,9 +139,9 @@ def test_folders_that_cannot_be_made(tmp_path: Path) -> None:
 
 def test_half_characters_are_kept(tmp_path: Path) -> None:
     with open_run(tmp_path / "run") as run:
-        run.add({"id": "a", "text": "\ud800 é"})
+        run.add(results={"id": "a", "text": "\ud800 é"})
         run.seal(["a"], {"text": "\ud800"})
-        assert list(run.results()) == [{"id": "a", "text": "\ud800 é"}]
+        assert list(run.stream(RESULTS)) == [{"id": "a", "text": "\ud800 é"}]
 
 
 def test_foreign_folders_are_refused(tmp_path: Path) -> None:
@@ -124,18 +158,18 @@ def test_a_full_disk_is_said_so_and_loses_nothing(tmp_path: Path) -> None:
     before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     try:
         with open_run(tmp_path / "run") as run:
-            run.add({"id": "a", "text": "y" * 3000}, {"id": "a", "nodes": []})
+            run.add(results={"id": "a", "text": "y" * 3000}, trees={"id": "a", "nodes": []})
             resource.setrlimit(resource.RLIMIT_FSIZE, (4000, limit[1]))
             with pytest.raises(StorageError, match="what was finished before is kept"):
-                run.add({"id": "b", "text": "y" * 3000}, {"id": "b", "nodes": []})
-            assert run.finished == {"a"}
+                run.add(results={"id": "b", "text": "y" * 3000}, trees={"id": "b", "nodes": []})
+            assert finished(run) == {"a"}
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limit)
         signal.signal(signal.SIGXFSZ, before)
     with open_run(tmp_path / "run") as run:
-        assert run.finished == {"a"}
-        run.add({"id": "b"})
-        assert [row["id"] for row in run.results()] == ["a", "b"]
+        assert finished(run) == {"a"}
+        run.add(results={"id": "b"})
+        assert [row["id"] for row in run.stream(RESULTS)] == ["a", "b"]
 
 
 def test_one_process_at_a_time(tmp_path: Path) -> None:
@@ -147,15 +181,12 @@ def test_one_process_at_a_time(tmp_path: Path) -> None:
 
 def test_damage_in_the_middle_is_an_error(tmp_path: Path) -> None:
     with open_run(tmp_path / "run") as run:
-        run.add({"id": "a"})
+        run.add(results={"id": "a"})
     file = tmp_path / "run" / RESULTS
     file.write_bytes(b"garbage\n" + file.read_bytes())
     with pytest.raises(DataError, match="damaged at byte 0"):
         open_run(tmp_path / "run")
-
-
-def test_lines_are_json_objects(tmp_path: Path) -> None:
-    with open_run(tmp_path / "run") as run:
-        run.add({"id": "a", "text": "two\nlines"})
-    (line,) = (tmp_path / "run" / RESULTS).read_text().splitlines()
-    assert json.loads(line)["text"] == "two\nlines"
+    assert (tmp_path / "run" / CONFIG).exists()
+    file.unlink()
+    with open_run(tmp_path / "run") as run:  # the lock was given back
+        assert finished(run) == set()

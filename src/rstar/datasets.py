@@ -19,7 +19,7 @@ from typing import Any
 
 from rstar.answers import AnswerKey
 from rstar.errors import DataError
-from rstar.grading.boxes import in_boxes
+from rstar.grading.find.boxes import in_boxes
 from rstar.problems import Problem
 
 QUESTION_FIELDS = ("question", "problem", "prompt")

@@ -97,7 +97,7 @@ def test_default_run_folder_is_named(tmp_path: Path) -> None:
         (["solve"], "give either a question or --problems"),
         (["solve", "q", "--set", "search.rolouts=3"], "did you mean 'search.rollouts'"),
         (["solve", "q", "--policy", "gpt"], "model 'gpt' is not one of tiny"),
-        (["solve", "q", "--reward", "gold"], "agreement"),
+        (["solve", "q", "--value", "gold"], "agreement"),
         (["solve", "q", "--policy", "hf:/nowhere"], "/nowhere"),
         (["solve", "--problems", "bad.jsonl", "--policy", "fake:steps"], "bad.jsonl:2: 'question' must be"),
         (["solve", "--problems", "none.jsonl"], "none.jsonl"),
@@ -105,18 +105,21 @@ def test_default_run_folder_is_named(tmp_path: Path) -> None:
         (["problems", "make", "--n", "1", "--family", "chess", "--out", "x"], "unknown family 'chess'"),
         (["view", "."], "is not a run folder"),
         (["view", "damaged"], "results.jsonl:1: damaged"),
-        (["view", "foreign"], "results.jsonl:1: damaged: not an object with an id"),
+        (["view", "foreign"], "results.jsonl:1: damaged: not an object with 'id'"),
         (["solve", "q", "--out", "run"], "--out: only for --problems"),
         (["solve", "q", "--limit", "1", "--answer-field", "a"], "--limit, --answer-field: only for --problems"),
         (["solve", "q", "--policy", "hf:org/a-model"], "hf download org/a-model --local-dir models/a-model"),
-        (["solve", "q", "--reward", "ppm:org/a-model"], "Names of a model hub are not loaded"),
+        (["solve", "q", "--value", "ppm:org/a-model"], "Names of a model hub are not loaded"),
         (["solve", "--problems", "two.jsonl"], "fields 'question' and 'problem' could both be the question"),
         (["solve", "--problems", "p.jsonl", "--question-field", "text"], "no entry has a field 'text'"),
         (["solve", "--problems", "bad.csv"], "bad.csv:2: 3 cells, but the first line names 2 columns"),
         (["grade", "--run", "damaged"], "not the folder of a finished run"),
         (["grade", "--problems", "p.jsonl", "1", "2"], "--problems goes with --run"),
         (["grade", "--run", "damaged", "--file", "p.jsonl"], "one of the four"),
-        (["solve", "q", "--method", "sample", "--set", "search.early_stop=true"], "use best-of-n"),
+        (
+            ["solve", "q", "--method", "sample", "--set", "search.early_stop=true"],
+            "search.early_stop is a setting of best-of-n, beam, mcts; the method here is sample",
+        ),
         (["solve", "q", "--policy", "openai:http://localhost:x#m"], "Port could not be cast"),
         (["solve", "q", "--config", "latin.toml"], "latin.toml: not UTF-8 text (byte 2)"),
         (["solve", "--problems", "p.jsonl", "--policy", "fake:steps", "--out", "p.jsonl"], "cannot make the folder"),
@@ -125,12 +128,12 @@ def test_default_run_folder_is_named(tmp_path: Path) -> None:
         (["sandbox", "run", "none.py"], "none.py"),
         (["solve", "  "], "the question is empty"),
         (["solve", "q", "--set", "search.method=mtcs"], "did you mean 'mcts'?"),
-        (["solve", "q", "--set", "search=3"], "search = 3: a group of settings, such as search.method"),
+        (["solve", "q", "--set", "search=3"], "search = 3: expected a group of settings, such as search.method"),
         (["solve", "q", "--set", "search.c=inf"], "search.c"),
         (["solve", "q", "--set", "engine.device=nowhere"], "device 'nowhere'"),
         (["solve", "q", "--policy", "fake:stepz"], "fake:stepz"),
         (
-            ["compare", "r.toml", "--problems", "p.jsonl", "--out", "c"],
+            ["compare", "fine.toml", "--problems", "p.jsonl", "--out", "c"],
             "p.jsonl: 1 problem has no gold answer, the first: '0'",
         ),
         (["compare", "r.toml", "--problems", "g.jsonl", "--out", "c"], "fake:stepz"),
@@ -149,6 +152,7 @@ def test_bad_input_is_named_before_any_work(tmp_path: Path, arguments: list[str]
     (tmp_path / "r.toml").write_text(
         '[[entry]]\nname = "a"\npolicy = "fake:steps"\n[[entry]]\nname = "b"\npolicy = "fake:stepz"\n'
     )
+    (tmp_path / "fine.toml").write_text('[[entry]]\nname = "a"\npolicy = "fake:steps"\n')
     (tmp_path / "up.toml").write_text('[[entry]]\nname = ".."\n')
     (tmp_path / "flat.toml").write_text("entry = [1, 2]\n")
     for name, line in (("damaged", "{"), ("foreign", "{}")):
@@ -209,8 +213,9 @@ def test_info() -> None:
     assert facts["isolation"]["mechanisms"]
     assert "isolation" in rstar("info").stdout
     known = json.loads(rstar("info", "--settings", "--json").stdout)
-    assert known["search.rollouts"]["default"] == 12
-    assert all(setting["meaning"] for setting in known.values())
+    (rollouts,) = (one for one in known if one["setting"] == "search.rollouts")
+    assert (rollouts["default"], rollouts["methods"]) == (12, ["mcts"])
+    assert all(one["meaning"] for one in known)
     assert "search.rollouts" in rstar("info", "--settings").stdout
     assert rstar("--version").stdout == f"rstar {facts['versions']['rstar']}\n"
 
@@ -250,7 +255,7 @@ def test_settings_outside_of_entries_hold_for_all(tmp_path: Path) -> None:
 def test_every_entry_is_checked_before_the_first_runs(tmp_path: Path) -> None:
     (tmp_path / "p.json").write_text('[{"question": "q", "answer": "1"}]')
     (tmp_path / "r.toml").write_text(
-        'policy = "fake:steps"\n[[entry]]\nname = "a"\n[[entry]]\nname = "b"\nreward = "agreemnt"\n'
+        'policy = "fake:steps"\n[[entry]]\nname = "a"\n[[entry]]\nname = "b"\nvalue = "agreemnt"\n'
     )
     assert "agreemnt" in rstar("compare", "r.toml", "--problems", "p.json", "--out", "c", code=2, cwd=tmp_path).stderr
     assert not (tmp_path / "c").exists()

@@ -24,10 +24,10 @@ def outcomes(**found: list[tuple[str, bool]]) -> Outcomes:
 
 
 def test_an_entry_takes_the_samples_of_an_earlier_one() -> None:
-    again = {"name": "again", "samples_of": "samples", "reward": "logprob", "search": {"choose": "weighted"}}
+    again = {"name": "again", "samples_of": "samples", "value": "logprob", "search": {"choose": "weighted"}}
     source, entry = entries_of([SAMPLES, again], {"policy": "fake:steps"}, {"seed": 3}, "r.toml")
     assert (source.samples_of, entry.samples_of) == (None, "samples")
-    assert entry.config.reward == "logprob"
+    assert entry.config.value == "logprob"
     assert entry.config.search.choose == "weighted"
     assert (entry.config.search.method, entry.config.search.samples, entry.config.seed) == ("sample", 4, 3)
     assert not entry.config.search.keep_trees

@@ -12,10 +12,11 @@ from rstar.datasets import ProblemSet
 from rstar.errors import DataError, ResumeError
 from rstar.evals.compare import Entry, entries_of
 from rstar.evals.compare_samples import solve_entry
-from rstar.evals.solve import Finished, solve_run
+from rstar.evals.run import Finished, solve_run
+from rstar.jsonl import read_lines
 from rstar.models.fake import FakeEngine
 from rstar.problems import Problem
-from rstar.runs import RESULTS, TREES, read_lines
+from rstar.runs import RESULTS, TREES
 from rstar.search.solver import Solver
 from tests.search.plain import PlainSandbox
 
@@ -35,7 +36,7 @@ def entry(**own: object) -> Entry:
 def out(tmp_path: Path) -> Path:
     """A folder with the run ``samples``."""
     (source,) = entries_of([SAMPLES], {"policy": "fake:steps"}, {}, "r.toml")
-    solver = Solver(source.config, policy=FakeEngine("fake:steps"), sandbox=PlainSandbox())
+    solver = Solver(source.config, policy=FakeEngine(), sandbox=PlainSandbox())
     asyncio.run(solve_run(source.config, PROBLEMS, tmp_path / "samples", solver=solver))
     return tmp_path
 
@@ -63,8 +64,8 @@ def test_samples_of_a_version_without_notices_are_taken(out: Path) -> None:
     assert len(choose_again(out, entry()).results) == len(PROBLEMS.problems)
 
 
-def test_another_reward_chooses_otherwise_at_the_same_cost(out: Path) -> None:
-    found = choose_again(out, entry(reward="logprob", search={"choose": "best"}))
+def test_another_value_chooses_otherwise_at_the_same_cost(out: Path) -> None:
+    found = choose_again(out, entry(value="logprob", search={"choose": "best"}))
     for row, source in zip(found.results, read_lines(out / "samples" / RESULTS), strict=True):
         best = max(row["trajectories"], key=lambda one: one["logprob"])
         assert row["answer"] == best["answer"]

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from rstar.answers import AnswerKey
-from rstar.config import Config, SearchConfig
+from rstar.config import Config
 from rstar.datasets import ProblemSet
 from rstar.errors import DataError, ResumeError
 from rstar.evals.regrade import regrade, write_regraded
-from rstar.evals.solve import solve_run
+from rstar.evals.run import solve_run
 from rstar.grading.verdict import Verdict
 from rstar.models.fake import FakeEngine
 from rstar.problems import Problem
@@ -18,14 +18,14 @@ from rstar.runs import CONFIG, RESULTS, SUMMARY, TREES
 from rstar.search.solver import Solver
 from tests.search.plain import PlainSandbox
 
-SETTINGS = Config(policy="fake:steps", search=SearchConfig(rollouts=4, expansions=4))
+SETTINGS = Config(policy="fake:steps", search={"rollouts": 4, "expansions": 4})
 
 
 def finished(folder: Path, n: int = 5) -> ProblemSet:
     """A run in which every answer was compared with a gold answer that nobody gives."""
     problems = [Problem(str(i), f"What is {i} + 1?") for i in range(n)]
     given = ProblemSet(problems, {problem.id: AnswerKey("none of them") for problem in problems})
-    solver = Solver(SETTINGS, policy=FakeEngine("fake:steps"), sandbox=PlainSandbox())
+    solver = Solver(SETTINGS, policy=FakeEngine(), sandbox=PlainSandbox())
     asyncio.run(solve_run(SETTINGS, given, folder, solver=solver))
     return given
 
@@ -67,7 +67,7 @@ def test_without_problems_the_golds_of_the_run_are_used(tmp_path: Path) -> None:
 def test_a_check_is_kept_for_the_next_grading(tmp_path: Path) -> None:
     problems = [Problem("a", "Make 3 of 1 and 2.")]
     given = ProblemSet(problems, {"a": AnswerKey("1 + 2", {"kind": "expression", "numbers": [1, 2], "target": 3})})
-    solver = Solver(SETTINGS, policy=FakeEngine("fake:steps"), sandbox=PlainSandbox())
+    solver = Solver(SETTINGS, policy=FakeEngine(), sandbox=PlainSandbox())
     asyncio.run(solve_run(SETTINGS, given, tmp_path / "run", solver=solver))
     assert regrade(tmp_path / "run").problems.keys["a"].check == given.keys["a"].check
 

@@ -15,27 +15,45 @@ from typer.testing import CliRunner
 from rstar.cli.app import app
 from rstar.errors import ConfigError, DataError
 from rstar.evolve.extract import Counts, ExtractConfig, difficulty, extract, pair_line, sft_lines
-from rstar.evolve.trees import VERIFIED_ENDS, StoredTree, _nodes, read_trees
-from rstar.prompts import steps as prompt
-from rstar.runs import write_json
+from rstar.evolve.trees import VERIFIED_ENDS, VerifiedTree, read_trees
+from rstar.jsonl import write_json
+from rstar.prompts import code_steps as prompt
 from rstar.train.data import read_pieces
+from rstar.trajectories import Segment, Step
+from rstar.trees import Tree
 
 LOOSE = ExtractConfig(margin=0.0, distance=0)
-ROOT = {"parent": -1, "q": 0.0, "value": None, "answer": None, "finish": None}
+PROMPT = Segment(prompt.prompt("What is 3 + 4?"), "template").plain(tokens=True)
+ROOT = {"parent": -1, "visits": 1, "q": 0.0, "value": None, "votes": 1, "finish": None, "answer": None}
+
+
+def row(parent: int, q: float, status: str, *segments: Segment) -> dict[str, Any]:
+    return ROOT | {"parent": parent, "q": q} | Step(segments, status).plain(tokens=True)
 
 
 def step(parent: int, text: str, q: float, status: str = "ok") -> dict[str, Any]:
-    return {"parent": parent, "text": text, "shown": "", "status": status, "q": q, "value": None, "answer": None,
-            "finish": None}  # fmt: skip
+    return row(parent, q, status, Segment(text, "policy"))
 
 
 def end(parent: int, text: str, answer: str, value: float, status: str = "ok") -> dict[str, Any]:
-    shown = prompt.output(answer) + prompt.answer(answer)
-    return step(parent, text, value, status) | {"shown": shown, "answer": answer, "value": value, "finish": "answer"}
+    shown = Segment(prompt.output(answer), "tool"), Segment(prompt.answer(answer), "policy")
+    found = row(parent, value, status, Segment(text, "policy"), *shown)
+    return found | {"answer": answer, "value": value, "finish": "answer"}
 
 
-def tree(*rows: dict[str, Any], name: str = "p") -> StoredTree:
-    return StoredTree(name, "What is 3 + 4?", _nodes([ROOT, *rows]))
+def told(row: dict[str, Any]) -> dict[str, Any]:
+    """The row of a step whose log-probability is known."""
+    first, *others = row["segments"]
+    return row | {"segments": [first | {"logprobs": [-0.5]}, *others]}
+
+
+def tree(*rows: dict[str, Any], name: str = "p") -> VerifiedTree:
+    return VerifiedTree(name, "What is 3 + 4?", Tree.of_plain({"prompt": PROMPT, "nodes": [ROOT, *rows]}))
+
+
+def written(node: dict[str, Any]) -> str:
+    """What the policy wrote as the step of a node of a line."""
+    return node["segments"][0]["text"]
 
 
 EXAMPLE = (
@@ -52,9 +70,9 @@ def test_solutions_for_the_policy():
     counts = Counts()
     (q, first), (_, second) = sft_lines(tree(*EXAMPLE), ExtractConfig(), counts)
     assert q == 0.75
-    written = "good\n<end_of_step>print(7)\n<end_of_code>"
+    code = "good\n<end_of_step>print(7)\n<end_of_code>"
     output = "\n<output>7<end_of_output>\n<answer>"
-    assert first["pieces"] == [prompt.prompt("What is 3 + 4?"), written, output, "\\boxed{7}<end_of_answer>"]
+    assert first["pieces"] == [prompt.prompt("What is 3 + 4?"), code, output, "\\boxed{7}<end_of_answer>"]
     assert second["pieces"][1].endswith("print(3 + 4)\n<end_of_code>")
     assert counts.found == {"solutions": 4, "solutions kept": 2}
     assert counts.dropped == {"solution: wrong": 2}
@@ -76,11 +94,11 @@ def test_a_solution_counts_once():
 
 
 def test_pairs_of_steps_and_of_solutions():
-    told = tuple(row | {"logprobs": [-0.5]} if row["text"].startswith("good") else row for row in EXAMPLE)
-    line = pair_line(tree(*told), LOOSE, Counts())
+    rows = [told(row) if written(row).startswith("good") else row for row in EXAMPLE]
+    line = pair_line(tree(*rows), LOOSE, Counts())
     assert line["prompt"] == prompt.prompt("What is 3 + 4?")
     nodes, (steps, final) = line["nodes"], line["steps"]
-    texts = [(nodes[node["parent"]]["text"] if node["parent"] >= 0 else "") + node["text"] for node in nodes]
+    texts = [(written(nodes[node["parent"]]) if node["parent"] >= 0 else "") + written(node) for node in nodes]
     # "good" leads to a wrong answer, too, but is not compared with itself
     assert [[texts[n] for n in pair] for pair in steps["pairs"]] == [["good\n<end_of_step>", "bad\n<end_of_step>"]]
     assert (steps["kind"], final["kind"]) == ("step", "final")
@@ -89,8 +107,11 @@ def test_pairs_of_steps_and_of_solutions():
     assert [[texts[n] for n in pair] for pair in final["pairs"]] == [[r, w] for r in right for w in wrong]
     assert sorted(texts) == sorted(["good\n<end_of_step>", "bad\n<end_of_step>", *right, *wrong])  # each once
     assert [node["q"] for node in nodes if node["parent"] < 0] == [0.5, -1.0]
-    assert [node.get("logprobs") for node in nodes if node["parent"] < 0] == [[-0.5], None]
-    assert all(("<output>" in node["shown"]) == (node["parent"] >= 0) for node in nodes)
+    assert [node["segments"][0].get("logprobs") for node in nodes if node["parent"] < 0] == [[-0.5], None]
+    assert all([one["author"] for one in node["segments"]] == ["policy"] for node in nodes if node["parent"] < 0)
+    ends = [node["segments"] for node in nodes if node["parent"] >= 0]
+    assert all([one["author"] for one in of_end] == ["policy", "tool", "policy"] for of_end in ends)
+    assert all("<output>" in of_end[1]["text"] for of_end in ends)
 
 
 def test_pairs_that_say_little_are_left_out():
@@ -124,7 +145,7 @@ def store(folder: Path, *trees: tuple[str, tuple[dict[str, Any], ...]]) -> Path:
             found = [{"answer": row["answer"]} for row in rows if row["answer"] is not None]
             results.write(json.dumps({"id": name, "question": "What is 3 + 4?", "trajectories": found}) + "\n")
             if rows:
-                lines.write(json.dumps({"id": name, "nodes": [ROOT, *rows]}) + "\n")
+                lines.write(json.dumps({"id": name, "prompt": PROMPT, "nodes": [ROOT, *rows]}) + "\n")
     return folder
 
 
@@ -186,19 +207,23 @@ def test_a_step_that_failed_is_not_preferred():
 
 def test_damaged_trees_are_named(tmp_path):
     run = store(tmp_path / "run", ("a", EXAMPLE))
-    lost = {"parent": 5, "answer": None}
+    lost = step(5, "x", 0.0)
     unverified = end(0, "print(7)", "7", 0.3)
     unranked = step(0, "x", math.nan)
     half = step(0, "\ud800", 0.0)
+    empty = step(0, "x", 0.0) | {"segments": []}
+    by_nobody = step(0, "x", 0.0) | {"segments": [{"author": "me", "text": "x"}]}
     for nodes in (
         [lost],
         [ROOT, lost],
         [ROOT, unverified],
         [ROOT, unranked],
         [ROOT, half],
+        [ROOT, empty],
+        [ROOT, by_nobody],
         [EXAMPLE[2] | {"parent": -1}],
     ):
-        (run / "trees.jsonl").write_text(json.dumps({"id": "a", "nodes": nodes}) + "\n")
+        (run / "trees.jsonl").write_text(json.dumps({"id": "a", "prompt": PROMPT, "nodes": nodes}) + "\n")
         with pytest.raises(DataError, match="tree of problem 'a' is damaged"):
             list(read_trees(run))
     two = store(tmp_path / "two", ("a", EXAMPLE), ("b", EXAMPLE), ("c", EXAMPLE))
@@ -276,7 +301,7 @@ def test_what_holds_for_every_tree(one, most, margin, distance):
     kept = counts.found["solutions kept"]
     assert len(lines) == kept
     assert kept + sum(counts.dropped.values()) == counts.found["solutions"]
-    texts = {solved.text: solved.correct for solved in one.solved() if solved.ran}
+    texts = {solved.trajectory.text: solved.correct for solved in one.solved() if solved.ran}
     assert all("".join(line["pieces"][1:]) in texts for line in lines)
     line = pair_line(one, config, Counts())
     for compared in line["steps"] if line else ():
@@ -286,7 +311,7 @@ def test_what_holds_for_every_tree(one, most, margin, distance):
             first, second = line["nodes"][better], line["nodes"][other]
             if compared["kind"] == "step":
                 assert first["parent"] == second["parent"]
-                assert first["text"] != second["text"]
+                assert written(first) != written(second)
                 assert first["q"] - second["q"] >= margin - 1e-3
     if line:
         assert all(node["parent"] < place for place, node in enumerate(line["nodes"]))

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from rstar.evolve.features import NAMES, features, fit, pairs_of
-from rstar.models.ppm_inputs import Piece
+from rstar.models.ppm.inputs import Piece
+from rstar.trajectories import Segment, Step
 
 QUESTION = "Maya saves 19 a week for 8 weeks and begins with 96."
-GOOD = Piece("x = 19 * 8\n<end_of_step>", (-0.1, -0.3))
-END = Piece("print(x + 96)\n<end_of_code>", (-0.2,))
+GOOD = Piece("x = 19 * 8\n<end_of_step>", "written", (-0.1, -0.3))
+END = Piece("print(x + 96)\n<end_of_code>", "written", (-0.2,))
 SHOWN = Piece("\n<output>248<end_of_output>\n<answer>\\boxed{248}<end_of_answer>")
 
 
@@ -31,7 +32,7 @@ def test_what_they_say():
 
 
 def test_copies_that_went_wrong():
-    found = named(QUESTION, [Piece("x = 18 * 8 * 8", (-1.0,)), Piece("\\boxed{-1152.5}")])
+    found = named(QUESTION, [Piece("x = 18 * 8 * 8", "written", (-1.0,)), Piece("\\boxed{-1152.5}", "written")])
     assert found["numbers that are not in the question"] == 2  # 18, and 1152.5 which is no output
     assert found["numbers of the question that are not used"] == 2
     assert found["number of the question used more than once"] == 1
@@ -40,7 +41,10 @@ def test_copies_that_went_wrong():
 
 
 def test_percent_is_use():
-    assert named("25% of 80", [Piece("x = 80 * 0.25", (-1.0,))])["numbers of the question that are not used"] == 0
+    assert (
+        named("25% of 80", [Piece("x = 80 * 0.25", "written", (-1.0,))])["numbers of the question that are not used"]
+        == 0
+    )
 
 
 def test_nothing_written_yet():
@@ -59,13 +63,17 @@ def test_the_regression_finds_what_made_the_pairs():
 
 
 def test_pairs_of_a_file(tmp_path):
-    nodes = [{"parent": -1, "text": GOOD[0], "shown": "", "q": 1, "logprobs": GOOD[1]},
-             {"parent": 0, "text": END[0], "shown": SHOWN[0], "q": 1, "logprobs": END[1]},
-             {"parent": 0, "text": "print(x)\n", "shown": "", "q": -1}]  # fmt: skip
-    steps = [{"kind": "final", "pairs": [[1, 2]]}, {"kind": "step", "pairs": [[0, 2], [0, 1]]}]
+    steps = [
+        Step((Segment(GOOD.text, "policy", (), GOOD.logprobs),)),
+        Step((Segment(END.text, "policy", (), END.logprobs), Segment(SHOWN.text, "tool"))),
+        Step((Segment("print(x)\n", "policy"),)),
+    ]
+    places = zip((-1, 0, 0), (1, 1, -1), steps, strict=True)
+    nodes = [{"parent": parent, "q": q, **step.plain(tokens=True)} for parent, q, step in places]
+    compared = [{"kind": "final", "pairs": [[1, 2]]}, {"kind": "step", "pairs": [[0, 2], [0, 1]]}]
     file = tmp_path / "pairs.jsonl"
-    file.write_text(json.dumps({"prompt": QUESTION, "nodes": nodes, "steps": steps}) + "\n")
+    file.write_text(json.dumps({"prompt": QUESTION, "nodes": nodes, "steps": compared}) + "\n")
     ((better, other),) = pairs_of(file, "final")
     assert (better == features(QUESTION, [GOOD, END, SHOWN])).all()
-    assert (other == features(QUESTION, [GOOD, Piece("print(x)\n")])).all()
+    assert (other == features(QUESTION, [GOOD, Piece("print(x)\n", "written")])).all()
     assert len(list(pairs_of(file, "step"))) == 2

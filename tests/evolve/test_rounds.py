@@ -20,8 +20,9 @@ from rstar.errors import ConfigError, DataError, ResumeError
 from rstar.evals.compare import Row
 from rstar.evolve.rounds import Result, _Evolution, _shares, _spread, evolve, read_results
 from rstar.evolve.settings import Problems, Round, read_recipe
-from rstar.models.spec import fingerprint, tiny_folder
+from rstar.models.spec import fingerprint, local_folder
 from rstar.problems import Problem
+from rstar.specs import Bundled, Fake
 
 RECIPE = Path(__file__).parents[2] / "recipes" / "tiny" / "evolve.toml"
 SMALL = """
@@ -37,10 +38,11 @@ ppm = { tokens = 6_000, batch_tokens = 1024, micro_tokens = 1024, warmup_tokens 
 round = [{ rollouts = 6, take = 12 }, { rollouts = 3, take = 12, value = "ppm", unsolved = [6], most = 2 }]
 entry = [
   { name = "greedy", search = { method = "greedy" } },
-  { name = "mcts", reward = "ppm", search = { rollouts = 2, record_tokens = true } },
+  { name = "mcts", value = "ppm", search = { rollouts = 2, record_tokens = true } },
   { name = "voted", samples_of = "mcts", search = { choose = "majority" } },
 ]
 """
+WEIGHTS = local_folder(Bundled())
 TEN = {"problems": Problems(n=10)}
 
 
@@ -127,9 +129,12 @@ def test_what_cannot_be_is_said_before_any_work(tmp_path):
     with pytest.raises(DataError, match="round 1 takes 13 new problems, and there are 10"):  # its own problems
         evolve(small(tmp_path, "take = 12", "take = 13").model_copy(update=TEN), out, never, bar)
     out.mkdir()
-    (out / "config.json").write_text(json.dumps(small(tmp_path, "distance = 1", "distance = 2").identity()))
-    with pytest.raises(ResumeError, match="these differ: base, extract"):
+    (out / "config.json").write_text(
+        json.dumps({"identity": small(tmp_path, "distance = 1", "distance = 2").identity()})
+    )
+    with pytest.raises(ResumeError, match="begun with another configuration") as caught:
         evolve(small(tmp_path), out, never, bar)
+    assert caught.value.keys == {"base", "extract.distance"}
     file = tmp_path / "train.jsonl"
     file.write_text('{"question": "What is 3 + 4?"}\n')
     config = small(tmp_path).model_copy(update={"problems": Problems(file=file)})
@@ -142,7 +147,7 @@ def test_what_is_needed_later_is_looked_for_first(tmp_path):
     for old, new, said in (
         ('base = "tiny"', 'base = "hf:/no/model"', "/no/model"),
         ("seed = 3", 'seed = 3\nfirst_policy = "opnai:http://127.0.0.1:9#m"', "opnai"),
-        ('reward = "ppm"', 'reward = "pmp"', "reward 'pmp'"),
+        ('name = "mcts", value = "ppm"', 'name = "mcts", value = "pmp"', "value 'pmp'"),
         ("seed = 3", 'seed = 3\nlauncher = ["torchrunn"]', "launcher: no program 'torchrunn'"),
         ("seed = 3", 'seed = 3\nserve = ["vlm", "{model}", "{port}"]', "serve: no program 'vlm'"),
         ("expansions = 4", "expansions = 4, keep_trees = false", "keep_trees"),
@@ -166,8 +171,9 @@ def test_files_of_problems_belong_to_the_run(tmp_path):
     with pytest.raises(AssertionError, match="nothing may be done"):
         evolve(config, out, never, bar)
     file.write_text("\n".join(lines[:29]))
-    with pytest.raises(ResumeError, match=r"these differ: problems$"):
+    with pytest.raises(ResumeError, match="begun with another configuration") as caught:
         evolve(config, out, never, bar)
+    assert caught.value.keys == {"problems.sha256"}
     file.unlink()
     with pytest.raises(DataError, match=r"problems\.file: no file"):
         evolve(config, out, never, bar)
@@ -185,8 +191,8 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path):
 def test_without_a_ppm_what_needs_one_is_not_evaluated(tmp_path):
     (tmp_path / "run").mkdir()
     run = _Evolution(small(tmp_path), tmp_path / "run", never, bar)
-    assert [one.name for one in run._entries("fake:steps", None)] == ["greedy"]
-    assert [one.name for one in run._entries("fake:steps", tmp_path)] == ["greedy", "mcts", "voted"]
+    assert [one.name for one in run._entries(Fake(), None)] == ["greedy"]
+    assert [one.name for one in run._entries(Fake(), tmp_path)] == ["greedy", "mcts", "voted"]
 
 
 def test_a_table_is_read_again(tmp_path):
@@ -217,11 +223,11 @@ def test_a_model_that_is_served_is_known_by_its_weights(tmp_path):
     for name in ("served", "here"):
         (tmp_path / name).mkdir()
     served, here = (
-        _Evolution(small(tmp_path, "seed = 3", text), tmp_path / name, never, bar)._identified(tiny_folder())
+        _Evolution(small(tmp_path, "seed = 3", text), tmp_path / name, never, bar)._identified(WEIGHTS)
         for name, text in (("served", "seed = 3\n" + serve), ("here", "seed = 3"))
     )
     assert here == {}  # said by the run itself
-    assert served == {"policy": "a folder", "policy.weights": fingerprint(tiny_folder()), "engine.dtype": "served"}
+    assert served == {"policy": "a folder", "policy.weights": fingerprint(WEIGHTS), "engine.dtype": "served"}
 
 
 def test_policies_are_trained_on_the_references_again(tmp_path, monkeypatch):
@@ -233,7 +239,7 @@ def test_policies_are_trained_on_the_references_again(tmp_path, monkeypatch):
             assert not config.curriculum
             assert all(file.stat().st_size for file in data)
             raise StopIteration
-        return tiny_folder()
+        return WEIGHTS
 
     monkeypatch.setattr("rstar.evolve.rounds.train", train)
     bootstrap = "bootstrap = { replay = true, problems = [{ n = 3 }, { n = 4, seed = 1 }], train = { tokens = 9 } }"

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from rstar.cli.app import app
 from rstar.errors import ConfigError
 from rstar.evolve.settings import read_recipe, varied
+from rstar.specs import Bundled
 
 RECIPE = """
 base = "hf:models/base"
@@ -56,7 +57,7 @@ def test_smoke_takes_a_table_away(tmp_path):
     text = RECIPE.replace('base = "hf:models/base"', "[bootstrap]\nproblems = [{ n = 3 }]\ntrain = { tokens = 5 }")
     assert recipe(tmp_path, text).base is None
     config = recipe(tmp_path, text + 'bootstrap = false\nbase = "tiny"\n', smoke=True)
-    assert (config.base, config.bootstrap) == ("tiny", None)
+    assert (config.base, config.bootstrap) == (Bundled(), None)
 
 
 def test_smoke_is_laid_over_it(tmp_path):
@@ -83,7 +84,7 @@ def test_settings_behind_set_are_laid_over_all(tmp_path):
 @pytest.mark.parametrize("command", ["evolve", "train"])
 def test_what_can_be_said_is_listed(command):
     listed = CliRunner().invoke(app, [command, "settings", "--json"])
-    known = json.loads(listed.stdout)
+    known = {one["setting"]: one for one in json.loads(listed.stdout)}
     wanted = {"evolve": ("round.rollouts", 16), "train": ("inputs", [])}[command]
     assert known[wanted[0]]["default"] == wanted[1]
     assert all(one["meaning"] for one in known.values())
@@ -98,8 +99,8 @@ def test_what_can_be_said_is_listed(command):
         ("tokens = 1000", "tokns = 1000", "unknown key 'policy.tokns', did you mean 'policy.tokens'?"),
         ("tokens = 2000", "tokns = 2000", "round 2: policy: unknown key 'tokns', did you mean 'tokens'?"),
         ("rollouts = 8", "rolouts = 8", "unknown key 'round 1.rolouts', did you mean 'round.rollouts'?"),
-        ("rollouts = 8", "rollouts = true", "round 1.rollouts = True: this is no switch"),
-        ("[problems]", "search = 3\n[problems]", "search = 3: a group of settings, such as search.method"),
+        ("rollouts = 8", "rollouts = true", "round 1.rollouts = True: expected a number or text, not true/false"),
+        ("[problems]", "search = 3\n[problems]", "search = 3: expected a group of settings, such as search.method"),
         ("[ppm]", "[pmm]", "ppm: missing"),
         ('base = "hf:models/base"', "", "`base`"),
         ("hf:models/base", "openai:http://x#y", "can be trained"),
@@ -111,7 +112,7 @@ def test_what_can_be_said_is_listed(command):
         ("tokens = 2000", 'base = "x"', "policies begin from the recipe's base"),
         ("[problems]", 'serve = ["vllm", "serve", "{model}"]\n[problems]', "serve: {port} must be in the command"),
         ("rollouts = 8", 'rollouts = 8\nvalue = "ppm"', "round 1: there is no PPM yet"),
-        ("[policy]", '[search]\nmethod = "beam"\n[policy]', "training data comes from mcts"),
+        ("[policy]", '[search]\nmethod = "beam"\n[policy]', "search.method = 'beam': expected one of mcts"),
         ('inputs = ["numbers"]', 'inputs = ["sound"]', "ppm.inputs"),
         ("[problems]", "[problems", "not valid TOML"),
         ("rollouts = 8", "rollouts = 0", "round 1.rollouts = 0"),

@@ -63,7 +63,7 @@ class Service:
         found = []
         for child in children(self.process.pid):
             with contextlib.suppress(OSError):
-                if f"rstar.judge.{role}_main".encode() in Path(f"/proc/{child}/cmdline").read_bytes():
+                if f"rstar.judge.{role}.main".encode() in Path(f"/proc/{child}/cmdline").read_bytes():
                     found.append(child)
         return found
 

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from rstar.judge.jobs import MOST_SHOWN
+from rstar.judge.queue.jobs import MOST_SHOWN
 from tests.judge.services import serving, wait_for
 
 

@@ -5,6 +5,7 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -60,12 +61,14 @@ def test_states_are_those_of_the_local_sandbox(service: tuple[str, Service]) -> 
 def test_search_finds_the_same_with_a_service(service: tuple[str, Service]) -> None:
     problems = [Problem(str(n), f"What is {n} + {n}?") for n in range(6)]
     base = ["policy=fake:steps", "search.rollouts=4"]
-    found = [
-        {s.problem.id: (s.answer, s.tree) for s in Solver(resolve(overrides=[*base, *more])).solve(problems)}
-        for more in ([], [f"sandbox.place={service[0]}"])
-    ]
+
+    def trees(more: list[str]) -> dict[str, Any]:
+        solutions = Solver(resolve(overrides=[*base, *more])).solve(problems)
+        return {s.problem.id: (s.answer, s.tree.plain(tokens=True)) for s in solutions if s.tree is not None}
+
+    found = [trees([]), trees([f"sandbox.place={service[0]}"])]
     assert found[0] == found[1]
-    assert any(node.get("values") for _, tree in found[1].values() for node in tree)
+    assert any(node.get("values") for _, tree in found[1].values() for node in tree["nodes"])
 
 
 def test_calls_come_back_each_for_itself(service: tuple[str, Service]) -> None:
@@ -89,7 +92,7 @@ def test_calls_come_back_each_for_itself(service: tuple[str, Service]) -> None:
     asyncio.run(run())
 
 
-@pytest.mark.parametrize("role", ["api", "worker"])
+@pytest.mark.parametrize("role", ["server", "worker"])
 def test_killed_processes_cost_neither_calls_nor_states(service: tuple[str, Service], role: str) -> None:
     url, processes = service
 

@@ -84,7 +84,7 @@ def zygote_killer(service: Service) -> Callable[[], Awaitable[None]]:
 
 def test_processes_die(tmp_path: Path) -> None:
     with serving(tmp_path) as (url, service):
-        faults = [killer(service, "worker"), zygote_killer(service), killer(service, "api"), zygote_killer(service)]
+        faults = [killer(service, "worker"), zygote_killer(service), killer(service, "server"), zygote_killer(service)]
         asyncio.run(asyncio.wait_for(all_right(url, faults), 300))
 
 
@@ -107,7 +107,7 @@ def test_processes_and_redis_die(tmp_path: Path, redis: Redis) -> None:
             killer(service, "worker"),
             restart,
             zygote_killer(service),
-            killer(service, "api"),
+            killer(service, "server"),
             restart,
         ]
         asyncio.run(asyncio.wait_for(all_right(url, faults), 400))

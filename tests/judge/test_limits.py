@@ -15,7 +15,7 @@ import pytest
 
 from rstar.errors import ConfigError
 from rstar.judge.client import JudgeClient, JudgeError, JudgeSandbox
-from rstar.judge.guard import LARGEST_BODY
+from rstar.judge.server.guard import LARGEST_BODY
 from rstar.judge.wire import Submission
 from rstar.sandbox import LocalSandbox
 from tests.judge.services import Redis, Service, free_port, serving

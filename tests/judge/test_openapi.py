@@ -6,9 +6,9 @@ import schemathesis
 from hypothesis import HealthCheck, settings
 from starlette.testclient import TestClient
 
-from rstar.judge.app import create_app
-from rstar.judge.broker import Load
-from rstar.judge.jobs import Answer, Job
+from rstar.judge.queue.broker import QueueStatus
+from rstar.judge.queue.jobs import Answer, Job
+from rstar.judge.server.app import create_app
 from rstar.judge.settings import JudgeSettings
 
 
@@ -25,8 +25,8 @@ class Echo:
     def forget(self, states: list[str], worker: str) -> None:
         pass
 
-    async def load(self) -> Load:
-        return Load(0, 0, 1)
+    async def load(self) -> QueueStatus:
+        return QueueStatus(0, 0, 1)
 
     async def __aenter__(self) -> "Echo":
         return self

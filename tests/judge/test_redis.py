@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from redis import Redis as Client
 
-from rstar.judge import redis_broker
-from rstar.judge.broker import MOST_DEATHS, Load
 from rstar.judge.client import JudgeClient, JudgeSandbox
-from rstar.judge.jobs import Job, read_job
-from rstar.judge.redis_broker import GROUP, Keys, RedisBroker, make_group
+from rstar.judge.queue import redis_broker
+from rstar.judge.queue.broker import MOST_DEATHS, QueueStatus
+from rstar.judge.queue.jobs import Job, read_job
+from rstar.judge.queue.redis_broker import GROUP, Keys, RedisBroker, make_group
 from rstar.judge.wire import CallLimits, Submission
 from tests.judge.services import Redis, Service, serving, wait_for
 
@@ -89,7 +89,7 @@ def test_nothing_is_lost_when_something_dies(
                 await asyncio.sleep(1.0)
                 await asyncio.to_thread(redis.start)
             else:
-                role = "api" if victim == "api" else "worker"
+                role = "server" if victim == "api" else "worker"
                 for pid in (second if victim == "other machine" else first).children(role):
                     os.kill(pid, signal.SIGKILL)
             return await under_way
@@ -99,9 +99,9 @@ def test_nothing_is_lost_when_something_dies(
 
 DYING = """
 import asyncio, os, sys
-from rstar.judge import redis_source
-from rstar.judge.jobs import Answer
-from rstar.judge.redis_broker import Keys
+from rstar.judge.queue import redis_source
+from rstar.judge.queue.jobs import Answer
+from rstar.judge.queue.redis_broker import Keys
 
 redis_source.HEARTBEAT_SECONDS, redis_source._IDLE_MS, redis_source._BLOCK_MS = 0.1, 400, 50
 
@@ -220,7 +220,7 @@ def test_calls_of_a_dead_api_end(redis: Redis, service: tuple[str, Service]) -> 
         async with client:
             call = asyncio.create_task(client.run(Submission(type="python", solution=code, limits=limits)))
             await asyncio.to_thread(wait_for, lambda: _running(redis) == 1)
-            for process in judge.children("api"):
+            for process in judge.children("server"):
                 os.kill(process, signal.SIGSTOP)  # its name in Redis runs out, and it is replaced
             call.cancel()
             await asyncio.gather(call, return_exceptions=True)
@@ -244,7 +244,7 @@ def test_asking_how_much_there_is_costs_little(redis: Redis) -> None:
         async with RedisBroker(redis.url, "asks", keys=Keys("asks")) as broker:
             load = broker._load
 
-            async def count() -> Load:
+            async def count() -> QueueStatus:
                 nonlocal looks
                 looks += 1
                 return await load()

@@ -9,8 +9,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from rstar.judge.bench import descendants
 from rstar.judge.client import JudgeClient
-from rstar.judge.load import descendants
 from rstar.judge.wire import CallLimits, Submission
 from tests.judge.services import Service, children, serving, wait_for
 
@@ -40,7 +40,7 @@ def templates(service: Service) -> list[int]:
 
 
 def api(service: Service) -> list[int]:
-    return service.children("api")
+    return service.children("server")
 
 
 @pytest.mark.parametrize("victims", [workers, keepers, templates, api])

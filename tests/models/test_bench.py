@@ -16,8 +16,9 @@ from rstar.models.bench import (
     uniform_work,
     write_random_model,
 )  # fmt: skip
-from rstar.models.spec import tiny_folder
-from rstar.prompts import steps as prompt
+from rstar.models.spec import local_folder
+from rstar.prompts import code_steps as prompt
+from rstar.specs import Bundled
 
 
 @pytest.mark.parametrize("work", [uniform_work(4), ragged_work(4)])
@@ -30,9 +31,10 @@ def test_both_engines_write_the_same(tmp_path: Path, work: Work) -> None:
 
 def test_both_engines_end_where_the_model_stops() -> None:
     texts = [prompt.prompt("What is 2 + 3?"), prompt.prompt("A book costs 12 dollars. What do 7 of them cost?")]
-    work = text_work(tiny_folder(), texts, prompt.END_CODE, 200)
+    folder = local_folder(Bundled())
+    work = text_work(folder, texts, prompt.END_CODE, 200)
     assert len(work.prompts[0]) < len(work.prompts[1])
-    assert bench_engine(tiny_folder(), work, rounds=1).equal == 1
+    assert bench_engine(folder, work, rounds=1).equal == 1
 
 
 def test_ragged_work_ends_at_many_lengths() -> None:

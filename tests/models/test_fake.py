@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rstar.config import build
 from rstar.errors import ConfigError, EngineError
 from rstar.models.engine import Completion, Engine, Request
 from rstar.models.fake import BOS, FakeEngine
-from rstar.prompts.steps import END_ANSWER, END_CODE, END_STEP, STOPS, output, prompt
+from rstar.prompts.code_steps import END_ANSWER, END_CODE, END_STEP, STOPS, output, prompt
+from rstar.specs import Fake, parse_model
 
 QUESTION = prompt("Add 12, 30 and 7.")
 
@@ -44,7 +47,9 @@ def test_a_sample_depends_on_seed_and_index_alone(seed: int, n: int) -> None:
 
 def test_other_seeds_and_other_models_differ_and_greedy_does_not() -> None:
     def texts(spec: str, **settings: object) -> list[str]:
-        return [c.text for c in complete(FakeEngine(spec), QUESTION, n=8, **settings)]
+        model = parse_model(spec)
+        assert isinstance(model, Fake)
+        return [c.text for c in complete(FakeEngine(model), QUESTION, n=8, **settings)]
 
     assert texts("fake:steps") != texts("fake:steps", seed=1)
     assert texts("fake:steps") != texts("fake:steps?seed=1")
@@ -57,7 +62,7 @@ def run_program(engine: FakeEngine, seed: int) -> tuple[str, str, bool]:
     code, scope, printed = "", dict[str, object](), list[str]()
     for step in range(4):
         (sample,) = asyncio.run(engine.complete(Request(context, stop=STOPS, seed=seed + step)))
-        assert sample.finish == "stop"
+        assert sample.stop_reason == "stop"
         assert sample.stop is not None
         assert sample.text.endswith(sample.stop)
         piece = sample.text.removesuffix(sample.stop)
@@ -94,45 +99,45 @@ def test_a_whole_program_is_written_when_steps_do_not_stop_it() -> None:
 
 @given(data=st.text(alphabet="ab<>", max_size=30), stops=st.lists(st.text("ab<>", min_size=1, max_size=4), max_size=3))
 def test_text_ends_after_the_first_completed_stop(data: str, stops: list[str]) -> None:
-    (sample,) = complete(FakeEngine("fake:script", [data]), "x", stop=tuple(stops))
+    (sample,) = complete(FakeEngine(script=[data]), "x", stop=tuple(stops))
     ends = [end for end in range(len(data) + 1) if data[:end].endswith(tuple(stops))]
     if ends:
-        assert (sample.text, sample.finish) == (data[: ends[0]], "stop")
+        assert (sample.text, sample.stop_reason) == (data[: ends[0]], "stop")
         assert sample.stop in stops
         assert sample.text.endswith(str(sample.stop))
     else:
-        assert (sample.text, sample.finish, sample.stop) == (data, "eos", None)
+        assert (sample.text, sample.stop_reason, sample.stop) == (data, "eos", None)
 
 
 def test_length_limits() -> None:
-    (sample,) = complete(FakeEngine("fake:script", ["abcdef"]), "x", max_tokens=3)
-    assert (sample.text, sample.finish) == ("abc", "length")
-    (sample,) = complete(FakeEngine("fake:script", ["abc."]), "x", max_tokens=3, stop=(".",))
-    assert (sample.text, sample.finish, sample.stop) == ("abc", "length", None)
-    (sample,) = complete(FakeEngine("fake:noise?max_context=8"), "12345")
+    (sample,) = complete(FakeEngine(script=["abcdef"]), "x", max_tokens=3)
+    assert (sample.text, sample.stop_reason) == ("abc", "length")
+    (sample,) = complete(FakeEngine(script=["abc."]), "x", max_tokens=3, stop=(".",))
+    assert (sample.text, sample.stop_reason, sample.stop) == ("abc", "length", None)
+    (sample,) = complete(FakeEngine(Fake("noise", max_context=8)), "12345")
     assert len(sample.ids) <= 2
     with pytest.raises(EngineError, match="6 tokens of context fill max_context 6"):
-        complete(FakeEngine("fake:noise?max_context=6"), "12345")
+        complete(FakeEngine(Fake("noise", max_context=6)), "12345")
 
 
 def test_script_by_function_and_by_list() -> None:
-    engine = FakeEngine("fake:script", lambda request, i: f"{request.seed}-{i}")
+    engine = FakeEngine(script=lambda request, i: f"{request.seed}-{i}")
     assert [c.text for c in complete(engine, "", n=2, seed=7)] == ["7-0", "7-1"]
-    engine = FakeEngine("fake:script", ["a", "b", "c"])
+    engine = FakeEngine(script=["a", "b", "c"])
     assert [c.text for c in complete(engine, "", n=2)] == ["a", "b"]
     with pytest.raises(EngineError, match="used up"):
         complete(engine, "", n=2)
 
 
 def test_noise_is_made_of_all_bytes() -> None:
-    samples = complete(FakeEngine("fake:noise"), "x", n=20, max_tokens=4000)
+    samples = complete(FakeEngine(Fake("noise")), "x", n=20, max_tokens=4000)
     assert len({byte for sample in samples for byte in sample.ids}) == 256
 
 
 def test_failures_come_at_their_rate_and_repeat() -> None:
     def fails(seed: int) -> bool:
         try:
-            complete(FakeEngine("fake:fail?rate=0.3"), QUESTION, seed=seed)
+            complete(FakeEngine(Fake("fail", rate=0.3)), QUESTION, seed=seed)
         except EngineError:
             return True
         return False
@@ -153,4 +158,28 @@ def test_failures_come_at_their_rate_and_repeat() -> None:
 )
 def test_bad_specs(spec: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        FakeEngine(spec)
+        build({"policy": spec})
+
+
+def test_other_weights_are_another_model() -> None:
+    engine = FakeEngine()
+
+    def texts() -> list[str]:
+        samples = complete(engine, QUESTION, n=8)
+        assert {sample.version for sample in samples} == {engine.version}
+        return [sample.text for sample in samples]
+
+    first = texts()
+    found = []
+    for version in (1, 2, 0):
+        asyncio.run(engine.load(Path("anywhere"), version))
+        assert engine.version == version
+        found.append(texts())
+    assert found[2] == first
+    assert first != found[0] != found[1] != first
+
+
+def test_capacity_is_no_limit() -> None:
+    capacity = FakeEngine().capacity()
+    assert capacity.samples > 1000
+    assert capacity.tokens is None

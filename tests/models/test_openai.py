@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -211,7 +212,7 @@ def test_length_and_unknown_endings() -> None:
 @pytest.mark.parametrize("reason", ["eos_token", "content_filter"])
 def test_other_endings_mean_that_the_model_says_no_more(reason: str) -> None:
     with serving(lambda _: choices({"text": "abc", "finish_reason": reason})) as server:
-        assert server.run(ask())[0][0].finish == "eos"
+        assert server.run(ask())[0][0].stop_reason == "eos"
 
 
 def test_choices_without_a_number_and_with_a_wrong_one() -> None:
@@ -486,3 +487,11 @@ def test_a_server_that_sends_no_stream_is_named() -> None:
 
     with serving(hides) as server, pytest.raises(EngineError, match="was asked for a stream and sent none"):
         server.run(ask())
+
+
+def test_a_server_keeps_its_weights() -> None:
+    engine = OpenAIEngine("http://localhost:9", "m", concurrency=7)
+    with pytest.raises(EngineError, match="openai:http://localhost:9/v1#m: a server does not take new weights"):
+        asyncio.run(engine.load(Path("new"), 1))
+    assert engine.version == 0
+    assert (engine.capacity().samples, engine.capacity().tokens) == (7, None)

@@ -19,7 +19,7 @@ import httpx
 import pytest
 
 from rstar.models.engine import Completion, Request
-from rstar.models.local import LocalEngine
+from rstar.models.local.engine import LocalEngine
 from rstar.models.openai import OpenAIEngine
 from tests.models.tiny_models import SPECIALS, write_model
 
@@ -82,10 +82,10 @@ def test_greedy_text_equals_the_local_engine(served: tuple[Path, str]) -> None:
 
     def seen(samples: list[list[Completion]]) -> list[list[tuple[str, str, str | None]]]:
         # transformers serve leaves special tokens out of the text
-        return [[(_plain(sample.text), sample.finish, sample.stop) for sample in group] for group in samples]
+        return [[(_plain(sample.text), sample.stop_reason, sample.stop) for sample in group] for group in samples]
 
     assert seen(remote) == seen(local)
-    assert {sample.finish for group in local for sample in group} >= {"stop", "length"}
+    assert {sample.stop_reason for group in local for sample in group} >= {"stop", "length"}
 
 
 def _plain(text: str) -> str:

@@ -9,7 +9,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, 
 
 from rstar.models.decoder import Decoder, DecoderConfig
 from rstar.models.decoder_files import save_decoder
-from rstar.prompts.steps import MARKERS
+from rstar.prompts.code_steps import MARKERS
 
 MERGED = ("ab", "abc", ".Ċ", "en", "Ã©", "12")
 SPECIALS = ("<s>", "</s>", *MARKERS)

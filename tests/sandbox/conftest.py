@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import pytest
 
 from rstar.sandbox import Limits, LocalSandbox, Result
-from rstar.sandbox.local import LocalState
+from rstar.sandbox.parent.local import LocalState
 
 T = TypeVar("T")
 

@@ -15,7 +15,7 @@ import rstar
 from rstar.errors import IsolationError
 from rstar.sandbox import LEVELS, Level, LocalSandbox, Report, Result, probe
 from rstar.sandbox.levels import Mechanism
-from rstar.sandbox.pool import refusal
+from rstar.sandbox.parent.pool import refusal
 
 from .conftest import QUICK
 

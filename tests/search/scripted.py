@@ -1,28 +1,49 @@
 """A scripted model: what tests of the search let it write."""
 
 from collections.abc import Callable
+from typing import Any, get_args
 
-from rstar.config import Config, Method, SearchConfig
+from rstar.config import AnySearch, Config, Method
 from rstar.models.engine import Request
 from rstar.models.fake import FakeEngine
 from rstar.problems import Problem
 from rstar.search.solver import Solution, Solver
+from rstar.trees import TreeNode
 from tests.search.plain import PlainSandbox
 
 METHODS: list[Method] = ["greedy", "sample", "best-of-n", "beam", "mcts"]
 STEP, CODE, ANSWER = "<end_of_step>", "<end_of_code>", "<end_of_answer>"
 
 
+def settings(method: Method, **wanted: object) -> dict[str, object]:
+    """Those of the wanted settings that the method has."""
+    known = next(kind for kind in get_args(AnySearch) if kind.model_fields["method"].default == method).model_fields
+    return {"method": method, **{key: value for key, value in wanted.items() if key in known}}
+
+
 def solve(
-    script: Callable[[Request, int], str] | str,
+    script: Callable[[Request, int], str] | None,
     method: Method = "mcts",
     box: PlainSandbox | None = None,
     **search: object,
 ) -> Solution:
-    config = Config(search=SearchConfig(method=method, **{"expansions": 4, "rollouts": 8, **search}))  # type: ignore[arg-type]
-    policy = FakeEngine(script) if isinstance(script, str) else FakeEngine("fake:script", script=script)
+    """What a search with the texts of `script`, or of the fake model, finds for one problem."""
+    config = Config(search=settings(method, **{"expansions": 4, "rollouts": 8, **search}))
+    policy = FakeEngine(script=script)
     (solution,) = Solver(config, policy=policy, sandbox=box or PlainSandbox()).solve([Problem("p", "How much?")])
     return solution
+
+
+def nodes_of(solution: Solution) -> list[TreeNode]:
+    """The nodes of its tree, the root first."""
+    assert solution.tree is not None
+    return solution.tree.nodes
+
+
+def tree_line(solution: Solution) -> dict[str, Any]:
+    """Its tree as it is stored, with tokens."""
+    assert solution.tree is not None
+    return solution.tree.plain(tokens=True)
 
 
 def written(request: Request) -> str:

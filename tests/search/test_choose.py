@@ -6,11 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rstar.errors import ConfigError
 from rstar.problems import Problem
 from rstar.search.choose import Votes, choose
-from rstar.search.reward import Agreement, Grounded, LogProb, open_reward
-from rstar.trajectories import Step, Trajectory
+from rstar.search.value import Agreement, Grounded, LogProb, open_value
+from rstar.specs import parse_value
+from rstar.trajectories import Segment, Step, Trajectory
+
+PROMPT = Segment("q", "template")
+
+
+def wrote(code: str, *logprobs: float) -> Step:
+    return Step((Segment(code, "policy", (), logprobs or None),))
 
 
 def same(a: str, b: str) -> bool:
@@ -18,8 +24,8 @@ def same(a: str, b: str) -> bool:
 
 
 def trajectory(answer: str | None, value: float | None = None, mass: float = 1.0, logprob: float = 0.0) -> Trajectory:
-    step = Step("x", logprobs=(logprob,))
-    return Trajectory((step,), "answer" if answer is not None else "code_error", answer, value, mass=mass)
+    step = wrote("x", logprob)
+    return Trajectory(PROMPT, (step,), "answer" if answer is not None else "code_error", answer, value, mass=mass)
 
 
 def chosen(trajectories: list[Trajectory], how: str, top_k: int | None = None) -> str | None:
@@ -72,7 +78,7 @@ def test_votes() -> None:
     asyncio.run(run())
 
 
-def test_rewards() -> None:
+def test_rules() -> None:
     async def run() -> None:
         votes = Votes(same)
         await votes.count([("1", 2, 2.0), ("2", 1, 1.0)])
@@ -97,7 +103,7 @@ def test_grounded_solutions_use_the_numbers_of_the_question() -> None:
         "x = 1500 * 0.12 - .03 * 2.5": 1.0,
         "x = 1500 * 2.5 * 3 * 0.012": 1 / 4,
     }
-    found = [Trajectory((Step("x\n"), Step(code)), "answer", "1") for code in shares]
+    found = [Trajectory(PROMPT, (wrote("x\n"), wrote(code)), "answer", "1") for code in shares]
 
     async def run() -> None:
         votes = Votes(same)
@@ -108,10 +114,10 @@ def test_grounded_solutions_use_the_numbers_of_the_question() -> None:
     asyncio.run(run())
 
 
-def test_reward_specs() -> None:
-    assert open_reward("agreement").name == "agreement"
-    with pytest.raises(ConfigError, match=r"agreement, grounded, logprob"):
-        open_reward("gold")
+def test_names_of_values() -> None:
+    assert open_value(parse_value("agreement")).name == "agreement"
+    with pytest.raises(ValueError, match=r"agreement, grounded, logprob"):
+        parse_value("gold")
 
 
 def test_equivalent_answers_that_come_at_once_are_one_group() -> None:

@@ -5,26 +5,27 @@ from collections.abc import Sequence
 
 import pytest
 
-from rstar.config import Config, Method, SearchConfig
+from rstar.config import Config, Method
 from rstar.errors import EngineError
 from rstar.models.engine import Completion, Request
 from rstar.models.fake import FakeEngine
 from rstar.problems import Problem
 from rstar.search.solver import Solver
+from rstar.specs import Fake
 from tests.search.plain import PlainSandbox
-from tests.search.scripted import ANSWER, CODE, METHODS, STEP, answering, solve, sums, written
+from tests.search.scripted import ANSWER, CODE, METHODS, STEP, answering, nodes_of, settings, solve, sums, written
 
 
 def test_duplicates_are_merged_and_failures_kept_with_their_reason() -> None:
     solution = solve(sums)
-    rows = solution.tree
-    first = [row for row in rows if row["parent"] == 0]
-    fewest, *others = sorted(row["votes"] for row in first)
+    root, *nodes = nodes_of(solution)
+    fewest, *others = sorted(node.votes for node in root.children)
     assert others == [fewest, 2 * fewest], "two samples of four wrote the same step, whenever the root was sampled"
     assert solution.failures == {"code_error": 1}
-    failed = next(row for row in rows if row["finish"] == "code_error")
-    assert failed["error"] == "AssertionError (line 1)"
-    assert (failed["q"], failed["visits"]) == (-1.0, 1)
+    failed = next(node for node in nodes if node.ending == "code_error")
+    assert failed.step is not None
+    assert failed.step.error == "AssertionError (line 1)"
+    assert (failed.q, failed.visits) == (-1.0, 1)
     assert {t.answer for t in solution.trajectories} == {"12", "15"}
 
 
@@ -78,8 +79,8 @@ def test_where_one_expansion_fails_none_goes_on() -> None:
                 self.going -= 1
             return await super().complete(request)
 
-    engine = Failing("fake:script", script=sums)
-    config = Config(search=SearchConfig(method="best-of-n", samples=12))
+    engine = Failing(script=sums)
+    config = Config(search={"method": "best-of-n", "samples": 12})
     solver = Solver(config, policy=engine, sandbox=PlainSandbox())
 
     async def run() -> int:
@@ -152,8 +153,8 @@ def test_a_full_context_ends_the_branch_and_nothing_else(method: Method) -> None
         loud = "loud" in request.context.text
         return answering(request) or (f"print('7 ' * 3000)\n{CODE}" if loud else f"print(7)\n{CODE}")
 
-    config = Config(search=SearchConfig(method=method, samples=3, rollouts=3, expansions=3))
-    policy = FakeEngine("fake:script?max_context=2000", script=script)
+    config = Config(search=settings(method, samples=3, rollouts=3, expansions=3))
+    policy = FakeEngine(Fake(max_context=2000), script=script)
     problems = [Problem("a", "How much?"), Problem("b", "How loud?"), Problem("c", "How " + "very " * 1000 + "long?")]
     solver = Solver(config, policy=policy, sandbox=PlainSandbox())
     solutions = {solution.problem.id: solution for solution in solver.solve(problems)}

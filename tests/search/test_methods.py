@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from rstar.config import Config, Method, SearchConfig
+from rstar.config import Config, Method
 from rstar.models.engine import Request
 from rstar.models.fake import FakeEngine
 from rstar.problems import Problem
@@ -12,37 +12,35 @@ from rstar.search.choose import Votes
 from rstar.search.solver import Solver
 from rstar.trajectories import Trajectory
 from tests.search.plain import PlainSandbox
-from tests.search.scripted import CODE, STEP, answering, solve, sums, written
+from tests.search.scripted import CODE, STEP, answering, nodes_of, settings, solve, sums, written
 
 
 def test_tree_statistics_are_those_of_the_answers() -> None:
     solution = solve(sums)
-    rows = solution.tree
-    answers = [row for row in rows if row["answer"] is not None]
-    for index, row in enumerate(rows):
-        if row["answer"] is None and row["finish"] is None:
-            below = [child for child in rows if child["parent"] == index and child["finish"] != "code_error"]
-            assert row["visits"] == sum(child["visits"] for child in below) or index != 0
-            assert row["q"] * row["visits"] == pytest.approx(
-                sum(child["q"] * child["visits"] for child in below), abs=1e-4
-            )
-    assert rows[0]["visits"] == len(answers) + 1 == 3, "two answers, and one descent that met a failure only"
+    nodes = nodes_of(solution)
+    answers = [node for node in nodes if node.answer is not None]
+    for node in nodes:
+        if node.answer is None and node.ending is None:
+            below = [child for child in node.children if child.ending != "code_error"]
+            assert node.visits == sum(child.visits for child in below) or node.parent is not None
+            assert node.q * node.visits == pytest.approx(sum(child.q * child.visits for child in below), abs=1e-4)
+    assert nodes[0].visits == len(answers) + 1 == 3, "two answers, and one descent that met a failure only"
     assert solution.rollouts == 8
 
 
-def test_values_are_backed_up_as_the_reward_gave_them() -> None:
+def test_values_are_backed_up_as_the_value_gave_them() -> None:
     class Taste:
         name = "taste"
 
         async def score(self, problem: Problem, found: Sequence[Trajectory], votes: Votes) -> list[float | None]:
             return [None if t.answer is None else {"12": -0.5, "15": 0.25}[t.answer] for t in found]
 
-    config = Config(search=SearchConfig(expansions=4, rollouts=8))
-    policy = FakeEngine("fake:script", script=sums)
-    (found,) = Solver(config, policy=policy, sandbox=PlainSandbox(), reward=Taste()).solve([Problem("p", "How much?")])
-    root = found.tree[0]
-    assert root["visits"] == 3
-    assert root["q"] == pytest.approx((-0.5 + 0.25 + 0.0) / 3, abs=1e-5)
+    config = Config(search={"expansions": 4, "rollouts": 8})
+    policy = FakeEngine(script=sums)
+    (found,) = Solver(config, policy=policy, sandbox=PlainSandbox(), value=Taste()).solve([Problem("p", "How much?")])
+    root = nodes_of(found)[0]
+    assert root.visits == 3
+    assert root.q == pytest.approx((-0.5 + 0.25 + 0.0) / 3, abs=1e-5)
     assert (found.answer, found.value) == ("15", 0.25)
 
 
@@ -62,7 +60,7 @@ def test_a_subtree_in_which_everything_fails_does_not_hold_the_search() -> None:
 
     found = solve(script, rollouts=4)
     assert found.answer == "7"
-    visits = {row["text"].strip(): row["visits"] for row in found.tree if row["parent"] == 0}
+    visits = {node.step.written.text.strip(): node.visits for node in nodes_of(found)[0].children if node.step}
     assert visits[f"b = 2\n{STEP}"] >= 1
     assert visits[f"a = 1\n{STEP}"] >= 1, "a descent that brought nothing is a visit"
 
@@ -89,7 +87,7 @@ def test_the_final_values_are_those_of_the_final_votes() -> None:
     assert found.answer == max(mass, key=lambda answer: mass[answer])
 
 
-def test_a_beam_without_a_reward_s_opinion_keeps_what_is_likely() -> None:
+def test_a_beam_without_a_value_s_opinion_keeps_what_is_likely() -> None:
     """The fake model is less sure of longer texts."""
 
     def script(request: Request, sample: int) -> str:
@@ -162,8 +160,8 @@ def test_an_exhausted_tree_is_widened_where_samples_differ() -> None:
 
     found = solve(script, rollouts=64)
     assert found.answer == "7"
-    (first,) = (row for row in found.tree if row["parent"] == 0)
-    assert first["votes"] == 4, "sampled once, four times"
+    (first,) = nodes_of(found)[0].children
+    assert first.votes == 4, "sampled once, four times"
 
 
 def test_samples_that_come_again_are_votes_again() -> None:
@@ -180,7 +178,7 @@ def test_samples_that_come_again_are_votes_again() -> None:
     assert votes == {"1": 8 * 3, "2": 8}
 
 
-def test_beam_keeps_the_best_by_reward() -> None:
+def test_beam_keeps_the_best_by_value() -> None:
     class Last:
         """Likes solutions whose first step sets the highest number."""
 
@@ -194,15 +192,15 @@ def test_beam_keeps_the_best_by_reward() -> None:
             return answer
         return f"a = {sample}\n{STEP}" if not written(request) else f"\nprint(a)\n{CODE}"
 
-    config = Config(search=SearchConfig(method="beam", beam_width=2, expansions=8))
-    made = Solver(config, policy=FakeEngine("fake:script", script=script), reward=Last(), sandbox=PlainSandbox())
+    config = Config(search={"method": "beam", "beam_width": 2, "expansions": 8})
+    made = Solver(config, policy=FakeEngine(script=script), value=Last(), sandbox=PlainSandbox())
     (solution,) = made.solve([Problem("p", "q")])
     assert {t.answer for t in solution.trajectories} == {"6", "7"}
     assert solution.answer == "7"
 
 
 def test_ppm_values_start_as_first_visits_and_guide() -> None:
-    """A reward with opinions on partial solutions decides where MCTS goes."""
+    """A value with opinions on partial solutions decides where MCTS goes."""
 
     class Likes5:
         name = "likes 5"
@@ -210,16 +208,16 @@ def test_ppm_values_start_as_first_visits_and_guide() -> None:
         async def score(self, problem: Problem, trajectories: Sequence[object], votes: object) -> list[float]:
             return [1.0 if "a = 5" in t.steps[0].text else -1.0 for t in trajectories]  # type: ignore[attr-defined]
 
-    config = Config(search=SearchConfig(expansions=4, rollouts=1, c=0.0))
-    made = Solver(config, policy=FakeEngine("fake:script", script=sums), reward=Likes5(), sandbox=PlainSandbox())
+    config = Config(search={"expansions": 4, "rollouts": 1, "c": 0.0})
+    made = Solver(config, policy=FakeEngine(script=sums), value=Likes5(), sandbox=PlainSandbox())
     (solution,) = made.solve([Problem("p", "q")])
     assert solution.answer == "15"
-    assert {row["visits"] for row in solution.tree if row["parent"] == 0} == {1, 2}
+    assert {node.visits for node in nodes_of(solution)[0].children} == {1, 2}
 
 
 def test_budget_of_tokens_stops_new_work() -> None:
-    free = solve("fake:steps", rollouts=64, c=2.0)
-    held = solve("fake:steps", rollouts=64, c=2.0, max_tokens=300)
+    free = solve(None, rollouts=64, c=2.0)
+    held = solve(None, rollouts=64, c=2.0, max_tokens=300)
     assert held.tokens_out < free.tokens_out
     assert held.expansions >= 1
 
@@ -235,8 +233,8 @@ def test_early_stop_when_settled() -> None:
 
 def test_sampling_keeps_to_the_budget_of_tokens() -> None:
     def cost(**search: int) -> tuple[int, int]:
-        config = Config(search=SearchConfig(method="sample", samples=12, expansions=2, **search))  # type: ignore[arg-type]
-        solver = Solver(config, policy=FakeEngine("fake:steps"), sandbox=PlainSandbox())
+        config = Config(search=settings("sample", samples=12, expansions=2, **search))
+        solver = Solver(config, policy=FakeEngine(), sandbox=PlainSandbox())
         (solution,) = solver.solve([Problem("p", "How much?")])
         return solution.rollouts, solution.tokens_out
 

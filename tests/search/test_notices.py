@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from rstar.config import Config, SearchConfig
+from rstar.config import Config
 from rstar.models.engine import Context
 from rstar.search.notices import CHECKED, notices
 from rstar.search.tree import Node
@@ -13,17 +13,17 @@ from rstar.tiny.generate import families
 
 KNOWN, UNKNOWN = "Solve for x: 7x + 5 = 61.", "1+1"
 TINY, FAKE = Config(), Config(policy="fake:steps")
-BY_SHARE = Config(search=SearchConfig(method="sample"))
+BY_SHARE = Config(search={"method": "sample"})
 
 
-def root(finish: Any = None) -> Node:
+def root(ending: Any = None) -> Node:
     node = Node(None, None, Context(""), None)
-    node.finish = finish
+    node.ending = ending
     return node
 
 
 @pytest.mark.parametrize(
-    ("config", "own", "finish", "question", "value", "expected"),
+    ("config", "own", "ending", "question", "value", "expected"),
     [
         (TINY, False, None, KNOWN, 0.9, ()),
         (TINY, False, None, KNOWN, -0.01, ("low_value",)),
@@ -38,9 +38,9 @@ def root(finish: Any = None) -> Node:
     ],
 )
 def test_notices(
-    config: Config, own: bool, finish: str | None, question: str, value: float | None, expected: tuple[str, ...]
+    config: Config, own: bool, ending: str | None, question: str, value: float | None, expected: tuple[str, ...]
 ) -> None:
-    assert notices(config, own, root(finish), question, value) == expected
+    assert notices(config, own, root(ending), question, value) == expected
 
 
 @pytest.mark.parametrize("name", [name for name, family in families().items() if family.kind == "search"])

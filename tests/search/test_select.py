@@ -1,4 +1,3 @@
-import dataclasses
 import math
 from typing import Any
 
@@ -8,8 +7,8 @@ from hypothesis import strategies as st
 
 from rstar.models.engine import Context
 from rstar.search.select import select_child, uct, unexplored
-from rstar.search.tree import Node, back_up, close, fail, record, reopen
-from rstar.trajectories import Step
+from rstar.search.tree import Node, back_up, close, fail, reopen, snapshot
+from rstar.trajectories import Segment, Step
 
 SHAPES = st.recursive(
     st.integers(1, 4), lambda trees: st.tuples(st.integers(1, 4), st.lists(trees, min_size=1, max_size=4))
@@ -83,13 +82,14 @@ def test_closing_goes_up_only_when_all_children_are_closed() -> None:
     assert root.closed
 
 
-def test_record_is_a_tree() -> None:
+def test_a_snapshot_is_a_tree() -> None:
     root = node()
     a, b = node(root), node(root)
     node(a)
     node(b)
-    rows = record(root)
-    assert [row["parent"] for row in rows] == [-1, 0, 1, 0, 3]
+    nodes = snapshot(root).nodes
+    assert [-1 if node.parent is None else nodes.index(node.parent) for node in nodes] == [-1, 0, 1, 0, 3]
+    assert [len(node.children) for node in nodes] == [2, 1, 0, 1, 0]
 
 
 @given(SHAPES)
@@ -104,16 +104,16 @@ def test_the_masses_of_all_leaves_are_one(drawn: Any) -> None:
     assert sum(leaf.mass for leaf in grow(None, drawn)) == pytest.approx(1.0)
 
 
-def wrote(parent: Node, votes: int, *, text: str = "x", finish: str | None = "code_error", times: int = 1) -> Node:
+def wrote(parent: Node, votes: int, *, text: str = "x", ending: str | None = "code_error", times: int = 1) -> Node:
     """The last of `times` new children with a step of this text, each sampled `votes` times."""
-    return [node(parent, votes=votes, step=Step(text), finish=finish) for _ in range(times)][-1]
+    return [node(parent, votes=votes, step=Step((Segment(text, "policy"),)), ending=ending) for _ in range(times)][-1]
 
 
 def test_a_tree_is_widened_where_most_is_unknown() -> None:
     """Not where samples repeat each other, not where the policy hardly ever comes, not where solutions have ended."""
     root = node(expanded=True)
     assert unexplored(root) is root
-    likely, unlikely = wrote(root, 9, finish=None), wrote(root, 3, finish=None)
+    likely, unlikely = wrote(root, 9, ending=None), wrote(root, 3, ending=None)
     wrote(likely, 8)
     wrote(unlikely, 1, times=4)
     assert unexplored(root) is unlikely
@@ -123,11 +123,11 @@ def test_a_tree_is_widened_where_most_is_unknown() -> None:
 
 def test_a_tree_is_widened_where_samples_are_cheap() -> None:
     root = node(expanded=True)
-    inner = [wrote(root, 1, text="a long beginning " * 10, finish=None) for _ in range(4)]
+    inner = [wrote(root, 1, text="a long beginning " * 10, ending=None) for _ in range(4)]
     wrote(inner[2], 1, times=4)
     assert unexplored(root) is inner[2], "the root is four times as promising, and costs a hundred times as much"
     for child in inner:
-        child.step = dataclasses.replace(child.step, ids=(5,))
+        child.step = Step((Segment(child.step.text, "policy", (5,)),))
     assert unexplored(root) is root, "a whole beginning may be one token"
 
 
@@ -156,9 +156,9 @@ def test_a_tree_is_never_widened_where_it_has_ended(drawn: Any) -> None:
         for inner in below:
             grow(grown, inner)
         if parent is not None and not below and next(ended) % 2:
-            grown.finish = "answer"
+            grown.ending = "answer"
         return grown
 
     root = grow(None, drawn)
-    assert unexplored(root).finish is None
+    assert unexplored(root).ending is None
     assert unexplored(root) in list(root.walk())

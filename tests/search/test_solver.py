@@ -10,17 +10,19 @@ import pytest
 
 import rstar
 from rstar.answers import AnswerKey
-from rstar.config import Config, Method, SearchConfig
+from rstar.config import Config, Method
 from rstar.errors import EngineError, SandboxError
 from rstar.models.engine import Completion, Request
 from rstar.models.fake import FakeEngine
 from rstar.problems import Problem
 from rstar.sandbox import LocalSandbox
-from rstar.search import methods, reward, solver
+from rstar.search import methods, solver
 from rstar.search.solver import Solution, Solver
+from rstar.search.value import Value
 from rstar.seeds import derive
+from rstar.specs import Fake
 from tests.search.plain import PlainSandbox
-from tests.search.scripted import CODE, METHODS, answering, solve, sums
+from tests.search.scripted import CODE, METHODS, answering, settings, solve, sums, tree_line
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -41,11 +43,11 @@ def test_every_method_finds_an_answer_that_was_computed(method: Method) -> None:
 @pytest.mark.parametrize("method", METHODS)
 def test_equal_seeds_give_equal_results(method: Method) -> None:
     def run(seed: int) -> list[object]:
-        config = Config(seed=seed, policy="fake:steps", search=SearchConfig(method=method, rollouts=4, samples=4))
-        made = Solver(config, policy=FakeEngine("fake:steps"), sandbox=PlainSandbox())
+        config = Config(seed=seed, policy="fake:steps", search=settings(method, rollouts=4, samples=4))
+        made = Solver(config, policy=FakeEngine(), sandbox=PlainSandbox())
         found = made.solve([Problem(str(i), f"{i}?") for i in range(5)])
         return sorted(
-            (s.problem.id, s.answer, s.tokens_out, [t.text for t in s.trajectories], str(s.tree)) for s in found
+            (s.problem.id, s.answer, s.tokens_out, [t.text for t in s.trajectories], tree_line(s)) for s in found
         )
 
     assert run(1) == run(1)
@@ -63,18 +65,18 @@ def test_when_completions_come_does_not_matter(method: Method) -> None:
                 await asyncio.sleep(derive(shuffle, request.context.text, request.seed) % 7 / 1000)
                 return await super().complete(request)
 
-        config = Config(search=SearchConfig(method=method, samples=8, rollouts=6, expansions=4, beam_width=3))
-        solver = Solver(config, policy=Slow("fake:steps"), sandbox=PlainSandbox())
+        config = Config(search=settings(method, samples=8, rollouts=6, expansions=4, beam_width=3))
+        solver = Solver(config, policy=Slow(), sandbox=PlainSandbox())
         problems = [Problem(str(i), f"Add {i} and 2.") for i in range(6)]
         solutions = sorted(solver.solve(problems), key=lambda solution: solution.problem.id)
-        return [(s.answer, s.value, s.tokens_out, s.tree) for s in solutions]
+        return [(s.answer, s.value, s.tokens_out, tree_line(s)) for s in solutions]
 
     assert found(1) == found(2)
 
 
 def test_given_parts_are_opened_and_closed() -> None:
     sandbox = LocalSandbox()
-    solver = Solver(Config(), policy=FakeEngine("fake:steps"), sandbox=sandbox)
+    solver = Solver(Config(), policy=FakeEngine(), sandbox=sandbox)
     for _ in range(2):
         assert len(list(solver.solve([Problem("p", "Add 1 and 2.")]))) == 1
     assert not sandbox._open
@@ -82,7 +84,7 @@ def test_given_parts_are_opened_and_closed() -> None:
 
 def test_a_solver_closes_with_its_last_user() -> None:
     async def use() -> list[str | None]:
-        solver = Solver(Config(search=SearchConfig(rollouts=2)), policy=FakeEngine("fake:steps"))
+        solver = Solver(Config(search={"rollouts": 2}), policy=FakeEngine())
         problem = Problem("p", "Add 1 and 2.")
 
         async def all_of(count: int) -> list[str | None]:
@@ -101,13 +103,13 @@ def test_another_search() -> None:
         for _ in range(2):
             await search.grow([search.expander.root], 3)
 
-    solver = Solver(Config(), policy=FakeEngine("fake:steps"), sandbox=PlainSandbox(), search=twice)
+    solver = Solver(Config(), policy=FakeEngine(), sandbox=PlainSandbox(), search=twice)
     (solution,) = solver.solve([Problem("p", "Add 1 and 2.")])
     assert solution.expansions == 2
 
 
 @pytest.mark.parametrize(
-    ("setting", "said"), [("reward=logprob", "needs log-probabilities"), ("search.record_tokens=true", "record_tokens")]
+    ("setting", "said"), [("value=logprob", "needs log-probabilities"), ("search.record_tokens=true", "record_tokens")]
 )
 def test_what_needs_logprobs_says_so(setting: str, said: str) -> None:
     class Silent(FakeEngine):
@@ -115,7 +117,7 @@ def test_what_needs_logprobs_says_so(setting: str, said: str) -> None:
             return [dataclasses.replace(sample, logprobs=()) for sample in await super().complete(request)]
 
     config = rstar.resolve(overrides=["policy=fake:steps", setting])
-    solver = Solver(config, policy=Silent("fake:steps"), sandbox=PlainSandbox())
+    solver = Solver(config, policy=Silent(), sandbox=PlainSandbox())
     with pytest.raises(EngineError, match=said):
         list(solver.solve([Problem("p", "Add 1 and 2.")]))
 
@@ -125,7 +127,7 @@ def test_a_servers_refusal_names_the_problem() -> None:
         async def complete(self, request: Request) -> Sequence[Completion]:
             raise EngineError("http://here: HTTP 404: no such model")
 
-    solver = Solver(Config(), policy=Refusing("fake:steps"), sandbox=PlainSandbox())
+    solver = Solver(Config(), policy=Refusing(), sandbox=PlainSandbox())
     with pytest.raises(EngineError, match=r"problem 'p'.*HTTP 404"):
         list(solver.solve([Problem("p", "Add 1 and 2.")]))
 
@@ -140,7 +142,7 @@ def test_nobody_waits_for_the_slowest() -> None:
 
     async def run() -> list[str]:
         opened = gate()
-        engine = FakeEngine("fake:script", script=lambda r, i: answering(r) or f"print(1)\n{CODE}")
+        engine = FakeEngine(script=lambda r, i: answering(r) or f"print(1)\n{CODE}")
         complete = engine.complete
 
         async def waiting(request: Request) -> object:
@@ -149,7 +151,7 @@ def test_nobody_waits_for_the_slowest() -> None:
             return await complete(request)
 
         engine.complete = waiting  # type: ignore[method-assign, assignment]
-        config = Config(search=SearchConfig(method="greedy", concurrency=2))
+        config = Config(search={"method": "greedy", "concurrency": 2})
         order = []
         problems = [Problem("slow", "slow?"), *(Problem(str(i), "quick?") for i in range(5))]
         async for solution in Solver(config, policy=engine, sandbox=Slow()).asolve(problems):
@@ -162,9 +164,11 @@ def test_nobody_waits_for_the_slowest() -> None:
 
 
 def test_engine_failure_is_an_error_and_names_the_problem() -> None:
-    config = Config(search=SearchConfig(rollouts=2))
+    config = Config(search={"rollouts": 2})
     with pytest.raises(EngineError, match=r"problem 'x7'"):
-        list(Solver(config, policy=FakeEngine("fake:fail?rate=1"), sandbox=PlainSandbox()).solve([Problem("x7", "q")]))
+        list(
+            Solver(config, policy=FakeEngine(Fake("fail", rate=1)), sandbox=PlainSandbox()).solve([Problem("x7", "q")])
+        )
 
 
 def test_sandbox_failure_is_an_error_and_names_the_problem() -> None:
@@ -179,12 +183,12 @@ def test_sandbox_failure_is_an_error_and_names_the_problem() -> None:
             return state
 
     with pytest.raises(SandboxError, match=r"problem 'x7': zygote lost"):
-        list(Solver(Config(), policy=FakeEngine("fake:steps"), sandbox=Broken()).solve([Problem("x7", "q")]))  # type: ignore[arg-type]
+        list(Solver(Config(), policy=FakeEngine(), sandbox=Broken()).solve([Problem("x7", "q")]))  # type: ignore[arg-type]
 
 
 def test_stopping_early_cancels_the_rest() -> None:
     box = PlainSandbox()
-    made = Solver(Config(search=SearchConfig(rollouts=2)), policy=FakeEngine("fake:steps"), sandbox=box)
+    made = Solver(Config(search={"rollouts": 2}), policy=FakeEngine(), sandbox=box)
     for _ in made.solve(Problem(str(i), "q") for i in range(10_000)):
         break
     assert box.live == 0
@@ -192,22 +196,20 @@ def test_stopping_early_cancels_the_rest() -> None:
 
 def test_works_inside_a_running_event_loop() -> None:
     async def notebook() -> int:
-        made = Solver(
-            Config(search=SearchConfig(method="greedy")), policy=FakeEngine("fake:steps"), sandbox=PlainSandbox()
-        )
+        made = Solver(Config(search={"method": "greedy"}), policy=FakeEngine(), sandbox=PlainSandbox())
         return len(list(made.solve([Problem("1", "q")])))
 
     assert asyncio.run(notebook()) == 1
 
 
 def test_gold_answers_cannot_enter_the_search() -> None:
-    """By construction: nothing that a solver, a method or a reward accepts has room for an answer key.
+    """By construction: nothing that a solver, a method or a value accepts has room for an answer key.
 
     The import contract holds the same from the other side: no module of the search may import `AnswerKey`.
     """
     accepted: set[object] = set()
     for function in (
-        Solver.__init__, Solver.solve, Solver.asolve, Solver.solve_one, reward.Reward.score, *methods.METHODS.values(),
+        Solver.__init__, Solver.solve, Solver.asolve, Solver.solve_one, Value.score, *methods.METHODS.values(),
     ):  # fmt: skip
         accepted |= set(typing.get_type_hints(function).values())
     text = " ".join(map(str, accepted))
@@ -221,7 +223,7 @@ def test_gold_answers_cannot_enter_the_search() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "expected"),
+    ("tree", "expected"),
     [
         ({}, 16),
         ({"search": {"method": "greedy"}}, 64),
@@ -229,7 +231,7 @@ def test_gold_answers_cannot_enter_the_search() -> None:
         ({"search": {"concurrency": 3}}, 3),
     ],
 )
-def test_problems_side_by_side(settings: dict[str, object], expected: int) -> None:
+def test_problems_side_by_side(tree: dict[str, object], expected: int) -> None:
     """Few where a local model samples, so that results come, and are stored, early."""
     most = 0
 
@@ -250,6 +252,6 @@ def test_problems_side_by_side(settings: dict[str, object], expected: int) -> No
 
     running: set[str] = set()
     example = solve(sums)
-    solver = Counting(Config.model_validate(settings))
+    solver = Counting(Config.model_validate(tree))
     assert len(list(solver.solve(Problem(str(n), "q") for n in range(100)))) == 100
     assert most == expected

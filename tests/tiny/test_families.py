@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from rstar.tiny.family import LEVELS, Family, Instance, Split, is_held_out
 from rstar.tiny.generate import families
-from rstar.tiny.worded import Draft, Story, family, render
+from rstar.tiny.templates import Draft, Story, family, render
 from rstar.tiny.words import (
     ANIMALS,
     BAKED,

@@ -17,8 +17,12 @@ from typing import Any, get_args
 
 import pytest
 
-from rstar.tiny import search_arithmetic, search_board, search_choice, search_grid, search_path
 from rstar.tiny.family import LEVELS, Family, Instance, Split
+from rstar.tiny.puzzles import arithmetic as search_arithmetic
+from rstar.tiny.puzzles import board as search_board
+from rstar.tiny.puzzles import choice as search_choice
+from rstar.tiny.puzzles import grid as search_grid
+from rstar.tiny.puzzles import path as search_path
 
 MODULES = (search_arithmetic, search_grid, search_board, search_choice, search_path)
 FAMILIES: dict[str, Family] = {family.name: family for module in MODULES for family in module.FAMILIES}

@@ -11,7 +11,7 @@ from tokenizers import Tokenizer
 
 from rstar.errors import DataError
 from rstar.models.decoder import Decoder, DecoderConfig
-from rstar.prompts import steps as prompt
+from rstar.prompts import code_steps as prompt
 from rstar.tiny.generate import draw
 from rstar.train.data import LENGTH_STEP, TokenSet, alone, collate, pack, plan, rounded, tokenize
 from rstar.train.settings import TokenizerConfig, TrainConfig

@@ -28,7 +28,7 @@ def test_a_run_keeps_the_arithmetic_that_it_began_with(
     monkeypatch.setattr(folders, "computes_bf16", lambda device: able)
     with claimed(CONFIG, [data], out) as (config, _):
         assert config.bf16 is able
-    assert json.loads((out / "config.json").read_text())["bf16"] is able
+    assert json.loads((out / "config.json").read_text())["identity"]["bf16"] is able
     monkeypatch.setattr(folders, "computes_bf16", lambda device: not able)  # another machine
     with claimed(CONFIG, [data], out) as (config, _):
         assert config.bf16 is able
@@ -59,7 +59,7 @@ def test_a_folder_with_something_else_in_it_is_left_alone(tmp_path: Path, data: 
     other.mkdir()
     (other / "config.json").write_text("[]")
     refused = claimed(CONFIG, [data], other)
-    with pytest.raises(ResumeError, match="does not say whose folder it is"), refused:
+    with pytest.raises(ResumeError, match="is not the configuration of a run"), refused:
         pass
 
 

@@ -6,13 +6,17 @@ from pathlib import Path
 import pytest
 import torch
 from tokenizers import Tokenizer
+from torch import Tensor
 
 from rstar.errors import DataError, StorageError, TrainingError
+from rstar.models.decoder import Decoder
 from rstar.models.decoder_files import load_decoder
 from rstar.train.checkpoint import load, save
-from rstar.train.data import tokenize
-from rstar.train.loop import Trainer, build_optimizers, schedule
+from rstar.train.data import Batch, TokenSet, tokenize
+from rstar.train.loop import Objective, Progress, Trainer, build_optimizers, run, schedule
+from rstar.train.losses import sft_loss
 from rstar.train.ranks import Ranks
+from rstar.train.settings import TrainConfig
 from rstar.train.sft import Supervised
 from tests.train.trainings import CONFIG, StopError, prepare, train
 
@@ -99,15 +103,26 @@ def test_metrics_say_how_the_step_was_made(home: Path, tmp_path: Path) -> None:
     assert row["grad_norm"] > 0
 
 
-def test_epochs_are_passes_over_the_data(home: Path, tmp_path: Path) -> None:
+def tokens_of(home: Path) -> TokenSet:
     tokenizer = Tokenizer.from_file(str(home / "base" / "tokenizer.json"))
-    tokens, _ = tokenize([home / "train.jsonl"], tokenizer, 0, 1024)
+    return tokenize([home / "train.jsonl"], tokenizer, 0, 1024)[0]
+
+
+def trainer_of(home: Path, config: TrainConfig, objective: Objective[Decoder, Batch]) -> Trainer[Decoder]:
+    model = load_decoder(home / "base", torch.float32)
+    return Trainer(model, objective, config, Ranks(0, 1, torch.device("cpu")))
+
+
+def test_epochs_are_passes_over_the_data(home: Path, tmp_path: Path) -> None:
+    tokens = tokens_of(home)
     for epochs in (1.0, 2.5):
         config = CONFIG.model_copy(update={"epochs": epochs})
-        objective = Supervised(tokens, config)
-        model = load_decoder(home / "base")
-        trainer = Trainer(model, objective, config, tmp_path, Ranks(0, 1, torch.device("cpu")))
-        assert trainer.steps == round(epochs * objective.steps_per_epoch)
+        data, objective = (Supervised(tokens, config) for _ in range(2))
+        told: list[Progress] = []
+        (folder := tmp_path / str(epochs)).mkdir()
+        run(trainer_of(home, config, data), data, folder, told.append)
+        steps = round(epochs * objective.steps_per_epoch)
+        assert [(one.step, one.steps) for one in told] == [(step, steps) for step in range(1, steps + 1)]
         seen = [len(b.ids) for step in range(objective.steps_per_epoch) for b in objective.micro_batches(step)]
         assert sum(seen) == len(tokens)
 
@@ -119,3 +134,93 @@ def test_adamw_for_everything(home: Path) -> None:
     assert len(group["params"]) == len(list(model.parameters()))
     assert (group["lr"], group["weight_decay"]) == (CONFIG.other_lr, 0.1)
     assert [type(one).__name__ for one in build_optimizers(model, CONFIG)] == ["Muon", "AdamW"]
+
+
+class WrittenTokens:
+    """The objective alone, without any data set: draws random numbers, and is no number when `broken`."""
+
+    broken = False
+
+    def count(self, batch: Batch) -> int:
+        return int(batch.written[:, 1:].sum())
+
+    def tokens(self, batch: Batch) -> int:
+        return batch.ids.numel()
+
+    def loss(self, model: Decoder, batch: Batch) -> Tensor:
+        kept = batch.written & (torch.rand(batch.written.shape) < 0.8)
+        return sft_loss(model, batch.ids, kept) * (float("nan") if self.broken else 1.0)
+
+
+def recorded_run(home: Path, folder: Path) -> tuple[Trainer[Decoder], list[tuple[list[Batch], float]], list[float]]:
+    """A training: its trainer, the micro-batches and the rate of each step, and the losses."""
+    data = Supervised(tokens_of(home), CONFIG)
+    steps: list[tuple[list[Batch], float]] = []
+    losses: list[float] = []
+
+    class Recorded:
+        steps_per_epoch, tokens_per_step = data.steps_per_epoch, data.tokens_per_step
+
+        def micro_batches(self, step: int) -> list[Batch]:
+            batches = data.micro_batches(step)
+            steps.append((batches, 0.0))
+            return batches
+
+    def report(progress: Progress) -> None:
+        losses.append(progress.loss)
+        steps[-1] = steps[-1][0], progress.lr_factor
+
+    folder.mkdir()
+    trainer = trainer_of(home, CONFIG, WrittenTokens())
+    run(trainer, Recorded(), folder, report)
+    return trainer, steps, losses
+
+
+def same_weights(one: Trainer[Decoder], other: Trainer[Decoder]) -> bool:
+    first, second = one.model.state_dict(), other.model.state_dict()
+    return all(torch.equal(first[name], second[name]) for name in first)
+
+
+def test_steps_need_no_data_set(home: Path, tmp_path: Path) -> None:
+    """Whoever has micro-batches makes with them the steps that `run` makes."""
+    whole, steps, losses = recorded_run(home, tmp_path / "whole")
+    assert len(steps) > 3
+    trainer = trainer_of(home, CONFIG, WrittenTokens())
+    for number, (batches, factor) in enumerate(steps):
+        torch.rand(5)  # other users of the generator change nothing
+        update = trainer.step(batches, factor)
+        assert update.loss == losses[number]
+        assert update.grad_norm > 0
+        assert trainer.steps_done == number + 1
+    assert same_weights(trainer, whole)
+    finished = trainer.whole()
+    assert finished is not None
+    assert all(torch.equal(t, trainer.model.state_dict()[name]) for name, t in finished.state_dict().items())
+
+
+def test_steps_go_on_from_a_checkpoint(home: Path, tmp_path: Path) -> None:
+    whole, steps, _ = recorded_run(home, tmp_path / "whole")
+    first, second = (trainer_of(home, CONFIG, WrittenTokens()) for _ in range(2))
+    for batches, factor in steps[:2]:
+        first.step(batches, factor)
+    first.save(tmp_path / "checkpoint.pt")
+    second.load(tmp_path / "checkpoint.pt")
+    assert second.steps_done == 2
+    for batches, factor in steps[2:]:
+        second.step(batches, factor)
+    assert same_weights(second, whole)
+
+
+def test_a_loss_that_is_no_number_changes_nothing(home: Path, tmp_path: Path) -> None:
+    """Neither the weights nor what the next step makes of them."""
+    (batches, factor), *_ = recorded_run(home, tmp_path / "whole")[1]
+    objective = WrittenTokens()
+    trainer, untroubled = trainer_of(home, CONFIG, objective), trainer_of(home, CONFIG, WrittenTokens())
+    objective.broken = True
+    with pytest.raises(TrainingError, match="step 1: the loss is nan"):
+        trainer.step(batches, factor)
+    assert trainer.steps_done == 0
+    assert same_weights(trainer, untroubled)
+    objective.broken = False
+    assert trainer.step(batches, factor) == untroubled.step(batches, factor)
+    assert same_weights(trainer, untroubled)

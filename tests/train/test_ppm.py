@@ -5,6 +5,7 @@ import math
 import random
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -16,10 +17,11 @@ from rstar.cli.app import app
 from rstar.errors import ConfigError, DataError
 from rstar.models.decoder import Decoder, DecoderConfig
 from rstar.models.decoder_files import save_decoder
-from rstar.models.ppm import PreferenceModel, load_ppm
-from rstar.models.ppm_inputs import INPUTS, Piece, Reader, collate_rows, join
+from rstar.models.ppm.inputs import INPUTS, Piece, Reader, collate_rows, join
+from rstar.models.ppm.model import PreferenceModel, load_ppm
 from rstar.train.loop import Progress
 from rstar.train.ppm import Line, PPMConfig, Preferences, _final_only, collate_lines, pair_scores, read_pairs, train_ppm
+from rstar.trajectories import Segment, Step
 
 TINY = Path(str(files("rstar") / "tiny" / "weights"))
 
@@ -44,16 +46,20 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def line(draw: random.Random) -> dict:
+def node(parent: int, q: float, text: str, shown: str = "") -> dict[str, Any]:
+    after = (Segment(shown, "tool"),) if shown else ()
+    step = Step((Segment(text, "policy", (), (-0.5,) * 3), *after))
+    return {"parent": parent, "q": q, **step.plain(tokens=True)}
+
+
+def line(draw: random.Random) -> dict[str, Any]:
     """Preferred is who adds the numbers of the prompt; solution 4 goes on where 0 ends, 5 where 2 does."""
     a, b = draw.randrange(2, 50), draw.randrange(2, 50)
     texts = [f"# add\nx = {a} + {b}\n<end_of_step>", f"# sum\nx = {b} + {a}\n<end_of_step>",
              f"# take away\nx = {a} - {b}\n<end_of_step>", f"# add\nx = {a} * {b}\n<end_of_step>"]  # fmt: skip
-    nodes = [{"parent": -1, "text": text, "shown": "", "q": q} for text, q in zip(texts, (1, 1, -1, -1), strict=True)]
-    nodes += [{"parent": parent, "text": "print(x)\n<end_of_code>", "shown": f"\n<output>{x}<end_of_output>", "q": q}
+    nodes = [node(-1, q, text) for text, q in zip(texts, (1, 1, -1, -1), strict=True)]
+    nodes += [node(parent, q, "print(x)\n<end_of_code>", f"\n<output>{x}<end_of_output>")
               for parent, x, q in ((0, a + b, 1), (2, a - b, -1))]  # fmt: skip
-    for node in nodes:
-        node["logprobs"] = [-0.5] * 3
     steps = [{"kind": "step", "pairs": [[0, 2], [0, 3], [1, 2]]}, {"kind": "final", "pairs": [[4, 5]]}]
     return {"id": "p", "prompt": f"{a} {b}\n", "nodes": nodes, "steps": steps}
 
@@ -103,7 +109,7 @@ def test_it_learns_and_an_interrupted_run_ends_with_the_same_weights(tmp_path, b
 
 def test_a_model_that_reads_logprobs_refuses_pairs_without(tmp_path, base, data):
     entry = line(random.Random(3))
-    del entry["nodes"][4]["logprobs"]
+    del entry["nodes"][4]["segments"][0]["logprobs"]
     (file := tmp_path / "pairs.jsonl").write_text(data.read_text() + json.dumps(entry) + "\n")
     assert len(lines_of(file, base, ["numbers"])) == 201
     with pytest.raises(DataError, match=r"pairs.jsonl:201: .*record_tokens"):
@@ -187,7 +193,24 @@ def test_an_epoch_holds_every_line_once(base, data):
     assert seen == 200
 
 
-NODE = '{"parent": -1, "text": "a", "shown": "", "q": 1}'
+SEGMENT = '{"author": "policy", "text": "a"}'
+NODE = f'{{"parent": -1, "segments": [{SEGMENT}], "q": 1}}'
+BAD_NODES = [
+    NODE.replace("1}", "NaN}"),
+    NODE.replace("1}", "1.5}"),
+    NODE.replace("1}", '"nan"}'),
+    NODE.replace("1}", "9" * 400 + "}"),
+    NODE.replace("1}", "9" * 6000 + "}"),
+    NODE.replace('"a"}', '"a", "logprobs": [NaN]}'),
+    NODE.replace('"a"}', '"a", "logprobs": [900]}'),
+    NODE.replace("1}", '1, "values": null}'),
+    NODE.replace("1}", '1, "values": ["x"]}'),
+    NODE.replace('"a"', '"\\ud800"'),
+    NODE.replace('"a"', '"\udcff"'),
+    NODE.replace('"a"', "7"),
+    NODE.replace("policy", "nobody"),
+    NODE.replace(SEGMENT, ""),
+]
 
 
 @pytest.mark.parametrize(
@@ -196,11 +219,7 @@ NODE = '{"parent": -1, "text": "a", "shown": "", "q": 1}'
              f'{{"prompt": "x", "nodes": [{NODE}], "steps": [{{"kind": "step", "pairs": []}}]}}',
              f'{{"prompt": "x", "nodes": [{NODE.replace("-1", "0")}], "steps": [{{"kind": "x", "pairs": [[0, 0]]}}]}}',
              *(f'{{"prompt": "x", "nodes": [{node}, {NODE}], "steps": [{{"kind": "step", "pairs": [[0, 1]]}}]}}'
-               for node in (NODE.replace("1}", "NaN}"), NODE.replace("1}", "1.5}"), NODE.replace("1}", '"nan"}'),
-                            NODE.replace("}", ', "logprobs": [NaN]}'), NODE.replace("}", ', "logprobs": [900]}'),
-                            NODE.replace("}", ', "values": null}'), NODE.replace("}", ', "values": ["x"]}'),
-                            NODE.replace('"a"', '"\\ud800"'), NODE.replace('"a"', '"\udcff"'), NODE.replace('"a"', "7"),
-                            NODE.replace("1}", "9" * 400 + "}"), NODE.replace("1}", "9" * 6000 + "}"))),
+               for node in BAD_NODES),
              f'{{"prompt": "x", "nodes": [{NODE}], "steps": [{{"kind": "step", "pairs": [[0, 0]]}}]}}'],
 )  # fmt: skip
 def test_bad_lines_are_named(tmp_path, base, text):

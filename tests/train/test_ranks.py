@@ -12,7 +12,7 @@ import torch
 
 from rstar.errors import ConfigError
 from rstar.models.decoder_files import load_decoder
-from rstar.models.ppm import load_ppm
+from rstar.models.ppm.model import load_ppm
 from rstar.train.ranks import LAUNCHER, Ranks, computes_bf16, joined
 from tests.train.trainings import prepare, train
 

@@ -2,7 +2,6 @@
 
 import json
 import math
-import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +14,7 @@ from rstar.cli.app import app
 from rstar.errors import ConfigError, DataError, ResumeError
 from rstar.models.decoder import Decoder, DecoderConfig
 from rstar.models.decoder_files import load_decoder
-from rstar.runs import lock_folder
+from rstar.runs import Folder
 from rstar.tiny.generate import draw, pick
 from rstar.train.loop import Progress
 from rstar.train.losses import sft_loss
@@ -105,11 +104,10 @@ def test_steps_behind_the_checkpoint_are_logged_once(tmp_path: Path, data: Path)
 
 
 def test_one_process_at_a_time(tmp_path: Path, data: Path) -> None:
-    lock = lock_folder(tmp_path)
-    with pytest.raises(ResumeError, match="in use by another process"):
-        train_sft(CONFIG, [data], tmp_path, lambda p: None)
-    os.close(lock)
-    assert not list(tmp_path.iterdir())
+    with Folder.open(tmp_path, {}):
+        with pytest.raises(ResumeError, match="in use by another process"):
+            train_sft(CONFIG, [data], tmp_path, lambda p: None)
+        assert not list(tmp_path.iterdir())
 
 
 def test_loss_is_the_mean_over_written_tokens() -> None:

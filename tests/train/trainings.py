@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 from tokenizers import Tokenizer
@@ -17,12 +18,13 @@ from rstar.models.decoder_files import load_decoder, save_decoder
 from rstar.tiny.generate import draw, pick
 from rstar.train.data import Batch, TokenSet, tokenize
 from rstar.train.folder import claimed
-from rstar.train.loop import Progress, Trainer
+from rstar.train.loop import Progress, Trainer, run
 from rstar.train.losses import sft_loss
 from rstar.train.ppm import PPMConfig, train_ppm
 from rstar.train.settings import TokenizerConfig, TrainConfig
 from rstar.train.sft import Supervised, train_sft
 from rstar.train.tokenizer import save_tokenizer, train_tokenizer
+from rstar.trajectories import Segment, Step
 
 # Two processes can divide neither the three micro-batches of a step evenly, nor the rows of the MLP's matrices.
 CONFIG = TrainConfig(
@@ -57,13 +59,20 @@ class Noisy(Supervised):
         return sft_loss(model, batch.ids, batch.written & (noise < 0.8))
 
 
+def _first_step(text: str) -> dict[str, Any]:
+    """A node of a line of pairs."""
+    return {"parent": -1, "q": 0} | Step((Segment(text, "policy"),)).plain(tokens=True)
+
+
 def prepare(folder: Path) -> None:
     """Data and a base model."""
     rows = [drawn.row(solution=True) for drawn in draw(60, 2, "train", chosen=pick(["word"]), levels=[1])]
     (folder / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    lines = ({"prompt": row["pieces"][0],
-              "nodes": [{"parent": -1, "text": text, "shown": "", "q": 0} for text in (row["pieces"][1], "x = 1", "x")],
-              "steps": [{"kind": "step", "pairs": [[0, 2], [1, 2]]}]} for row in rows)  # fmt: skip
+    compared = [{"kind": "step", "pairs": [[0, 2], [1, 2]]}]
+    lines = (
+        {"prompt": asked, "nodes": [_first_step(text) for text in (code, "x = 1", "x")], "steps": compared}
+        for asked, code, *_ in (row["pieces"] for row in rows)
+    )
     (folder / "pairs.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     tokenizer = train_tokenizer(["".join(row["pieces"]) for row in rows], TokenizerConfig(vocab_size=501))
     save_tokenizer(tokenizer, folder / "base", 256)
@@ -111,7 +120,8 @@ def train_noisy(
     with claimed(config, [data], folder) as (config, ranks):
         tokens, _ = tokenize([data], Tokenizer.from_file(str(config.base / "tokenizer.json")), 0, 1024)
         model = load_decoder(config.base, torch.float32)
-        Trainer(model, Noisy(tokens, config, spy), config, folder, ranks).run(report)
+        objective = Noisy(tokens, config, spy)
+        run(Trainer(model, objective, config, ranks), objective, folder, report)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@ from typing import Any
 
 from rich.console import Console, RenderableType
 
+from rstar.trees import Tree
 from rstar.view.terminal import results_table, search_tree
 
 
@@ -12,8 +13,13 @@ def drawn(what: RenderableType) -> str:
 
 
 def node(parent: int, text: str = "", **extra: Any) -> dict[str, Any]:
+    """A node of a line of ``trees.jsonl``."""
     plain = {"visits": 1, "q": 0.5, "value": None, "votes": 1, "finish": None, "answer": None, "error": None}
-    return {"parent": parent, "text": text, **plain, **extra}
+    return {"parent": parent, "segments": [{"author": "policy", "text": text}], **plain, **extra}
+
+
+def tree(nodes: list[dict[str, Any]]) -> Tree:
+    return Tree.of_plain({"prompt": {"author": "template", "text": "q"}, "nodes": nodes})
 
 
 def test_tree_shows_answers_and_why_branches_failed() -> None:
@@ -24,7 +30,7 @@ def test_tree_shows_answers_and_why_branches_failed() -> None:
         node(0, "use(9)<end_of_step>", finish="code_error", error="AssertionError: no [9]"),
         node(0, "…", finish="no_step"),
     ]
-    text = drawn(search_tree(nodes, "Make [24]"))
+    text = drawn(search_tree(tree(nodes), "Make [24]"))
     for part in (
         "Make [24]",
         "N 3 Q +0.75  # 8 - 4 = 4  n = 4, left = [4, 6]",
@@ -37,7 +43,7 @@ def test_tree_shows_answers_and_why_branches_failed() -> None:
 
 def test_large_trees_are_cut_to_the_most_visited_and_the_rest_is_counted() -> None:
     nodes = [node(-1), *(node(0, f"step {i}", visits=100 - i) for i in range(50)), node(50, "deep", answer="7")]
-    text = drawn(search_tree(nodes, "q", most=5))
+    text = drawn(search_tree(tree(nodes), "q", most=5))
     assert "⇒ 7" in text
     assert "step 49" in text, "the way to an answer is shown even when it was seldom visited"
     assert "step 0" in text

@@ -11,15 +11,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rstar.cli.common import AsJson, console, print_json, progress
-from rstar.prompts import steps as prompt
+from rstar.cli.common import AsJson, console, print_json
+from rstar.prompts import code_steps as prompt
+from rstar.specs import Bundled
 from rstar.tiny.generate import draw
 from rstar.view.chart import curves, page
 from rstar.view.chart import table as html_table
+from rstar.view.progress import progress
 from rstar.view.tables import Column, Grid
 
 if TYPE_CHECKING:
-    from rstar.judge.load import Load
+    from rstar.judge.bench import LoadResult
 
 PROGRAM_TOKENS = 512
 """Most tokens of a solution in the engine's benchmark."""
@@ -105,9 +107,9 @@ def engine(
     that all have the same length (uniform), or each a length of its own (ragged).
     """
     from rstar.models.bench import SHAPES, bench_engine, ragged_work, text_work, uniform_work, write_random_model
-    from rstar.models.spec import tiny_folder
+    from rstar.models.spec import local_folder
 
-    folder = model or tiny_folder()
+    folder = model or local_folder(Bundled())
     prompts = [prompt.prompt(drawn.instance.question) for drawn in draw(n, seed=0)]
     rows = {}
     with tempfile.TemporaryDirectory() as scratch, progress(1 + 2 * len(SHAPES), "measurements") as advance:
@@ -180,7 +182,7 @@ def judge(
     One call at a time and batches of each program; a mix of them, with and without endless loops among them; with
     `--burst 45000`, so many calls at once. The load keeps to what Code Judge offers, so `--url` may be one of those.
     """
-    from rstar.judge.load import bench_judge
+    from rstar.judge.bench import bench_judge
     from rstar.judge.settings import read_token
 
     token = None if token_file is None else read_token(token_file)
@@ -214,7 +216,7 @@ def judge(
     console().print(table)
 
 
-def _report_page(loads: Mapping[str, Load]) -> str:
+def _report_page(loads: Mapping[str, LoadResult]) -> str:
     """An HTML page: the figures of all loads, latency and queue of the last one."""
     rows = {
         name: f"{load.per_second:,.0f} calls/s, p50 {1e3 * load.percentile(50):,.1f} ms, p99"

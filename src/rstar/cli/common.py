@@ -1,20 +1,18 @@
-"""What several commands share: the console, a progress bar, option types."""
+"""What several commands share: the console, option types."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from rstar.config import Section, settings_of
+from rstar.sections import Section, Setting, settings_of
 from rstar.view.screen import Screen, visible_json
 from rstar.view.tables import UNLIMITED, Column, Grid
 
@@ -69,48 +67,36 @@ def print_json(value: Any) -> None:
 
 def print_settings(kind: type[Section], as_json: bool, whole: Sequence[type[Section]] = ()) -> None:
     """All that can be set, with defaults; groups of the kinds `whole` are not taken apart."""
-    rows = {key: (field.get_default(call_default_factory=True), field) for key, field in settings_of(kind, whole)}
+    settings = settings_of(kind, whole)
     if as_json:
-        print_json({k: {"default": _plain(default), "meaning": f.description} for k, (default, f) in rows.items()})
+        print_json(
+            [
+                {"setting": one.key, "methods": one.variants, "default": _plain(one), "meaning": one.field.description}
+                for one in settings
+            ]
+        )
         return
     table = Grid([Column("setting"), Column("default", flow="wrap", least=8), Column("meaning", flow="wrap")])
-    for key, (default, field) in rows.items():
-        shown = "" if field.is_required() or isinstance(default, Section) else _shown(default)
-        table.add(key, escape(shown), escape(field.description or ""))
+    for one in settings:
+        methods = f"{', '.join(one.variants)}: " if one.variants else ""
+        table.add(one.key, escape(_shown(one)), escape(methods + (one.field.description or "")))
     console().print(table)
 
 
-def _plain(default: Any) -> Any:
-    return default if default is None or isinstance(default, bool | int | float | str | list | dict) else None
+def _plain(setting: Setting) -> Any:
+    default = setting.field.get_default(call_default_factory=True)
+    if default is None or isinstance(default, bool | int | float | str | list | dict):
+        return default
+    return None if setting.field.is_required() or isinstance(default, Section) else str(default)
 
 
-def _shown(default: Any) -> str:
+def _shown(setting: Setting) -> str:
+    default = setting.field.get_default(call_default_factory=True)
+    if setting.field.is_required() or isinstance(default, Section):
+        return ""
     return "unset" if default is None else str(default)
 
 
 def run_folder(name: str) -> Path:
     """A fresh folder below ``runs/`` in the working directory, named by what it is for and the time."""
     return Path("runs") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
-
-
-@contextmanager
-def progress(total: int, what: str) -> Iterator[Any]:
-    """A progress bar on stderr, off when that is no terminal; yields a function (advance, note, total)."""
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        TextColumn("[dim]{task.fields[note]}"),
-        console=console(stderr=True),
-        disable=not sys.stderr.isatty(),
-        transient=True,
-    )
-    with bar:
-        task = bar.add_task(what, total=total, note="")
-
-        def advance(n: int = 1, note: str = "", total: int | None = None) -> None:
-            bar.update(task, advance=n, note=note, total=total)
-
-        yield advance

@@ -14,7 +14,9 @@ from rstar.cli.solve import print_summary, solve_file
 from rstar.config import resolve
 from rstar.datasets import read_problems
 from rstar.evals.metrics import percent
-from rstar.runs import TREES, read_lines
+from rstar.jsonl import read_lines
+from rstar.runs import TREES
+from rstar.trees import Tree
 from rstar.view.terminal import results_table, search_tree
 
 MCTS = {
@@ -42,7 +44,7 @@ def demo(
     greedy = solve_file(resolve(options={"search.method": "greedy", "seed": seed}), problems, folder / "greedy")
     found = solve_file(resolve(options=MCTS | {"seed": seed}), problems, folder / "mcts")
     screen.print(results_table(found.results, title="Monte Carlo tree search over code steps, bundled model"))
-    trees = {tree["id"]: tree["nodes"] for tree in read_lines(folder / "mcts" / TREES)}
+    trees = {line["id"]: Tree.of_plain(line) for line in read_lines(folder / "mcts" / TREES)}
     shown = _most_telling(found.results, greedy.results)
     screen.print(f"\nThe search tree of {escape(shown['id'])}:", highlight=False)
     screen.print(search_tree(trees[shown["id"]], shown["question"], most=25, answer=shown["answer"]))

@@ -22,17 +22,17 @@ from rstar.cli.common import (
     counted,
     print_json,
     print_settings,
-    progress,
 )
-from rstar.config import EngineConfig, SandboxConfig, SearchConfig, resolve
+from rstar.config import EngineConfig, MctsConfig, SandboxConfig, resolve
 from rstar.datasets import read_problems
 from rstar.errors import ConfigError
 from rstar.evolve.extract import Counts, ExtractConfig
+from rstar.view.progress import progress
 from rstar.view.tables import Column, Grid
 
 if TYPE_CHECKING:
-    from rstar.evolve.judging import Choice, PairAccuracy
     from rstar.evolve.rounds import Result
+    from rstar.evolve.score import Choice, PairAccuracy
 
 app = typer.Typer(no_args_is_help=True, help="Self-evolution: search trees become training data.")
 
@@ -62,8 +62,8 @@ def search(
     """
     from rstar.evolve.annotate import generate, is_solved
 
-    reward = None if ppm is None else f"ppm:{ppm}"
-    settings = resolve(config, set_ or (), {"policy": policy, "reward": reward, "seed": seed})
+    value = None if ppm is None else f"ppm:{ppm}"
+    settings = resolve(config, set_ or (), {"policy": policy, "value": value, "seed": seed})
     found = read_problems(problems, False, question_field, answer_field)
     solved = done = 0
     with progress(len(found), "search") as advance:
@@ -105,7 +105,7 @@ def score(
 
     `rstar evolve score runs/evolve/round4/ppm/model --run runs/samples --fit runs/evolve/round4/data/pairs.jsonl`
     """
-    from rstar.evolve.judging import choices, pair_accuracy
+    from rstar.evolve.score import choices, pair_accuracy
 
     if pairs is None and run_ is None:
         raise ConfigError("give --pairs FILE, --run FOLDER, or both")
@@ -211,7 +211,7 @@ def settings(as_json: AsJson = False) -> None:
     from rstar.train.ppm import PPMConfig
     from rstar.train.settings import TrainConfig
 
-    print_settings(EvolveConfig, as_json, (SearchConfig, SandboxConfig, EngineConfig, TrainConfig, PPMConfig))
+    print_settings(EvolveConfig, as_json, (MctsConfig, SandboxConfig, EngineConfig, TrainConfig, PPMConfig))
 
 
 def _pairs_table(name: str, found: Sequence[PairAccuracy]) -> Grid:

@@ -12,13 +12,14 @@ from typing import Annotated, Any, TextIO, get_args
 import typer
 from rich.markup import escape
 
-from rstar.cli.common import AnswerField, AsJson, QuestionField, console, counted, print_json, progress
+from rstar.cli.common import AnswerField, AsJson, QuestionField, console, counted, print_json
 from rstar.cli.regrade import grade_run
 from rstar.datasets import read_entries, read_problems
 from rstar.errors import ConfigError, DataError
 from rstar.grading import grade as compare
 from rstar.grading.golds import GOLD_FIELDS, check_gold, gold_of
 from rstar.grading.verdict import Outcome, Verdict
+from rstar.view.progress import progress
 from rstar.view.tables import Column, Grid
 
 MOST_SHOWN = 20

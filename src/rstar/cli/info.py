@@ -12,7 +12,7 @@ from rich.markup import escape
 
 from rstar.cli.common import AsJson, console, print_json, print_settings
 from rstar.config import Config
-from rstar.evals.solve import versions
+from rstar.evals.run import versions
 from rstar.sandbox.levels import probe
 from rstar.tiny.generate import families
 from rstar.view.tables import Column, Grid
@@ -60,6 +60,6 @@ def info(
     for name, state in facts["isolation"]["mechanisms"].items():
         table.add("", escape(f"{name}: {state}"))
     table.add("[bold]policy tiny[/]", facts["models"]["tiny"])
-    table.add("[bold]reward ppm:tiny[/]", facts["models"]["ppm:tiny"])
+    table.add("[bold]value ppm:tiny[/]", facts["models"]["ppm:tiny"])
     table.add("[bold]families[/]", f"{facts['families']} (rstar problems families)")
     console().print(table)

@@ -37,7 +37,12 @@ def serve(
     level: Isolation = "full",
     seconds: Annotated[float, typer.Option(help="Wall time of a call that asks for none.", min=0.1)] = 10.0,
     memory_mb: Annotated[int, typer.Option(help="Memory of a call that asks for none, MiB.", min=16)] = 256,
-    idle_seconds: Annotated[float, typer.Option(help="Sessions that are idle for so long end.", min=1)] = 600.0,
+    idle_seconds: Annotated[
+        float, typer.Option(help="A session ends after so many seconds without use.", min=1)
+    ] = 600.0,
+    most_sessions: Annotated[
+        int, typer.Option(help="Most sessions at a time; one host may have half.", min=1)
+    ] = 100_000,
 ) -> None:
     """Serve programs, answer checks and notebook sessions over HTTP, with isolation on.
 
@@ -54,7 +59,7 @@ def serve(
     token = None if token_file is None else read_token(token_file)
     settings = JudgeSettings(
         host=host, port=port, workers=_processors(workers), redis=redis, token=token, level=level, seconds=seconds,
-        memory_mb=memory_mb, idle_seconds=idle_seconds,
+        memory_mb=memory_mb, idle_seconds=idle_seconds, most_sessions=most_sessions,
     )  # fmt: skip
     note = f"{settings.workers} workers, isolation {level}, queue in {'Redis' if redis else 'memory'}"
     run(settings, announce=lambda url: console().print(f"serving [bold]{escape(url)}[/] ({note})", highlight=False))

@@ -8,9 +8,10 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from rstar.cli.common import console, counted, progress
+from rstar.cli.common import console, counted
 from rstar.tiny.family import Split
 from rstar.tiny.generate import draw_set, families, write_set
+from rstar.view.progress import progress
 from rstar.view.tables import Column, Grid
 
 app = typer.Typer(no_args_is_help=True, help="Make problem files from the synthetic families.")

@@ -21,7 +21,6 @@ from rstar.cli.common import (
     console,
     counted,
     print_json,
-    progress,
     run_folder,
 )
 from rstar.config import Config, Method, resolve
@@ -30,10 +29,12 @@ from rstar.errors import NO_ANSWER, ConfigError
 from rstar.evals.compare import Entry, compare_methods, comparison_table, groups_by, read_entries, run_entries
 from rstar.evals.compare_samples import solve_entry
 from rstar.evals.metrics import percent
-from rstar.evals.solve import Finished, Record, solve_run
+from rstar.evals.run import Finished, solve_run
+from rstar.jsonl import Record, read_lines
 from rstar.problems import Problem
-from rstar.runs import RESULTS, read_lines
+from rstar.runs import RESULTS
 from rstar.search.solver import Solution, Solver
+from rstar.view.progress import progress
 from rstar.view.terminal import NOTICES, reasons, results_table, search_tree
 
 SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Leave bad entries of the problem file out, and count them.")]
@@ -61,10 +62,11 @@ def solve(
         str | None,
         typer.Option(help="`tiny`, `hf:PATH`, `openai:URL#MODEL` or `fake:KIND`.", show_default="tiny"),
     ] = None,
-    reward: Annotated[
+    value: Annotated[
         str | None,
         typer.Option(
-            help="`agreement`, `grounded`, `logprob`, `ppm:FOLDER`, or `ppm:tiny`, the bundled PPM.",
+            help="What a solution is worth: `agreement`, `grounded`, `logprob`, `ppm:PATH`, or `ppm:tiny`, the bundled"
+            " PPM.",
             show_default="ppm:tiny where the bundled policy is searched, else agreement",
         ),
     ] = None,
@@ -100,7 +102,7 @@ def solve(
 
     `rstar solve --problems problems.jsonl --policy openai:http://localhost:8000#my-model`
     """
-    options = {"search.method": method, "policy": policy, "reward": reward, "sandbox.place": sandbox, "seed": seed}
+    options = {"search.method": method, "policy": policy, "value": value, "sandbox.place": sandbox, "seed": seed}
     settings = resolve(config, set_ or (), options)
     if (question is None) == (problems is None):
         raise ConfigError("give either a question or --problems FILE")
@@ -199,7 +201,7 @@ def _print_solution(solution: Solution, settings: Config) -> None:
     out = console()
     same = [t for t in solution.trajectories if t.answer == solution.answer]
     best = max(same, key=lambda t: t.value or 0.0, default=None)
-    if solution.tree and settings.search.method == "mcts":
+    if solution.tree is not None and settings.search.method == "mcts":
         out.print(search_tree(solution.tree, solution.problem.question, answer=solution.answer))
     if best is None:
         out.print(f"[bold]no answer[/]: {_why_none(solution)}", highlight=False)
@@ -258,7 +260,7 @@ def compare(
 
     Each method is compared with the first on the same problems: the difference in points with its 95% interval, and p
     of the exact paired test (McNemar). An entry with `samples_of = "NAME"` chooses among the solutions of an earlier
-    entry by its own `reward` and `search.choose`.
+    entry by its own `value` and `search.choose`.
 
     Continues what is in the folder. The recipe lists the methods and their settings; that of the bundled model takes
     about a quarter of a minute per problem on 2 cores.

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 
-from rstar.cli.common import AsJson, Overrides, console, print_settings, progress
-from rstar.errors import RstarError
+from rstar.cli.common import AsJson, Overrides, console, print_settings
 
 if TYPE_CHECKING:
-    from rstar.train.loop import Progress
-    from rstar.train.settings import TrainConfig
+    from rstar.train.command import Kind
 
 Out = Annotated[Path, typer.Option(help="Folder of this training; continued when it holds this one.")]
 Wandb = Annotated[
     str | None, typer.Option(help="Project of Weights & Biases that gets the metrics, too.", show_default=False)
 ]
-
-C = TypeVar("C", bound="TrainConfig")
 
 app = typer.Typer(no_args_is_help=True, help="Train models.")
 
@@ -57,10 +52,7 @@ def sft(
     On 8 GPUs: `torchrun --nproc-per-node 8 -m rstar train sft RECIPE --data train.jsonl --out OUT`
     (or `accelerate launch --num_processes 8 -m rstar train sft …`; on several machines, OUT is a shared folder)
     """
-    from rstar.train.settings import TrainConfig, read_train_config  # torch is imported only when something is trained
-    from rstar.train.sft import train_sft
-
-    _train(train_sft, read_train_config(recipe, TrainConfig, set_ or ()), data, out, wandb)
+    _train("sft", recipe, data, out, set_, wandb)
 
 
 @app.command("ppm")
@@ -81,10 +73,7 @@ def ppm(
 
     Example: `rstar train ppm ppm.toml --data runs/round1/data/pairs.jsonl --out runs/round1/ppm`
     """
-    from rstar.train.ppm import PPMConfig, train_ppm
-    from rstar.train.settings import read_train_config
-
-    _train(train_ppm, read_train_config(recipe, PPMConfig, set_ or ()), data, out, wandb)
+    _train("ppm", recipe, data, out, set_, wandb)
 
 
 @app.command("settings")
@@ -99,42 +88,10 @@ def settings(as_json: AsJson = False) -> None:
 
 
 def _train(
-    how: Callable[[C, Sequence[Path], Path, Callable[[Progress], None]], Path],
-    config: C,
-    data: Sequence[Path],
-    out: Path,
-    wandb: str | None,
+    kind: Kind, recipe: Path, data: Sequence[Path], out: Path, overrides: Sequence[str] | None, wandb: str | None
 ) -> None:
-    """Train with a progress bar; of several processes, only the main one has something to say."""
-    from rstar.train.ranks import is_main
+    from rstar.train.command import run_training  # torch is imported only when something is trained
 
-    config = config if wandb is None else config.model_copy(update={"wandb": wandb})
-    with _reported() as report:
-        try:
-            model = how(config, data, out, report)
-        except RstarError as error:
-            if is_main():
-                raise
-            raise typer.Exit(1) from error
-    if is_main():
+    model = run_training(kind, recipe, data, out, overrides or (), wandb)
+    if model is not None:
         console().print(f"model written to [bold]{escape(str(model))}[/]", highlight=False)
-
-
-@contextmanager
-def _reported() -> Iterator[Callable[[Progress], None]]:
-    """A progress bar for the steps of a training, in the main process."""
-    from rstar.train.ranks import is_main
-
-    if not is_main():
-        yield lambda state: None
-        return
-    done = 0
-    with progress(1, "training") as advance:
-
-        def report(state: Progress) -> None:
-            nonlocal done
-            note = f"loss {state.loss:.3f}, {state.tokens_per_second:,.0f} tokens/s"
-            advance(state.step - done, note, total=state.steps)
-            done = state.step
-
-        yield report

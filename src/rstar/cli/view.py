@@ -13,7 +13,9 @@ from rstar.cli.common import AsJson, console, counted, print_json
 from rstar.cli.solve import print_summary
 from rstar.errors import DataError
 from rstar.evolve.trees import is_verified
-from rstar.runs import CONFIG, RESULTS, ROUNDS, SUMMARY, TREES, read_lines
+from rstar.jsonl import read_lines
+from rstar.runs import CONFIG, RESULTS, ROUNDS, SUMMARY, TREES
+from rstar.trees import Tree
 from rstar.view.terminal import NOTICES, results_table, search_tree
 
 
@@ -72,11 +74,18 @@ def _tree(run: Path, results: list[dict[str, Any]], problem: str, nodes: int, as
     if as_json:
         print_json({"result": row, "nodes": tree["nodes"]})
         return
-    console().print(search_tree(tree["nodes"], row["question"], nodes, row["answer"]))
+    console().print(search_tree(_tree_of(run, tree), row["question"], nodes, row["answer"]))
     gold = f" (gold {row['gold']})" if "gold" in row else ""
     console().print(f"answer [bold]{escape(str(row['answer']))}[/]{escape(gold)}", highlight=False)
     for notice in row.get("notices", ()):
         console().print(f"[yellow]notice:[/] {NOTICES[notice]}", highlight=False)
+
+
+def _tree_of(run: Path, line: dict[str, Any]) -> Tree:
+    try:
+        return Tree.of_plain(line)
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        raise DataError(f"{run / TREES}: the tree of problem {line['id']!r} is damaged: {error!r}") from error
 
 
 def _content(file: Path) -> dict[str, Any] | None:

@@ -14,14 +14,16 @@ from typing import Any
 
 from rich.markup import escape
 
-from rstar.config import Config, build, flatten, read_toml
+from rstar.config import Config, build
 from rstar.errors import ConfigError
 from rstar.evals.metrics import paired_difference, percent, sign_test
-from rstar.evals.solve import Finished, Record
+from rstar.evals.run import Finished
+from rstar.jsonl import Record
 from rstar.search.solver import Solver
+from rstar.sections import flatten, merged, read_toml
 from rstar.view.tables import Column, Grid
 
-_CHOICE = ("reward", "search.choose", "search.top_k")
+_CHOICE = ("value", "search.choose", "search.top_k")
 """Settings of an entry with ``samples_of``; all others are those of the entry whose solutions it takes."""
 
 
@@ -124,12 +126,12 @@ def entries_of(
         if name in trees:
             raise ConfigError(f"{where}: two entries are named {name!r}")
         label = f"{where}: entry {name!r}"
-        tree = _merged(shared, own)
+        tree = merged(shared, own)
         if samples_of is not None:
             source = next((entry for entry in entries if entry.name == samples_of), None)
             _check_source(samples_of, source, own, label)
             # It keeps no trees of its own: they are those of the source.
-            tree = _merged(_merged(trees[samples_of], own), {"search": {"keep_trees": False, "record_tokens": False}})
+            tree = merged(merged(trees[samples_of], own), {"search": {"keep_trees": False, "record_tokens": False}})
         trees[name] = tree
         entries.append(Entry(name, build(tree | given, where=label), samples_of))
     return entries
@@ -146,15 +148,6 @@ def _check_source(samples_of: object, source: Entry | None, own: Mapping[str, An
         raise ConfigError(
             f"{label}: {', '.join(foreign)} cannot be set beside samples_of; what can: {', '.join(_CHOICE)}"
         )
-
-
-def _merged(shared: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """`own` settings over `shared` ones, table by table."""
-    merged = dict(shared)
-    for key, value in own.items():
-        old = merged.get(key)
-        merged[key] = _merged(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
-    return merged
 
 
 def run_entries(entries: Sequence[Entry], run: Callable[[Entry], Finished]) -> Outcomes:

@@ -1,7 +1,7 @@
-"""Choosing again among the solutions of a finished run: the same samples, another reward or another choice.
+"""Choosing again among the solutions of a finished run: the same samples, another value or another choice.
 
 So two choosers are compared on equal samples. Nothing is sampled and no code runs here: solutions come from the stored
-trees, the reward scores them as it scores the ends of a search, and one of them is chosen as a search chooses.
+trees, the value scores them as it scores the ends of a search, and one of them is chosen as a search chooses.
 Log-probabilities are as stored: rounded to five decimals.
 """
 
@@ -16,15 +16,16 @@ from rstar.config import Config
 from rstar.datasets import ProblemSet
 from rstar.errors import DataError
 from rstar.evals.compare import Entry
-from rstar.evals.solve import Finished, Record, solve_run
+from rstar.evals.run import Finished, solve_run
 from rstar.grading import is_equivalent
+from rstar.jsonl import Record, read_lines
 from rstar.problems import Problem
-from rstar.runs import RESULTS, TREES, read_lines
-from rstar.search.choose import Votes, choice_of, choose
-from rstar.search.reward import open_reward, reward_spec
+from rstar.runs import RESULTS, TREES
+from rstar.search.choose import Votes, choose_as_set
 from rstar.search.solver import Solution
-from rstar.search.tree import stored_solutions
+from rstar.search.value import open_value, value_name
 from rstar.trajectories import Trajectory
+from rstar.trees import Tree
 
 
 async def solve_entry(
@@ -32,7 +33,7 @@ async def solve_entry(
     problems: ProblemSet,
     out: Path,
     on_result: Callable[[Record], None] = lambda record: None,
-    further: Mapping[str, str] | None = None,
+    extra_identity: Mapping[str, str] | None = None,
 ) -> Finished:
     """Run an entry of a comparison into the folder of its name below `out`; see `solve_run`.
 
@@ -40,26 +41,26 @@ async def solve_entry(
         What `solve_run` raises, and `DataError` where the samples that it takes are not there.
     """
     if entry.samples_of is None:
-        return await solve_run(entry.config, problems, out / entry.name, on_result, further=further)
+        return await solve_run(entry.config, problems, out / entry.name, on_result, extra_identity=extra_identity)
     samples = StoredSamples(entry.config, out / entry.samples_of)
-    further = dict(further or {}) | {"samples_of": entry.samples_of}
-    return await solve_run(entry.config, problems, out / entry.name, on_result, samples, further=further)
+    identity = dict(extra_identity or {}) | {"samples_of": entry.samples_of}
+    return await solve_run(entry.config, problems, out / entry.name, on_result, samples, extra_identity=identity)
 
 
 class StoredSamples:
     """A solver whose solutions are those of a finished run. Its cost is that of the run.
 
     Args:
-        config: names the reward and the choice.
+        config: names the value and the choice.
         source: folder of the run, with ``search.record_tokens``.
 
     Raises:
-        ConfigError: an unknown reward.
+        ConfigError: a PPM that is not there.
     """
 
     def __init__(self, config: Config, source: Path) -> None:
         self._config, self._source = config, source
-        self._reward = open_reward(reward_spec(config), config.engine.device)
+        self._value = open_value(value_name(config), config.engine.device)
 
     async def __aenter__(self) -> Self:
         """There is nothing to open."""
@@ -73,7 +74,7 @@ class StoredSamples:
 
         Raises:
             DataError: the source has no result or no tree of a problem, or is damaged.
-            EngineError: the reward reads log-probabilities, and the stored solutions have none.
+            EngineError: the value reads log-probabilities, and the stored solutions have none.
         """
         wanted = {problem.id: problem for problem in problems}
         for name in (RESULTS, TREES):
@@ -89,24 +90,23 @@ class StoredSamples:
 
     def _solutions(self, line: Record) -> list[Trajectory]:
         try:
-            return stored_solutions(line["nodes"])
-        except (LookupError, TypeError, ValueError) as error:
+            return [trajectory for _, trajectory in Tree.of_plain(line).ends()]
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
             raise DataError(f"{self._source / TREES}: damaged tree of problem {line['id']!r}: {error!r}") from error
 
     async def _choose(self, problem: Problem, ends: Sequence[Trajectory], cost: Mapping[str, Any]) -> Solution:
         votes = Votes(is_equivalent)
         await votes.count((one.answer or "", one.votes, one.mass) for one in ends)
-        values = await self._reward.score(problem, ends, votes)
+        values = await self._value.score(problem, ends, votes)
         scored = tuple(replace(one, value=value) for one, value in zip(ends, values, strict=True))
-        search = self._config.search
-        chosen = await choose(scored, choice_of(search), is_equivalent, search.top_k)
+        chosen = await choose_as_set(scored, self._config.search, is_equivalent)
         return Solution(
             problem=problem,
             answer=chosen.answer if chosen else None,
             value=chosen.value if chosen else None,
             expansions=0,
             trajectories=scored,
-            tree=[],
+            tree=None,
             **cost,
         )
 

@@ -7,20 +7,18 @@ folder of them.
 from __future__ import annotations
 
 import copy
-import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from rstar.answers import AnswerKey
 from rstar.datasets import ProblemSet
 from rstar.errors import DataError
 from rstar.evals.metrics import sign_test
-from rstar.evals.solve import Grader, Record, grading_identity, refuse_bad_checks, summarize, verdict_fields, versions
+from rstar.evals.run import Grader, grading_identity, refuse_bad_checks, summarize, verdict_fields, versions
 from rstar.grading import verify
+from rstar.jsonl import Record, read_lines
 from rstar.problems import Problem
-from rstar.runs import CONFIG, RESULTS, SUMMARY, TREES, Run, read_lines
+from rstar.runs import CONFIG, RESULTS, SUMMARY, TREES, Folder, read_config
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,26 +99,18 @@ def write_regraded(run: Path, found: Regraded, out: Path, grade: Grader = verify
     """Write a new run folder: the run's solutions and trees, the new verdicts. Returns its summary.
 
     Raises:
-        ResumeError: `out` holds something else.
-        DataError: the run's configuration cannot be read.
+        ResumeError: `out` holds something else, or the run's configuration cannot be read.
     """
-    config = _read_config(run)
+    config = read_config(run)
+    if config is None:
+        raise DataError(f"{run} is not the folder of a run: it has no {CONFIG}")
     identity = config["identity"] | grading_identity(found.problems, grade)
     about = {key: value for key, value in config.items() if key != "identity"} | {"versions": versions()}
     trees = {tree["id"]: tree for tree in read_lines(run / TREES)} if (run / TREES).is_file() else {}
-    with Run.open(out, identity, about) as target:
+    with Folder.open(out, identity, about, (RESULTS, TREES)) as target:
         for row in found.after:
-            if row["id"] not in target.finished:
-                target.add(row, trees.get(row["id"]))
+            if row["id"] not in target.stream(RESULTS).keys:
+                target.add(results=row, trees=trees.get(row["id"]))
         summary = summarize(found.after)
         target.seal([row["id"] for row in found.after], summary)
     return summary
-
-
-def _read_config(run: Path) -> Mapping[str, Any]:
-    try:
-        config: Mapping[str, Any] = json.loads((run / CONFIG).read_text(encoding="utf-8"))
-        dict(config["identity"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise DataError(f"{run / CONFIG} is not the configuration of a run: {error}") from error
-    return config

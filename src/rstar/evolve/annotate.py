@@ -1,7 +1,7 @@
 """Generating training data: search whose ends are verified (arXiv 2501.04519, section 3.3).
 
-Here, and nowhere else, search learns how a trajectory really ended: through a function from an answer to a value. The
-search itself does not change, and still knows no gold answer.
+Here, and nowhere else, a search learns how a trajectory really ended: through a reward. The search itself does not
+change, and still knows no gold answer.
 """
 
 from __future__ import annotations
@@ -9,49 +9,36 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from rstar.answers import AnswerKey
 from rstar.config import Config
 from rstar.datasets import ProblemSet
 from rstar.errors import ConfigError
-from rstar.evals.solve import Finished, Record, solve_run
-from rstar.evolve.trees import RIGHT, VERIFIED_ENDS, WRONG
-from rstar.grading import verify
+from rstar.evals.rewards import Reward, verified
+from rstar.evals.run import Finished, solve_run
+from rstar.evolve.trees import VERIFIED_ENDS
+from rstar.jsonl import Record
 from rstar.problems import Problem
 from rstar.search.choose import Votes
-from rstar.search.reward import Reward, open_reward, ppm_folder
 from rstar.search.solver import Solver
+from rstar.search.value import Value, open_value, ppm_folder
 from rstar.trajectories import Trajectory
-
-TerminalValue = Callable[[Problem, str], float]
-"""What an answer to a problem is worth, in [-1, 1]."""
-
-
-def verified(keys: Mapping[str, AnswerKey]) -> TerminalValue:
-    """+1 for an answer that the key of its problem accepts, -1 for any other; every problem must have one."""
-
-    def value(problem: Problem, answer: str) -> float:
-        return RIGHT if verify(keys[problem.id], answer).correct else WRONG
-
-    return value
 
 
 class Annotation:
-    """A reward whose ends are verified.
+    """A value whose ends are rewards.
 
-    Terminal-guided (rounds 1 and 2): nothing is said of partial solutions, whose Q comes from back-propagation alone.
-    PPM-augmented (rounds 3 and 4): with `partial`, their Q starts at that reward's prediction.
+    Terminal-guided (rounds 1 and 2): partial solutions have no value, their Q comes from back-propagation alone.
+    PPM-augmented (rounds 3 and 4): with `partial`, their Q starts at that value.
     """
 
     name = "annotation"
 
-    def __init__(self, terminal_value: TerminalValue, partial: Reward | None = None) -> None:
-        self._terminal_value = terminal_value
-        self._partial = partial
+    def __init__(self, reward: Reward, partial: Value | None = None) -> None:
+        self._reward, self._partial = reward, partial
 
     async def score(self, problem: Problem, trajectories: Sequence[Trajectory], votes: Votes) -> Sequence[float | None]:
-        """See `rstar.search.reward.Reward.score`. Raises what the terminal value raises."""
+        """See `rstar.search.value.Value.score`. Raises what the reward raises."""
         values: list[float | None] = [
-            None if t.answer is None else self._terminal_value(problem, t.answer) for t in trajectories
+            None if t.answer is None else self._reward(problem, t.answer) for t in trajectories
         ]
         open_ones = [place for place, t in enumerate(trajectories) if t.answer is None]
         if self._partial is not None and open_ones:
@@ -66,16 +53,16 @@ async def generate(
     problems: ProblemSet,
     folder: Path,
     on_result: Callable[[Record], None] = lambda record: None,
-    further: Mapping[str, str] | None = None,
+    extra_identity: Mapping[str, str] | None = None,
 ) -> Finished:
     """Search problems for training data: trees with verified ends, in a run folder, which is continued.
 
     Args:
-        config: of the search, by MCTS. A reward ``ppm:FOLDER`` begins the Q of partial solutions (rounds 3 and 4); any
-            other, and ``auto``, is not used (rounds 1 and 2).
+        config: of the search, by MCTS. With a value ``ppm:PATH`` the Q of partial solutions starts at the PPM's score
+            (rounds 3 and 4); any other value is not used (rounds 1 and 2).
         problems: all with gold answers.
         folder: the run folder.
-        on_result: see `rstar.evals.solve.solve_run`; so is `further`.
+        on_result: see `rstar.evals.run.solve_run`, also for `extra_identity`.
 
     Raises:
         ConfigError: another method than MCTS.
@@ -86,12 +73,13 @@ async def generate(
         raise ConfigError(f"search.method = {config.search.method!r}: training data comes from mcts")
     problems.need_gold("training data")
     partial = None
-    if ppm_folder(config.reward) is not None:
-        partial = open_reward(config.reward, config.engine.device)
-    else:  # no reward takes part, and none, such as the one that `auto` means, belongs to the run's identity
-        config = config.model_copy(update={"reward": "agreement"})
-    solver = Solver(config, reward=Annotation(verified(problems.keys), partial))
-    return await solve_run(config, problems, folder, on_result, solver, further=dict(further or {}) | VERIFIED_ENDS)
+    if ppm_folder(config.value) is not None:
+        partial = open_value(config.value, config.engine.device)
+    else:  # no value takes part, so none belongs to the run's identity
+        config = config.model_copy(update={"value": "agreement"})
+    solver = Solver(config, value=Annotation(verified(problems.keys), partial))
+    identity = dict(extra_identity or {}) | VERIFIED_ENDS
+    return await solve_run(config, problems, folder, on_result, solver, extra_identity=identity)
 
 
 def is_solved(record: Record) -> bool:

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
-import json
 import random
 import resource
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from rstar.evals.rewards import RIGHT, WRONG
 from rstar.evolve.trees import VERIFIED_ENDS
-from rstar.prompts import steps as prompt
-from rstar.runs import CONFIG, RESULTS, TREES, write_json
+from rstar.jsonl import line_of, write_json
+from rstar.prompts import code_steps
+from rstar.runs import CONFIG, RESULTS, TREES
+from rstar.trajectories import Segment, Step
+from rstar.trees import Tree, TreeNode
 
 QUESTION = "How much money does Maya have after {0} weeks if she saves ${1} a week and begins with ${2}?"
+
+_EXTRACT = """
+import sys
+from pathlib import Path
+from rstar.evolve.extract import ExtractConfig, extract
+extract([Path(sys.argv[1])], Path(sys.argv[2]), ExtractConfig())
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,44 +46,40 @@ def bench_extract(trees: int, seed: int = 0) -> Extraction:
         run.mkdir()
         draw = random.Random(seed)
         write_json(run / CONFIG, {"identity": VERIFIED_ENDS})
-        with (run / RESULTS).open("w") as results, (run / TREES).open("w") as lines:
+        with (run / RESULTS).open("wb") as results, (run / TREES).open("wb") as lines:
             for number in range(trees):
                 question = QUESTION.format(*(draw.randrange(2, 99) for _ in range(3)))
-                results.write(json.dumps({"id": str(number), "question": question}) + "\n")
-                lines.write(json.dumps({"id": str(number), "nodes": list(_tree(draw))}) + "\n")
+                results.write(line_of({"id": str(number), "question": question}))
+                lines.write(line_of({"id": str(number), **_tree(draw, question).plain(tokens=True)}))
         size = (run / TREES).stat().st_size
-        command = [sys.executable, "-m", "rstar", "evolve", "extract", str(run), "--out", str(out), "--json"]
+        command = [sys.executable, "-c", _EXTRACT, str(run), str(out)]
         started = time.perf_counter()
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(command, check=True)
         seconds = time.perf_counter() - started
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024  # of the largest child; this is the only one
     return Extraction(trees, size / 1e6, seconds, peak)
 
 
-def _tree(draw: random.Random) -> Iterator[dict[str, Any]]:
+def _tree(draw: random.Random, question: str) -> Tree:
     """About 60 nodes in four levels, a third of them ends, with log-probabilities."""
-    yield {"parent": -1, "q": 0.0, "value": None, "answer": None, "finish": None}
-    level, number = [0], 1
+    root = TreeNode(None, None, 0, 0.0, None, 1, None, None)
+    nodes, level = [root], [root]
     for depth in range(4):
-        below: list[int] = []
-        for parent in level:
-            for _ in range(draw.randrange(2, 4)):
-                ends = depth == 3 or draw.random() < 0.2
-                answer = draw.choice("789")
-                told = [-draw.random() for _ in range(20)]
-                product = f"{draw.randrange(1000)} * {draw.randrange(1000)}"
-                yield {
-                    "parent": parent,
-                    "text": f"# step {draw.random()}\nx = {product}\n<end_of_step>",
-                    "shown": prompt.output(answer) + prompt.answer(answer) if ends else "",
-                    "status": "ok",
-                    "q": draw.uniform(-1, 1),
-                    "value": (1.0 if answer == "7" else -1.0) if ends else None,
-                    "answer": answer if ends else None,
-                    "finish": "answer" if ends else None,
-                    "logprobs": [round(value, 5) for value in told],
-                }
-                if not ends:
-                    below.append(number)
-                number += 1
-        level = below
+        new = [_node(draw, parent, depth == 3) for parent in level for _ in range(draw.randrange(2, 4))]
+        nodes += new
+        level = [node for node in new if node.answer is None]
+    return Tree(Segment(code_steps.prompt(question), "template"), nodes)
+
+
+def _node(draw: random.Random, parent: TreeNode, last: bool) -> TreeNode:
+    """A step; the `last` one of a solution ends it, others may."""
+    ends = last or draw.random() < 0.2
+    answer = draw.choice("789")
+    told = tuple(-draw.random() for _ in range(20))
+    product = f"{draw.randrange(1000)} * {draw.randrange(1000)}"
+    segments = [Segment(f"# step {draw.random()}\nx = {product}\n<end_of_step>", "policy", (), told)]
+    q = draw.uniform(-1, 1)
+    if not ends:
+        return TreeNode(parent, Step(tuple(segments), "ok"), 1, q, None, 1, None, None)
+    segments += [Segment(code_steps.output(answer), "tool"), Segment(code_steps.answer(answer), "policy")]
+    return TreeNode(parent, Step(tuple(segments), "ok"), 1, q, RIGHT if answer == "7" else WRONG, 1, "answer", answer)

@@ -7,9 +7,9 @@ r"""Trees become training data: solutions for the policy, preference pairs for t
 that lead to a wrong one, which share their prefix; for the last step the prefix may differ, and whole solutions are
 compared: the correct ones of highest mean Q against the wrong ones of lowest. Pairs that say little are left out: those
 whose Q differs by less than a margin, and those whose texts hardly differ. A line is the part of a problem's tree that
-is compared, every step of it once: ``{"id", "prompt", "nodes": [{"parent", "text", "shown", "q", "values",
-"logprobs"}, …], "steps": [{"kind": "step" | "final", "pairs": [[i, j], …]}, …]}``; `parent` is -1 for a first step, and
-of pair (i, j) node i is preferred to node j.
+is compared, every step of it once: ``{"id", "prompt", "nodes": [{"parent", "q", …STEP}, …], "steps": [{"kind": "step" |
+"final", "pairs": [[i, j], …]}, …]}``, a `STEP` as `rstar.trajectories.Step` writes it; `parent` is -1 for a first step,
+and of pair (i, j) node i is preferred to node j.
 
 Trees are read one at a time, and nothing is kept of them but, where there are several folders, hashes of the best
 solutions of each problem.
@@ -22,22 +22,23 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from pydantic import Field
 from rapidfuzz.distance import Levenshtein
 
-from rstar.config import Section
 from rstar.errors import ConfigError
-from rstar.evolve.trees import Solved, StoredNode, StoredTree, check_verified, read_trees
-from rstar.prompts import steps as prompt
-from rstar.runs import make_folder, write_json
+from rstar.evolve.trees import Solved, VerifiedTree, check_verified, read_trees
+from rstar.jsonl import Record, line_of, replaced, write_json
+from rstar.prompts import code_steps as prompt
+from rstar.runs import make_folder
+from rstar.sections import Section
+from rstar.trees import TreeNode
 
 SFT, PAIRS, COUNTS = "sft.jsonl", "pairs.jsonl", "counts.json"
 SAID, ENOUGH = "solution: said before", "solution: enough of this problem"
 
 Difficulty = Literal["easy", "medium", "hard"]
-Line = dict[str, Any]
 
 
 class ExtractConfig(Section):
@@ -87,25 +88,22 @@ def extract(folders: Sequence[Path], out: Path, config: ExtractConfig) -> Counts
             raise ConfigError(f"{folder}: given twice")
     counts = Counts()
     make_folder(out)
-    parts = {name: out / f"{name}.part" for name in (SFT, PAIRS)}
     best = _Best(config.solutions)
-    with parts[SFT].open("w", encoding="utf-8") as solutions, parts[PAIRS].open("w", encoding="utf-8") as pairs:
+    with replaced(out / SFT) as solutions, replaced(out / PAIRS) as pairs:
         for folder in folders:
             for tree in read_trees(folder):
                 counts.found["trees"] += 1
                 for mean_q, line in sft_lines(tree, config, counts):
-                    solutions.write(json.dumps(line, ensure_ascii=False) + "\n")
+                    solutions.write(line_of(line))
                     if len(folders) > 1:
                         best.see(line, mean_q)
                 if len(folders) > 1:
                     best.problems.add(hash((tree.id, tree.question)))
                 if (compared := pair_line(tree, config, counts)) is not None:
-                    pairs.write(json.dumps(compared, ensure_ascii=False) + "\n")
+                    pairs.write(line_of(compared))
     counts.found["problems"] = len(best.problems) or counts.found["trees"]
     if len(folders) > 1:
-        best.keep_only(parts[SFT], counts)
-    for name, part in parts.items():
-        part.replace(out / name)
+        best.keep_only(out / SFT, counts)
     write_json(out / COUNTS, counts.record())
     return counts
 
@@ -119,7 +117,7 @@ class _Best:
         """Problem -> text -> mean Q."""
         self.problems: set[int] = set()
 
-    def see(self, line: Line, mean_q: float) -> None:
+    def see(self, line: Record, mean_q: float) -> None:
         problem, text = self._hashes(line)
         found = self._found.setdefault(problem, {})
         found[text] = max(mean_q, found.get(text, -1.0))
@@ -128,9 +126,8 @@ class _Best:
 
     def keep_only(self, file: Path, counts: Counts) -> None:
         """Leave out of a file of lines what is not among the best, or was there before."""
-        part = file.with_name(f"{file.name}.best")
         taken: set[tuple[int, int]] = set()
-        with file.open(encoding="utf-8") as lines, part.open("w", encoding="utf-8") as kept:
+        with file.open("rb") as lines, replaced(file) as kept:
             for line in lines:
                 problem, text = which = self._hashes(json.loads(line))
                 if text in self._found[problem] and which not in taken:
@@ -139,10 +136,9 @@ class _Best:
                 else:
                     counts.found["solutions kept"] -= 1
                     counts.dropped[SAID if which in taken else ENOUGH] += 1
-        part.replace(file)
 
     @staticmethod
-    def _hashes(line: Line) -> tuple[int, int]:
+    def _hashes(line: Record) -> tuple[int, int]:
         prompt, *solution = line["pieces"]
         return hash((line["id"], prompt)), hash("".join(solution))  # ids are often numbers only
 
@@ -153,7 +149,7 @@ def difficulty(solved: Iterable[Solved]) -> Difficulty:
     return "hard" if True not in verdicts else "medium" if False in verdicts else "easy"
 
 
-def sft_lines(tree: StoredTree, config: ExtractConfig, counts: Counts) -> Iterator[tuple[float, Line]]:
+def sft_lines(tree: VerifiedTree, config: ExtractConfig, counts: Counts) -> Iterator[tuple[float, Record]]:
     """The solutions of a tree that the policy is trained on, each with its mean Q."""
     solved = tree.solved()
     taken: set[str] = set()
@@ -164,36 +160,33 @@ def sft_lines(tree: StoredTree, config: ExtractConfig, counts: Counts) -> Iterat
             counts.dropped["solution: wrong"] += 1
         elif not one.ran:
             counts.dropped["solution: a step failed"] += 1
-        elif one.text in taken:
+        elif (text := one.trajectory.text) in taken:
             counts.dropped[SAID] += 1
         elif len(taken) == config.solutions:
             counts.dropped[ENOUGH] += 1
         else:
-            taken.add(one.text)
+            taken.add(text)
             counts.found["solutions kept"] += 1
-            yield one.mean_q, {"id": tree.id, "pieces": [prompt.prompt(tree.question), *one.pieces()]}
+            yield one.mean_q, {"id": tree.id, "pieces": [prompt.prompt(tree.question), *one.trajectory.turns()]}
 
 
-def pair_line(tree: StoredTree, config: ExtractConfig, counts: Counts) -> Line | None:
+def pair_line(tree: VerifiedTree, config: ExtractConfig, counts: Counts) -> Record | None:
     """The preference pairs of a tree, those of each step and those of whole solutions; None where there are none."""
-    compared: list[tuple[str, list[tuple[StoredNode, StoredNode]]]] = []
-    for node in tree.nodes:
-        going_on = [child for child in node.children if child.answer is None and child.finish is None]
-        good = sorted((child for child in going_on if child.right and child.ran), key=lambda child: -child.q)
-        bad = sorted((child for child in going_on if child.wrong), key=lambda child: child.q)
-        above, below = ([Candidate(n, n.text, n.q) for n in some[: config.candidates]] for some in (good, bad))
-        compared.append(("step", _telling(above, below, config, counts, "step")))
-    solved = tree.solved()
-    right = sorted((one for one in solved if one.correct and one.ran), key=lambda one: -one.mean_q)
-    wrong = sorted((one for one in solved if not one.correct), key=lambda one: one.mean_q)
-    above, below = (
-        [Candidate(one.steps[-1], one.text, one.mean_q) for one in some[: config.candidates]] for some in (right, wrong)
-    )
-    compared.append(("final", _telling(above, below, config, counts, "final")))
+    compared: list[tuple[str, list[tuple[TreeNode, TreeNode]]]] = []
+    for node in tree.tree.nodes:
+        steps = [(child, child.step) for child in node.children if child.answer is None and child.ending is None]
+        open_steps = [Candidate(child, step.text, child.q) for child, step in steps if step is not None]
+        good = [one for one in open_steps if tree.right[one.node] and one.node.step is not None and one.node.step.ran]
+        bad = [one for one in open_steps if tree.wrong[one.node]]
+        compared.append(("step", informative_pairs(good, bad, config, counts, "step")))
+    whole = [(one, Candidate(one.nodes[-1], one.trajectory.text, one.mean_q)) for one in tree.solved()]
+    right = [candidate for one, candidate in whole if one.correct and one.ran]
+    wrong = [candidate for one, candidate in whole if not one.correct]
+    compared.append(("final", informative_pairs(right, wrong, config, counts, "final")))
     compared = [(kind, pairs) for kind, pairs in compared if pairs]
     if not compared:
         return None
-    numbers: dict[StoredNode, int] = {}
+    numbers: dict[TreeNode, int] = {}
     for node in (node for _, pairs in compared for pair in pairs for end in pair for node in end.path()):
         numbers.setdefault(node, len(numbers))  # parents before children
     return {
@@ -207,28 +200,27 @@ def pair_line(tree: StoredTree, config: ExtractConfig, counts: Counts) -> Line |
     }
 
 
-def _plain(node: StoredNode, numbers: dict[StoredNode, int]) -> Line:
+def _plain(node: TreeNode, numbers: dict[TreeNode, int]) -> Record:
+    assert node.step is not None
     parent = -1 if node.parent is None else numbers.get(node.parent, -1)
-    row: Line = {"parent": parent, "text": node.text, "shown": node.shown, "q": round(node.q, 4)}
-    told = {"values": node.values, "logprobs": node.logprobs}
-    return row | {name: what for name, what in told.items() if what}
+    return {"parent": parent, "q": round(node.q, 4), **node.step.plain(tokens=True)}
 
 
 class Candidate(NamedTuple):
     """What can be one side of a pair."""
 
-    node: StoredNode
+    node: TreeNode
     text: str
     q: float
 
 
-def _telling(
+def informative_pairs(
     good: list[Candidate], bad: list[Candidate], config: ExtractConfig, counts: Counts, kind: str
-) -> list[tuple[StoredNode, StoredNode]]:
-    """The pairs worth learning from."""
-    pairs: list[tuple[StoredNode, StoredNode]] = []
-    for one in good:
-        for other in bad:
+) -> list[tuple[TreeNode, TreeNode]]:
+    """The pairs worth learning from, of the best of the good and the worst of the bad candidates."""
+    pairs: list[tuple[TreeNode, TreeNode]] = []
+    for one in sorted(good, key=lambda candidate: -candidate.q)[: config.candidates]:
+        for other in sorted(bad, key=lambda candidate: candidate.q)[: config.candidates]:
             if one.q - other.q < config.margin:
                 counts.dropped[f"{kind} pair: Q differs by less than {config.margin:g}"] += 1
             elif _alike(one.text, other.text, config.distance):

@@ -13,11 +13,10 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from rstar.grading.boxes import boxed
-from rstar.models.ppm_inputs import Piece
-from rstar.prompts import steps as prompt
+from rstar.grading.find.boxes import boxed
+from rstar.models.ppm.inputs import Piece, pieces
 from rstar.prompts.numbers import IN_CODE, IN_TEXT, numbers
-from rstar.train.ppm import ways_to
+from rstar.train.ppm import paths_of
 
 Floats = npt.NDArray[np.float64]
 
@@ -38,15 +37,16 @@ NAMES = (
 )
 
 
-def features(question: str, pieces: Sequence[Piece]) -> Floats:
+def features(question: str, solution: Sequence[Piece]) -> Floats:
     """(len(`NAMES`),) the features of a solution, or of the beginning of one."""
-    pieces = [piece for piece in pieces if not piece.values]
-    told = [np.asarray(piece.logprobs) for piece in pieces if len(piece.logprobs)]
+    told = [np.asarray(piece.logprobs) for piece in solution if len(piece.logprobs)]
     every = np.concatenate(told) if told else np.zeros(1)
-    written = "\n".join(piece.text for piece in pieces if len(piece.logprobs) or prompt.OUTPUT not in piece.text)
+    written = "\n".join(piece.text for piece in solution if piece.kind == "written")
     asked, used = numbers(IN_TEXT, question), numbers(IN_CODE, written)
     shares = {value for value in used if value in asked or 100 * value in asked}
-    answer = next((found for piece in reversed(pieces) if (found := boxed(piece.text))), "")
+    answer = next(
+        (found for piece in reversed(solution) if piece.kind != "values" and (found := boxed(piece.text))), ""
+    )
     return np.asarray(
         [
             every.sum(),
@@ -99,8 +99,8 @@ def pairs_of(file: Path, kind: str) -> Iterator[tuple[Floats, Floats]]:
     with file.open(encoding="utf-8") as lines:
         for text in lines:
             line = json.loads(text)
-            ways = ways_to(line["nodes"])
+            solutions = [pieces(path) for path in paths_of(line["nodes"])]
             for compared in line["steps"]:
                 if compared["kind"] == kind:
                     for better, other in compared["pairs"]:
-                        yield features(line["prompt"], ways[better]), features(line["prompt"], ways[other])
+                        yield features(line["prompt"], solutions[better]), features(line["prompt"], solutions[other])

@@ -21,7 +21,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
@@ -29,24 +28,27 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rstar import specs
 from rstar.config import Config
 from rstar.datasets import ProblemSet, read_problems
 from rstar.errors import ConfigError, DataError
 from rstar.evals.compare import Entry, Row, compare_methods, entries_of, run_entries
 from rstar.evals.compare_samples import solve_entry
-from rstar.evals.solve import Finished, Record, by_weights, refuse_bad_checks
+from rstar.evals.run import Finished, refuse_bad_checks, weights_identity
 from rstar.evolve.annotate import generate, is_solved
 from rstar.evolve.extract import COUNTS, PAIRS, SFT, extract
-from rstar.evolve.models import served, train
+from rstar.evolve.processes import served, train
 from rstar.evolve.settings import EvolveConfig, Problems, Round, varied
-from rstar.models.spec import check_spec, fingerprint, local_folder
+from rstar.jsonl import Record, read_lines, write_json
+from rstar.models.spec import check_model, fingerprint, is_local, local_folder
 from rstar.problems import Problem
-from rstar.runs import CONFIG, RESULTS, ROUNDS, abandon, check_identity, lock_folder, read_lines, write_json
-from rstar.search.reward import open_reward
+from rstar.runs import RESULTS, ROUNDS, Folder
+from rstar.search.value import open_value
 from rstar.seeds import derive
+from rstar.specs import Model, Ppm
 from rstar.tiny.generate import draw_set, parse_levels, write_set
 
-_OWN_PPM = "ppm:of-the-round"
+_OWN_PPM = Ppm(specs.Folder("of-the-round"))
 """Stands for the PPM of a round that has none yet."""
 
 Bar = Callable[[int, str], AbstractContextManager[Callable[..., None]]]
@@ -102,11 +104,11 @@ def evolve(
         ResumeError: the folder belongs to another run, or is in use.
         EngineError, SandboxError, TrainingError: infrastructure failed; the same call goes on.
     """
-    lock = lock_folder(folder)
-    try:
-        return _Evolution(config, folder, announce, bar).run(on_round)
-    finally:
-        os.close(lock)
+    with Folder.open(folder, _identity(config)) as opened:
+        opened.begin()
+        evolution = _Evolution(config, folder, announce, bar)
+        opened.keep()
+        return evolution.run(on_round)
 
 
 def read_results(folder: Path) -> list[Result]:
@@ -122,17 +124,16 @@ class _Evolution:
     def __init__(self, config: EvolveConfig, folder: Path, announce: Callable[[str], None], bar: Bar) -> None:
         self._config, self._folder, self._announce, self._bar = config, folder, announce, bar
         for entry in self._entries(None, None):
-            if entry.config.reward not in ("auto", _OWN_PPM):
-                open_reward(entry.config.reward)
-        for spec in (config.base, config.first_policy):
-            if spec is not None:
-                check_spec(spec)
+            if entry.config.value not in ("auto", _OWN_PPM):
+                open_value(entry.config.value)
+        for model in (config.base, config.first_policy):
+            if model is not None:
+                check_model(model)
         _find_programs(config)
-        with _claimed(folder, _identity(config)):
-            self._problems = self._read(config.problems, "problems")
-            self._held_out = self._read(config.held_out, "held_out")
-            _refuse_overlap(self._problems, self._held_out)
-            self._shares = _shares(self._problems, config.rounds)
+        self._problems = self._read(config.problems, "problems")
+        self._held_out = self._read(config.held_out, "held_out")
+        _refuse_overlap(self._problems, self._held_out)
+        self._shares = _shares(self._problems, config.rounds)
 
     def run(self, on_round: Callable[[Sequence[Result]], None]) -> list[Result]:
         config = self._config
@@ -143,8 +144,8 @@ class _Evolution:
         for number, (one, some) in enumerate(zip(config.rounds, self._shares, strict=True), 1):
             name, folder = f"round {number}", self._folder / f"round{number}"
             before = searched if config.accumulate else []
-            spec, shots = (config.first_policy, config.first_shots) if number == 1 else (None, 0)
-            searched = [*before, *self._search(name, one, some, before, policy, spec, shots, ppm, folder)]
+            given, shots = (config.first_policy, config.first_shots) if number == 1 else (None, 0)
+            searched = [*before, *self._search(name, one, some, before, policy, given, shots, ppm, folder)]
             counts = self._extract(name, searched, folder / "data")
             self._announce(f"{name}: training the policy from the base")
             policy_config = varied(config.policy, one.policy).model_copy(update={"base": base, "curriculum": False})
@@ -186,9 +187,8 @@ class _Evolution:
     def _base(self) -> Path:
         config = self._config
         if config.base is not None:
-            folder = local_folder(config.base)
-            assert folder is not None  # the recipe has been checked
-            return folder
+            assert is_local(config.base)  # the recipe has been checked
+            return local_folder(config.base)
         assert config.bootstrap is not None
         self._announce("base: training from nothing on reference solutions")
         return train("sft", config.bootstrap.train, self._references(), self._folder / "base" / "sft", config.launcher)
@@ -208,7 +208,7 @@ class _Evolution:
         problems: ProblemSet,
         before: Sequence[Path],
         policy: Path,
-        spec: str | None,
+        given: Model | None,
         shots: int,
         ppm: Path | None,
         folder: Path,
@@ -230,27 +230,27 @@ class _Evolution:
             )
             own = {"rollouts": rollouts, "record_tokens": tokens}
             search = config.search.model_copy(update=own | ({"shots": shots} if shots else {}))
-            with self._served(policy) if spec is None else nullcontext(spec) as model:
+            with self._served(policy) if given is None else nullcontext(given) as model:
                 settings = Config(
                     policy=model,
-                    reward=f"ppm:{ppm}" if one.value == "ppm" else "agreement",
+                    value=Ppm(specs.Folder(str(ppm))) if one.value == "ppm" else "agreement",
                     seed=derive(config.seed, name, number) % 2**31,
                     search=search,
                     sandbox=config.sandbox,
                     engine=config.engine,
                 )
                 with self._counted(len(problems), name, is_solved, "solved") as on_result:
-                    further = self._identified(policy) if spec is None else {}
-                    asyncio.run(generate(settings, problems, out, on_result, further))
+                    identity = self._identified(policy) if given is None else {}
+                    asyncio.run(generate(settings, problems, out, on_result, identity))
             found.append(out)
         return found
 
-    def _served(self, model: Path) -> AbstractContextManager[str]:
+    def _served(self, model: Path) -> AbstractContextManager[Model]:
         return served(model, self._config.serve, self._config.serve_port, self._config.serve_seconds)
 
     def _identified(self, model: Path) -> dict[str, str]:
         """What the identities of runs say of a model that is served: not at which port, and under which name."""
-        return by_weights("policy", model) | {"engine.dtype": "served"} if self._config.serve else {}
+        return weights_identity("policy", model) | {"engine.dtype": "served"} if self._config.serve else {}
 
     @contextmanager
     def _counted(
@@ -280,40 +280,40 @@ class _Evolution:
                 raise DataError(f"{name}: no {kind} was kept of {found.get('trees', 0)} trees, see {out / COUNTS}")
         return counts
 
-    def _entries(self, policy: str | None, ppm: Path | None) -> list[Entry]:
-        """The entries of the evaluation; a reward ``ppm`` is the round's own. Without a policy: a check only."""
+    def _entries(self, policy: Model | None, ppm: Path | None) -> list[Entry]:
+        """The entries of the evaluation; a value ``ppm`` is the round's own. Without a policy: a check only."""
         tables: list[dict[str, Any]] = []
         left_out: list[Any] = []
         for table in self._config.entries:
-            own = table.get("reward") == "ppm"
+            own = table.get("value") == "ppm"
             if ppm is None and policy is not None and (own or table.get("samples_of") in left_out):
                 left_out.append(table.get("name"))
                 continue
             if own:
-                table = table | {"reward": _OWN_PPM if ppm is None else f"ppm:{ppm}"}
+                table = table | {"value": _OWN_PPM if ppm is None else Ppm(specs.Folder(str(ppm)))}
             tables.append(table)
         sandbox, engine = (part.model_dump(mode="json") for part in (self._config.sandbox, self._config.engine))
         shared = {"sandbox": sandbox, "engine": engine}
         return entries_of(tables, shared, {"policy": policy, "seed": self._config.seed}, "entry")
 
     def _evaluate(self, name: str, policy: Path, ppm: Path | None, out: Path) -> list[Row]:
-        with self._served(policy) as spec:
+        with self._served(policy) as model:
 
             def run(entry: Entry) -> Finished:
                 self._announce(f"{name}: evaluation, {entry.name}")
                 with self._counted(len(self._held_out), entry.name, lambda row: row["correct"], "right") as on_result:
-                    further = self._identified(policy)
-                    return asyncio.run(solve_entry(entry, self._held_out, out, on_result, further))
+                    identity = self._identified(policy)
+                    return asyncio.run(solve_entry(entry, self._held_out, out, on_result, identity))
 
-            return compare_methods(run_entries(self._entries(spec, ppm), run))
+            return compare_methods(run_entries(self._entries(model, ppm), run))
 
 
 def _identity(config: EvolveConfig) -> dict[str, Any]:
     """What decides the run's results. Raises `ConfigError` or `DataError` for files that are not there."""
     identity = config.identity()
-    for name, spec in (("base", config.base), ("first_policy", config.first_policy)):
-        if spec is not None and (folder := local_folder(spec)) is not None:
-            identity[name] = fingerprint(folder)
+    for name, model in (("base", config.base), ("first_policy", config.first_policy)):
+        if model is not None and is_local(model):
+            identity[name] = fingerprint(local_folder(model))
     for name, source in (("problems", config.problems), ("held_out", config.held_out)):
         if source.file is not None:
             if not source.file.is_file():
@@ -327,19 +327,6 @@ def _find_programs(config: EvolveConfig) -> None:
     for name, command in (("launcher", config.launcher), ("serve", config.serve)):
         if command and shutil.which(command[0]) is None:
             raise ConfigError(f"{name}: no program {command[0]!r} on this machine")
-
-
-@contextmanager
-def _claimed(folder: Path, identity: dict[str, Any]) -> Iterator[None]:
-    """Make `folder` that of this run; where it is new and what is done in the block is refused, it is gone again."""
-    known = check_identity(folder / CONFIG, identity)
-    write_json(folder / CONFIG, identity)
-    try:
-        yield
-    except (ConfigError, DataError):
-        if not known:
-            abandon(folder)
-        raise
 
 
 def _refuse_overlap(problems: ProblemSet, held_out: ProblemSet) -> None:

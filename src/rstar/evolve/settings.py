@@ -8,10 +8,12 @@ from typing import Any, Literal, Self, TypeVar
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
-from rstar.config import EngineConfig, SandboxConfig, SearchConfig, Section, checked, override, read_toml
+from rstar.config import EngineConfig, MctsConfig, SandboxConfig
 from rstar.errors import ConfigError
 from rstar.evolve.extract import ExtractConfig
-from rstar.models.spec import local_folder
+from rstar.models.spec import is_local
+from rstar.sections import Section, checked, merged, override, read_toml
+from rstar.specs import ModelSetting
 from rstar.tiny.family import Split
 from rstar.tiny.generate import parse_levels
 from rstar.train.ppm import PPMConfig
@@ -85,15 +87,19 @@ class EvolveConfig(Section):
 
     model_config = ConfigDict(populate_by_name=True)
 
-    base: str | None = Field(None, description="model that every round fine-tunes: tiny | hf:PATH; or `bootstrap`")
+    base: ModelSetting | None = Field(
+        None, description="model that every round fine-tunes: tiny | hf:PATH; or `bootstrap`"
+    )
     bootstrap: Bootstrap | None = Field(None, description="train the base from nothing instead")
-    first_policy: str | None = Field(None, description="model that searches in round 1; unset: the base")
-    first_shots: int = Field(0, ge=0, le=4, description="worked examples shown in round 1, to who has not learnt steps")
+    first_policy: ModelSetting | None = Field(None, description="model that searches in round 1; unset: the base")
+    first_shots: int = Field(
+        0, ge=0, le=4, description="worked examples in round 1, for models not trained on the step format"
+    )
     seed: int = Field(0, ge=0, description="every random choice of the searches derives from it")
     problems: Problems = Field(description="to learn from: questions and gold answers")
     held_out: Problems = Field(description="to evaluate on")
     accumulate: bool = Field(False, description="a round trains on the trees of all rounds so far, not on its own only")
-    search: SearchConfig = Field(SearchConfig(), description="how problems are searched: `rstar info --settings`")
+    search: MctsConfig = Field(MctsConfig(), description="how problems are searched: `rstar info --settings`")
     sandbox: SandboxConfig = Field(SandboxConfig(), description="where and how code runs: `rstar info --settings`")
     engine: EngineConfig = Field(EngineConfig(), description="how models are run or reached: `rstar info --settings`")
     extract: ExtractConfig = ExtractConfig()
@@ -116,16 +122,12 @@ class EvolveConfig(Section):
     def _combinations(self) -> Self:
         if (self.base is None) == (self.bootstrap is None):
             raise ValueError("give either `base`, a model, or `bootstrap`")
-        if self.base is not None and local_folder(self.base) is None:
-            raise ValueError(f"base = {self.base!r}: expected tiny or hf:PATH, a model that can be trained")
+        if self.base is not None and not is_local(self.base):
+            raise ValueError(f"base = {str(self.base)!r}: expected tiny or hf:PATH, a model that can be trained")
         if self.rounds[0].value == "ppm":
             raise ValueError("round 1: there is no PPM yet; its value must be terminal")
-        if self.search.method != "mcts":
-            raise ValueError(f"search.method = {self.search.method!r}: training data comes from mcts")
         if not self.search.keep_trees:
             raise ValueError("search.keep_trees = false: training data comes from trees")
-        if self.search.temperature == 0:
-            raise ValueError("search.temperature = 0: the steps of a node would all be the same")
         if any(rollouts < 1 for one in self.rounds for rollouts in one.unsolved):
             raise ValueError("round.unsolved: searches have at least one rollout")
         if odd := sorted({key for entry in self.entries for key in ("policy", "seed") if key in entry}):
@@ -166,7 +168,7 @@ def read_recipe(file: Path, smoke: bool = False, overrides: Sequence[str] = ()) 
         file: the recipe. Paths in it are relative to the working directory.
         smoke: lay the recipe's table ``smoke`` over it: the same in small, to see that everything works. In it
             ``false`` takes a table away.
-        overrides: settings over both, see `rstar.config.override`.
+        overrides: settings over both, see `rstar.sections.override`.
 
     Raises:
         ConfigError: it cannot be read, or has bad keys; names all of them.
@@ -176,16 +178,6 @@ def read_recipe(file: Path, smoke: bool = False, overrides: Sequence[str] = ()) 
     if smoke:
         if not isinstance(small, dict):
             raise ConfigError(f"{file}: it has no table [smoke]")
-        tree = _over(tree, small)
+        tree = {key: value for key, value in merged(tree, small).items() if small.get(key) is not False}
     override(tree, overrides)
     return checked(EvolveConfig, tree, str(file))
-
-
-def _over(tree: Any, small: Any) -> Any:
-    """`small` over `tree`: tables key by key, lists of tables place by place; other values replace."""
-    if isinstance(tree, dict) and isinstance(small, dict):
-        laid = tree | {key: _over(tree[key], value) if key in tree else value for key, value in small.items()}
-        return {key: value for key, value in laid.items() if value is not False or tree.get(key) is False}
-    if isinstance(tree, list) and isinstance(small, list) and all(isinstance(one, dict) for one in [*tree, *small]):
-        return [_over(one, other) for one, other in zip(tree, small, strict=False)]
-    return small

@@ -19,7 +19,7 @@ from fractions import Fraction
 from typing import Any
 
 from rstar.errors import DataError
-from rstar.grading.extract import answer_of
+from rstar.grading.find.extract import answer_of
 from rstar.grading.verdict import Verdict
 
 LONGEST_EXPRESSION = 2_000

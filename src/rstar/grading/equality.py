@@ -17,11 +17,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from rstar.grading import exact, numeric
 from rstar.grading.checks import run_check
-from rstar.grading.choices import letters_of
-from rstar.grading.comparison import equal
-from rstar.grading.extract import (
+from rstar.grading.compare import exact, numeric
+from rstar.grading.compare.comparison import equal
+from rstar.grading.find.choices import letters_of
+from rstar.grading.find.extract import (
     LONGEST_ANSWER,
     answer_of,
     answers_together,
@@ -29,13 +29,13 @@ from rstar.grading.extract import (
     number_stated,
     quick_answer,
 )
-from rstar.grading.languages import in_english
-from rstar.grading.lexer import UnreadableError
-from rstar.grading.nodes import Apply, Group, Node, Number, Quantity, Text, described, names_of
-from rstar.grading.normal import normal, prose, squeezed, words
-from rstar.grading.reading import choice_of, is_name, readings, with_equal_letters, with_plain_unit, with_products
-from rstar.grading.remarks import letter_explained, letters_explained
-from rstar.grading.times import hours, is_ratio
+from rstar.grading.find.languages import in_english
+from rstar.grading.find.remarks import letter_explained, letters_explained
+from rstar.grading.read.lexer import UnreadableError
+from rstar.grading.read.nodes import Apply, Group, Node, Number, Quantity, Text, described, names_of
+from rstar.grading.read.normal import normal, prose, squeezed, words
+from rstar.grading.read.reading import choice_of, is_name, readings, with_equal_letters, with_plain_unit, with_products
+from rstar.grading.read.times import hours, is_ratio
 from rstar.grading.verdict import Verdict
 
 if TYPE_CHECKING:  # search may import this package, but never the module of gold answers

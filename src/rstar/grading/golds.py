@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from rstar.grading.boxes import in_boxes
+from rstar.grading.compare.exact import value_of
 from rstar.grading.equality import grade
-from rstar.grading.exact import value_of
-from rstar.grading.extract import gold_answer_of
-from rstar.grading.lexer import TooLargeError, UnreadableError
-from rstar.grading.nodes import Text
-from rstar.grading.normal import normal
-from rstar.grading.reading import readings
+from rstar.grading.find.boxes import in_boxes
+from rstar.grading.find.extract import gold_answer_of
+from rstar.grading.read.lexer import TooLargeError, UnreadableError
+from rstar.grading.read.nodes import Text
+from rstar.grading.read.normal import normal
+from rstar.grading.read.reading import readings
 
 GOLD_FIELDS = ("answer", "final_answer", "gold", "expected_answer", "solution")
 """Where public data sets keep the gold answer, first come first."""

@@ -19,6 +19,7 @@ from typing import Any, Self, cast
 import httpx
 
 from rstar.errors import ConfigError, SandboxError, ServerError
+from rstar.http import HttpRefusedError, ServerClient
 from rstar.judge.wire import (
     TIMEOUT_LINE,
     CallLimits,
@@ -29,7 +30,6 @@ from rstar.judge.wire import (
     Submission,
 )
 from rstar.sandbox.api import CodeError, Limits, Result, Status
-from rstar.server_client import RefusedError, ServerClient
 
 BATCH = 32
 """Most calls in one request."""
@@ -43,7 +43,7 @@ class JudgeError(SandboxError):
     """The service cannot be reached, refuses, or failed to do a call."""
 
 
-class GoneError(JudgeError):
+class SessionGoneError(JudgeError):
     """A session that is not there any more."""
 
 
@@ -115,12 +115,12 @@ class JudgeClient:
         return report
 
     async def ask(self, method: str, path: str, body: dict[str, Any] | None = None, retries: int | None = None) -> Any:
-        """The JSON with which the service answers. Raises `JudgeError`; `GoneError` for 404."""
+        """The JSON with which the service answers. Raises `JudgeError`; `SessionGoneError` for 404."""
         try:
             return await self._http.ask(method, path, body, retries)
-        except RefusedError as error:
+        except HttpRefusedError as error:
             if error.status == 404:
-                raise GoneError(str(error)) from error
+                raise SessionGoneError(str(error)) from error
             raise JudgeError(str(error)) from error
         except ServerError as error:
             raise JudgeError(str(error)) from error
@@ -270,7 +270,7 @@ class JudgeState:
             session = await self._revived()
             try:
                 return await self._sandbox._cell(session, code, limits)
-            except GoneError:
+            except SessionGoneError:
                 if self._session == session:
                     self._session = None
         raise JudgeError("a session was lost again and again")

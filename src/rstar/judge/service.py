@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 
 from rstar.errors import ConfigError
 from rstar.judge.settings import JudgeSettings, check_exposure, check_url
-from rstar.sandbox.folders import temporary_folder
+from rstar.sandbox import temporary_folder
 
 SLOTS_PER_PROCESS = 4
 """A worker process has so many slots at most: its own event loop and zygotes keep about that many processors busy."""
@@ -61,7 +61,7 @@ def serve(settings: JudgeSettings, *, api: bool = True, announce: Callable[[str]
         if api:
             listener = stack.enter_context(_listen(settings))
             fd = listener.fileno()
-            children.insert(0, _Child("api", {"fd": fd, "folder": str(folder)}, settings, (fd,)))
+            children.insert(0, _Child("server", {"fd": fd, "folder": str(folder)}, settings, (fd,)))
             host, port = listener.getsockname()[:2]
             announce(f"http://{f'[{host}]' if ':' in host else host}:{port}")
         asyncio.run(_keep(children))
@@ -115,7 +115,7 @@ class _Child:
         reading, writing = os.pipe()
         os.set_blocking(reading, False)
         os.set_blocking(writing, False)
-        command = [sys.executable, "-P", "-m", f"rstar.judge.{self.role}_main"]
+        command = [sys.executable, "-P", "-m", f"rstar.judge.{self.role}.main"]
         try:
             self.process = subprocess.Popen(
                 [*command, json.dumps({**self._arguments, "pulse": writing})],

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StrictBool
 
-from rstar.judge.jobs import SHOWN, Answer
+from rstar.judge.queue.jobs import SHOWN, Answer
 
 Reason = Literal["", "internal_error", "worker_timeout", "queue_timeout", "invalid_input"]
 MOST_SUBMISSIONS = 10_000

@@ -21,8 +21,8 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from rstar.models.decoder import Decoder, DecoderConfig
 from rstar.models.decoder_files import DTYPES, save_decoder
 from rstar.models.engine import Completion, Context, Request
-from rstar.models.local import LocalEngine
-from rstar.models.local_tokens import TokenText
+from rstar.models.local.engine import LocalEngine
+from rstar.models.local.tokens import TokenText
 
 Texts = list[list[int]]
 

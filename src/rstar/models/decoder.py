@@ -6,7 +6,7 @@ Invariants:
   is an ordinary transformers folder; `rstar.models.decoder_files` reads and writes it.
 * Logits equal those of transformers for the same weights (a test holds 1e-5 in float32).
 * `Decoder.forward` is the training and scoring form: whole sequences, no cache. Decoding with a cache is
-  `rstar.models.local_model`, which is built from a `Decoder`.
+  `rstar.models.local.cached_decoder`, which is built from a `Decoder`.
 
 Not done here: sliding windows, mixtures of experts, quantised weights (serve such models and use ``openai:``).
 """
@@ -271,8 +271,8 @@ class Decoder(nn.Module):
         Args:
             ids: (B, T) int64 token ids. Padding at the right needs no mask: causality hides it from what is before.
             ends: (B, T) the place before which a token is last seen, for rows of several sequences: packed ones, each
-                seen up to its end, or the preorder of a trie, each token seen by its subtree (`rstar.models.trie`). The
-                position of a token is then the number of those before it that it sees.
+                seen up to its end, or the preorder of a trie, each token seen by its subtree
+                (`rstar.models.ppm.trie`). The position of a token is then the number of those before it that it sees.
             added: (B, T, D) added to the tokens' embeddings.
         """
         _, length = ids.shape

@@ -125,8 +125,18 @@ def load_decoder(folder: Path, dtype: torch.dtype = torch.float32, device: str |
     Raises:
         ConfigError: unsupported model, missing files, or weights that do not fit the configuration.
     """
-    config = read_config(folder)
-    weights = {name: tensor.to(dtype) for name, tensor in read_weights(folder).items()}
+    return build_decoder(read_config(folder), read_weights(folder), str(folder), dtype).to(device)
+
+
+def build_decoder(
+    config: DecoderConfig, stored: Mapping[str, Tensor], where: str, dtype: torch.dtype = torch.float32
+) -> Decoder:
+    """A decoder of that shape with the stored weights, cast to `dtype`.
+
+    Raises:
+        ConfigError: weights that do not fit; begins with `where`.
+    """
+    weights = {name: tensor.to(dtype) for name, tensor in stored.items()}
     if config.tie_word_embeddings:
         weights.pop("lm_head.weight", None)
     with torch.device("meta"):
@@ -135,11 +145,11 @@ def load_decoder(folder: Path, dtype: torch.dtype = torch.float32, device: str |
     found = {name: tuple(tensor.shape) for name, tensor in weights.items() if not name.endswith("rotary_emb.inv_freq")}
     if wanted != found:
         odd = sorted(set(wanted.items()) ^ set(found.items()))[:4]
-        raise ConfigError(f"{folder}: weights do not fit config.json, for example {odd}")
+        raise ConfigError(f"{where}: weights do not fit config.json, for example {odd}")
     model.load_state_dict({name: weights[name] for name in wanted}, assign=True)
     for parameter in model.parameters():
         parameter.requires_grad_(True)
-    return model.to(device)
+    return model
 
 
 def save_decoder(model: Decoder, folder: Path, dtype: torch.dtype = torch.bfloat16) -> None:

@@ -6,7 +6,7 @@ Invariants, held by every engine:
   produced; `Context.extend` concatenates them. Text is never re-tokenised where the engine knows ids. An engine that
   cannot know ids (a server that does not offer them) leaves `ids` empty and works on `text`.
 * A completion depends on its request alone (context, settings, seed), not on what else is in the batch.
-* A completion's text ends with its stop string when `finish` is ``"stop"``.
+* A completion's text ends with its stop string when `stop_reason` is ``"stop"``.
 * Failures of the model or its server raise `rstar.errors.EngineError`; they never come back as text. A context that is
   full is told apart (`ContextFullError`): it is the end of one text, not of the engine.
 """
@@ -15,10 +15,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import TracebackType
-from typing import Literal, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol, Self, TypeAlias, runtime_checkable
 
-Finish = Literal["stop", "eos", "length"]
+if TYPE_CHECKING:
+    from rstar.models.decoder import Decoder
+
+StopReason = Literal["stop", "eos", "length"]
+
+Weights: TypeAlias = "Decoder | Path"
+"""New weights: a decoder in this process's memory, or a model folder. Of the shape that the engine was opened with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """How much an engine can work on at once.
+
+    Attributes:
+        samples: that it generates together, or requests that its server is sent at once.
+        tokens: contexts and completions together that its cache holds; None: unknown.
+    """
+
+    samples: int
+    tokens: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,19 +51,21 @@ class Completion:
             the engine does not know ids.
         logprobs: natural log-probability of each id under the model's untempered distribution, same length as
             `ids` (or, when ids are unknown, one per server token); empty when not offered.
-        finish: ``stop`` (a stop string), ``eos`` (the model ended the text), ``length`` (max_tokens, or no room left).
+        stop_reason: ``stop`` (a stop string), ``eos`` (the model ended the text), ``length`` (max_tokens, or no room).
         stop: the stop string that ended it, or None.
         counted: number of generated tokens as a server counted them, for one that tells neither ids nor log-probs.
         prompted: number of the context's tokens as a server counted them, 0 where it does not say.
+        version: of the weights that produced it (see `Engine.load`).
     """
 
     text: str
     ids: tuple[int, ...]
     logprobs: tuple[float, ...]
-    finish: Finish
+    stop_reason: StopReason
     stop: str | None = None
     counted: int = field(default=0, compare=False)
     prompted: int = field(default=0, compare=False)
+    version: int = 0
 
     @property
     def n_tokens(self) -> int:
@@ -96,6 +118,11 @@ class Engine(Protocol):
     max_context: int
     """Largest number of tokens, prompt and completion together."""
 
+    @property
+    def version(self) -> int:
+        """Of the weights with which new samples begin; 0 until `load`."""
+        ...
+
     def context(self, text: str) -> Context:
         """The start of a conversation: `text` tokenised as this model expects a prompt (with BOS where it has one)."""
         ...
@@ -111,6 +138,18 @@ class Engine(Protocol):
             ContextFullError: the context leaves no room for another token.
             EngineError: the model or its server failed.
         """
+        ...
+
+    async def load(self, weights: Weights, version: int) -> None:
+        """Take new weights. Samples under way end with the weights they began with; `Completion.version` tells.
+
+        Raises:
+            EngineError: the engine is not open, already takes others, or cannot take such weights.
+        """
+        ...
+
+    def capacity(self) -> Capacity:
+        """How much it can work on at once."""
         ...
 
     async def __aenter__(self) -> Self: ...

@@ -1,8 +1,8 @@
 """A model without a model: deterministic text in the code-step format, for tests and benchmarks of whole flows.
 
 `FakeEngine` keeps every invariant of `Engine` (ids concatenate, stop strings end texts, a completion depends on its
-request alone) with a byte tokenizer: ids 0..255 are bytes, `BOS` begins a context. Kinds, chosen by a spec such as
-``fake:steps?seed=3``:
+request alone) with a byte tokenizer: ids 0..255 are bytes, `BOS` begins a context. Its weights are a number, their
+version: another version is another model. Kinds, as in ``fake:steps?seed=3``:
 
 * ``steps`` adds up the numbers of the question, one a step (so "Add 12, 30 and 7." has the answer 49). About two
   thirds of its steps are right, in two wordings that lead to the same state; the others raise an error, use a wrong
@@ -10,8 +10,8 @@ request alone) with a byte tokenizer: ids 0..255 are bytes, `BOS` begins a conte
 * ``noise`` writes random bytes.
 * ``fail`` raises `EngineError` for a share ``rate`` of all requests and is like ``steps`` for the others. The same
   request fails again when it is repeated.
-* ``script`` calls the function it was given, or plays a list of texts in the order of the requests; a text that no stop
-  string ends ends with ``eos``.
+* With a ``script`` it calls that function, or plays that list of texts in the order of the requests; a text that no
+  stop string ends ends with ``eos``.
 
 Temperature 0 gives every sample the same text, whatever the seed.
 """
@@ -19,7 +19,6 @@ Temperature 0 gives every sample the same text, whatever the seed.
 from __future__ import annotations
 
 import asyncio
-import difflib
 import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
@@ -27,54 +26,28 @@ from hashlib import blake2b
 from random import Random
 from types import TracebackType
 from typing import Self
-from urllib.parse import parse_qsl
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-
-from rstar.errors import ConfigError, ContextFullError, EngineError
-from rstar.models.engine import Completion, Context, Finish, Request
-from rstar.prompts.steps import ANSWER, ASSISTANT, END_CODE, END_OUTPUT, END_STEP, OUTPUT, USER, answer
+from rstar.errors import ContextFullError, EngineError
+from rstar.models.engine import Capacity, Completion, Context, Request, StopReason, Weights
+from rstar.prompts.code_steps import ANSWER, ASSISTANT, END_CODE, END_OUTPUT, END_STEP, OUTPUT, USER, answer
+from rstar.specs import Fake
 
 BOS = 256
-KINDS = ("steps", "noise", "fail", "script")
 
 Script = Callable[[Request, int], str]
 """Text of sample i of a request."""
 
 
-class FakeOptions(BaseModel):
-    """What may follow the ``?`` of a fake spec."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
-
-    seed: int = Field(default=0, ge=0, lt=2**64)
-    """Another seed is another model."""
-    latency: float = Field(default=0.0, ge=0)
-    """Seconds that every request takes."""
-    rate: float = Field(default=0.1, ge=0, le=1)
-    """Share of requests that fail, for kind ``fail``."""
-    max_context: int = Field(default=16384, gt=0)
-    """Tokens (bytes) of prompt and completion together."""
-
-
 class FakeEngine:
     """An `Engine` by hash function; see the module's docstring for the kinds."""
 
-    def __init__(self, spec: str = "fake:steps", script: Script | Sequence[str] | None = None) -> None:
-        """Parse `spec`; kind ``script`` takes its texts from `script`.
-
-        Raises:
-            ConfigError: unknown kind or option.
-        """
-        self.name = spec
-        kind, _, options = spec.removeprefix("fake:").partition("?")
-        if kind not in KINDS:
-            raise ConfigError(f"{spec}: fake engine {kind!r} is not one of {', '.join(KINDS)}{_nearest(kind, KINDS)}")
-        if (kind == "script") != (script is not None):
-            raise ConfigError(f"{spec}: texts are given to FakeEngine(script=...), and only for fake:script")
-        self.kind = kind
-        self.options = _parse_options(spec, options)
+    def __init__(self, spec: Fake | None = None, script: Script | Sequence[str] | None = None) -> None:
+        """The model that `spec` names (default: ``fake:steps``), or one that writes the texts of `script`."""
+        self.options = spec or Fake()
+        self.name = "fake:script" if script is not None else str(self.options)
         self.max_context = self.options.max_context
+        self.version = 0
+        self._kind = "script" if script is not None else self.options.kind
         self._call = script if callable(script) else None
         self._texts: Iterator[str] = iter(()) if script is None or callable(script) else iter(script)
 
@@ -100,13 +73,23 @@ class FakeEngine:
             raise ContextFullError(f"{len(request.context.ids)} tokens of context fill max_context {self.max_context}")
         if request.max_tokens < room:
             room = request.max_tokens
-        key = blake2b(
-            request.context.text.encode(), digest_size=16, key=self.options.seed.to_bytes(8, "little")
-        ).digest()
-        if self.kind == "fail" and _draw(key, request.seed, -1) % 10**6 < self.options.rate * 10**6:
+        weights = self.options.seed.to_bytes(8, "little") + (
+            self.version.to_bytes(8, "little") if self.version else b""
+        )
+        key = blake2b(request.context.text.encode(), digest_size=16, key=weights).digest()
+        if self._kind == "fail" and _draw(key, request.seed, -1) % 10**6 < self.options.rate * 10**6:
             raise EngineError(f"{self.name}: failed on purpose")
         stop = tuple(string.encode() for string in request.stop)
-        return [_completion(*self._write(request, i, key, room), stop, room) for i in range(request.n)]
+        written = (self._write(request, i, key, room) for i in range(request.n))
+        return [_completion(data, logprob, stop, room, self.version) for data, logprob in written]
+
+    async def load(self, weights: Weights, version: int) -> None:
+        """Become the model of that version; `weights` are not looked at."""
+        self.version = version
+
+    def capacity(self) -> Capacity:
+        """As much as anybody asks for."""
+        return Capacity(1 << 20, None)
 
     async def __aenter__(self) -> Self:
         return self
@@ -120,9 +103,9 @@ class FakeEngine:
         """What the model would write if nothing stopped it, and its log-probability per token."""
         draw = _draw(key, request.seed, index) if request.temperature > 0 else _draw(key, 0, 0)
         logprob = -0.05 - (draw >> 40) % 64 / 64
-        if self.kind == "noise":
+        if self._kind == "noise":
             return Random(draw).randbytes(min(room, draw % 2048)), logprob
-        if self.kind == "script":
+        if self._kind == "script":
             text = self._call(request, index) if self._call else next(self._texts, None)
             if text is None:
                 raise EngineError(f"{self.name}: the list of texts is used up")
@@ -130,37 +113,24 @@ class FakeEngine:
         return _continue_steps(request.context.text, draw), logprob
 
 
-def _parse_options(spec: str, options: str) -> FakeOptions:
-    try:
-        return FakeOptions.model_validate(dict(parse_qsl(options, keep_blank_values=True)))
-    except ValidationError as error:
-        key = str(error.errors()[0]["loc"][0])
-        hint = "" if key in FakeOptions.model_fields else _nearest(key, list(FakeOptions.model_fields))
-        raise ConfigError(f"{spec}: option {key!r}: {error.errors()[0]['msg']}{hint}") from None
-
-
-def _nearest(word: str, known: Sequence[str]) -> str:
-    near = difflib.get_close_matches(word, known, 1)
-    return f"; did you mean {near[0]!r}?" if near else ""
-
-
 def _draw(key: bytes, seed: int, index: int) -> int:
     """64 pseudo-random bits of (key, seed, index), the same on every machine."""
     return int.from_bytes(blake2b(b"%d/%d" % (seed, index), digest_size=8, key=key).digest(), "little")
 
 
-def _completion(data: bytes, logprob: float, stop: tuple[bytes, ...], room: int) -> Completion:
+def _completion(data: bytes, logprob: float, stop: tuple[bytes, ...], room: int, version: int) -> Completion:
     """`data`, which the model would end there, cut after the first completed stop string and at `room` bytes."""
     ends = [(at + len(string), string) for string in stop if (at := data.find(string)) >= 0]
     end, string = min(ends, default=(len(data) + 1, b""))
-    finish: Finish = "length" if end > room else "stop" if string else "eos"
+    reason: StopReason = "length" if end > room else "stop" if string else "eos"
     data = data[: min(end, room)]
-    ended_by = string.decode() if finish == "stop" else None
-    return Completion(data.decode(errors="replace"), tuple(data), (logprob,) * len(data), finish, ended_by)
+    ended_by = string.decode() if reason == "stop" else None
+    text = data.decode(errors="replace")
+    return Completion(text, tuple(data), (logprob,) * len(data), reason, ended_by, version=version)
 
 
 def _continue_steps(text: str, draw: int) -> bytes:
-    """The rest of the program (or the answer) that a text of `rstar.prompts.steps` asks for, by the bits of `draw`."""
+    """The rest of the program, or the answer, for a text of `rstar.prompts.code_steps`; `draw` decides which."""
     if text.endswith(ANSWER):
         return answer(text[text.rfind(OUTPUT) + len(OUTPUT) : text.rfind(END_OUTPUT)].strip()).encode()
     start = text.rfind(ASSISTANT)

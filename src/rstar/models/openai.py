@@ -25,12 +25,12 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from types import TracebackType
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from rstar.errors import ContextFullError, EngineError, ServerError
-from rstar.models.engine import Completion, Context, Finish, Request
-from rstar.server_client import RefusedError, ServerClient
+from rstar.http import HttpRefusedError, ServerClient
+from rstar.lifecycle import Shared
+from rstar.models.engine import Capacity, Completion, Context, Request, StopReason, Weights
 
 T = TypeVar("T")
 _PATH = "/completions"
@@ -41,7 +41,7 @@ _FEWEST_TOKENS = 16
 
 
 class Tokenizer(Protocol):
-    """The model's tokenizer, as `rstar.models.local_tokens.TokenText` offers it."""
+    """The model's tokenizer, as `rstar.models.local.tokens.TokenText` offers it."""
 
     eos_ids: frozenset[int]
 
@@ -89,7 +89,7 @@ class _Written:
         self.logprobs += [float(value or 0.0) for value in values]
 
 
-class OpenAIEngine:
+class OpenAIEngine(Shared):
     """An `Engine` over HTTP; see the module's docstring for what it asks of a server."""
 
     def __init__(
@@ -120,10 +120,11 @@ class OpenAIEngine:
             retries: attempts after the first.
             pause: seconds before the first retry, doubled each time.
         """
+        super().__init__()
         if "/" not in url.split("://")[-1].rstrip("/"):
             url = url.rstrip("/") + "/v1"
         self.name = name or f"openai:{url}#{model}"
-        self.max_context = max_context
+        self.max_context, self.version = max_context, 0
         self._model, self._tokenizer = model, tokenizer
         self._client = ServerClient(
             url, key=key, concurrency=concurrency, timeout=timeout, retries=retries, pause=pause
@@ -131,7 +132,7 @@ class OpenAIEngine:
         self._extras: dict[str, Any] = {"logprobs": 1, "skip_special_tokens": False}
         if tokenizer is not None:
             self._extras["return_token_ids"] = True
-        self._users = 0
+        self._concurrency = concurrency
         self._offered: list[str] = []
         self._one_each = False
         self._shows_stops = False
@@ -159,15 +160,20 @@ class OpenAIEngine:
             return list(await self._samples(request, 1)) * request.n
         return await self._samples(request, request.n)
 
-    async def __aenter__(self) -> Self:
-        self._users += 1
-        if self._users > 1:
-            return self
+    async def load(self, weights: Weights, version: int) -> None:
+        """A server keeps its weights. Raises `EngineError`."""
+        raise EngineError(f"{self.name}: a server does not take new weights; start it again with the new model folder")
+
+    def capacity(self) -> Capacity:
+        """The requests that the server is sent at once."""
+        return Capacity(self._concurrency, None)
+
+    async def _open(self) -> None:
         await self._client.open()
         try:
             listed = await self._client.get("/models")
         except BaseException as error:
-            await self.__aexit__(None, None, None)
+            await self._client.close()
             if isinstance(error, ServerError):
                 raise EngineError(str(error)) from error
             raise
@@ -178,14 +184,9 @@ class OpenAIEngine:
             if model.get("id") == self._model:
                 longest = model.get("max_model_len")
                 self.max_context = min(self.max_context, longest if isinstance(longest, int) else self.max_context)
-        return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._users -= 1
-        if self._users == 0:
-            await self._client.close()
+    async def _close(self) -> None:
+        await self._client.close()
 
     async def _samples(self, request: Request, n: int) -> Sequence[Completion]:
         if n > 1 and not self._one_each and not self._streams:
@@ -259,9 +260,9 @@ class OpenAIEngine:
             try:
                 return await send(body | extras)
             except ServerError as error:
-                if isinstance(error, RefusedError) and error.status in (404, 405, 501):
+                if isinstance(error, HttpRefusedError) and error.status in (404, 405, 501):
                     raise EngineError(self._nothing_there(error)) from error
-                if not isinstance(error, RefusedError) or error.status not in (400, 413, 422):
+                if not isinstance(error, HttpRefusedError) or error.status not in (400, 413, 422):
                     raise EngineError(str(error)) from error
                 if _CONTEXT_FULL.search(error.body):
                     if body["max_tokens"] <= _FEWEST_TOKENS:
@@ -273,7 +274,7 @@ class OpenAIEngine:
                 else:
                     raise EngineError(str(error)) from error
 
-    def _nothing_there(self, error: RefusedError) -> str:
+    def _nothing_there(self, error: HttpRefusedError) -> str:
         """What to do about a server that does not know the model, or has no completions."""
         if re.search(rf"(?<!\w){re.escape(self._model)}(?!\w)", error.body):
             known = f"; it offers {', '.join(self._offered)}" if self._offered else ""
@@ -326,7 +327,7 @@ class OpenAIEngine:
             raise EngineError(f"{self.name}: a stream ended because of {written.reason!r}")
         return self._build(written, written.text, "length" if written.reason == "length" else "eos", None)
 
-    def _build(self, written: _Written, text: str, finish: Finish, stop: str | None) -> Completion:
+    def _build(self, written: _Written, text: str, reason: StopReason, stop: str | None) -> Completion:
         ids, logprobs = written.ids, written.logprobs
         if self._tokenizer is None:
             # Servers also list tokens that are not in the text: the end of sequence, or what ran over a stop string.
@@ -336,12 +337,12 @@ class OpenAIEngine:
                     logprobs = logprobs[:count]
                     break
                 covered += _bytes(token)
-            return Completion(text, (), tuple(logprobs), finish, stop, written.counted, written.prompted)
+            return Completion(text, (), tuple(logprobs), reason, stop, written.counted, written.prompted)
         if written.text and not ids:
             raise EngineError(f"{self.name}: the server does not return token ids; use it without a tokenizer")
-        if finish == "eos" and ids and ids[-1] in self._tokenizer.eos_ids:
+        if reason == "eos" and ids and ids[-1] in self._tokenizer.eos_ids:
             ids = ids[:-1]
-        return Completion(text, tuple(ids), tuple(logprobs[: len(ids)]), finish, stop)
+        return Completion(text, tuple(ids), tuple(logprobs[: len(ids)]), reason, stop)
 
 
 def _bytes(token: str) -> int:

@@ -1,77 +1,50 @@
-"""From a line of text to an engine: ``tiny``, ``hf:PATH``, ``openai:URL#MODEL``, ``fake:KIND``.
-
-torch is imported for the local engines only.
-"""
+"""Opening the model that a name stands for (`rstar.specs`). torch is imported for local engines only."""
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import os
 import re
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Literal
-from urllib.parse import parse_qs, urlsplit
+from typing import Literal, TypeGuard
 
 from rstar.config import EngineConfig
 from rstar.errors import ConfigError
 from rstar.models.engine import Engine
 from rstar.models.fake import FakeEngine
 from rstar.models.openai import OpenAIEngine, Tokenizer
-
-FORMS = {
-    "tiny": "the bundled model",
-    "hf:PATH": "a folder with a Llama, Qwen2 or Qwen3 model",
-    "openai:URL#MODEL": "a server with /v1/completions; append ?tokenizer=FOLDER for token ids",
-    "fake:KIND": "no model: steps, noise or fail",
-}
-"""What a model can be called, and what it is."""
+from rstar.specs import Bundled, Fake, Folder, Model, Server
 
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 
 
-def open_engine(spec: str, settings: EngineConfig | None = None) -> Engine:
-    """The engine that `spec` names, ready for ``async with``.
+def open_engine(model: Model, settings: EngineConfig | None = None) -> Engine:
+    """The engine for a model, ready for ``async with``.
 
     Args:
-        spec: one of `FORMS`.
+        model: which one.
         settings: how to run or reach it; default `EngineConfig()`.
 
     Raises:
-        ConfigError: an unknown form, a model that cannot be opened, or an unreadable key file.
+        ConfigError: a model that cannot be opened, or an unreadable key file.
     """
     settings = settings or EngineConfig()
-    check_spec(spec)
-    kind = spec.partition(":")[0]
-    if kind == "fake":
-        return FakeEngine(spec)
-    if kind == "openai":
-        return _server(spec, settings)
-    folder = local_folder(spec)
-    assert folder is not None, "any other spec is refused above"
-    return _local(folder, spec, settings)
+    check_model(model)
+    match model:
+        case Fake():
+            return FakeEngine(model)
+        case Server():
+            return _server(model, settings)
+        case _:
+            return _local(model, settings)
 
 
-def check_spec(spec: str) -> None:
-    """Raise `ConfigError` for a spec of no known form, or of a folder that is not there. Opens and sends nothing."""
-    kind, colon, rest = spec.partition(":")
-    folder = local_folder(spec)
-    if folder is not None:
-        check_folder(folder, spec)
-        return
-    if kind == "fake" and rest:
-        FakeEngine(spec)
-        return
-    if kind == "openai" and rest:
-        _read_server(spec)
-        return
-    if kind == "vllm" and colon:
-        raise ConfigError(f"{spec}: vLLM in process is not part of this version; serve it and use openai:URL#MODEL")
-    near = difflib.get_close_matches(kind, [form.partition(":")[0] for form in FORMS], 1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    raise ConfigError(f"model {spec!r} is not one of {', '.join(FORMS)}{hint}")
+def check_model(model: Model) -> None:
+    """Raise `ConfigError` for a model whose folder is not there. Opens and sends nothing."""
+    if is_local(model):
+        check_folder(local_folder(model), str(model))
 
 
 def check_folder(folder: Path, where: str) -> None:
@@ -86,12 +59,23 @@ def check_folder(folder: Path, where: str) -> None:
     raise ConfigError(f"{where}: no model there: {folder / 'config.json'} is missing")
 
 
-def local_folder(spec: str) -> Path | None:
-    """The folder of a model that runs here, None for another spec. Raises `ConfigError` as `tiny_folder`."""
-    kind, _, rest = spec.partition(":")
-    if spec == "tiny":
-        return tiny_folder()
-    return Path(rest).expanduser() if kind == "hf" and rest else None
+def is_local(model: Model) -> TypeGuard[Bundled | Folder]:
+    """Whether a model runs on this machine from a folder."""
+    return isinstance(model, Bundled | Folder)
+
+
+def local_folder(model: Bundled | Folder, part: Literal["weights", "ppm"] = "weights") -> Path:
+    """The folder of a model; of the bundled one the policy's (``weights``) or its PPM's.
+
+    Raises:
+        ConfigError: an installation without the bundled model.
+    """
+    if isinstance(model, Folder):
+        return model.path
+    folder = Path(str(files("rstar") / "tiny" / part))
+    if not (folder / "config.json").is_file():
+        raise ConfigError(f"tiny: this installation has no bundled model in {folder}")
+    return folder
 
 
 def fingerprint(folder: Path) -> str:
@@ -118,31 +102,23 @@ def arithmetic(settings: EngineConfig) -> str:
     if settings.dtype != "auto":
         return settings.dtype
     try:
-        from rstar.models.local import placed
+        from rstar.models.device import resolve_device
     except ImportError as error:
         raise ConfigError(f"a local model needs {error.name}; install rstar[local]") from error
-    return placed(settings.device, settings.dtype)[1]
+    return resolve_device(settings.device, settings.dtype)[1]
 
 
-def tiny_folder(part: Literal["weights", "ppm"] = "weights") -> Path:
-    """Where the bundled policy lies, or its PPM. Raises `ConfigError` in an installation without it."""
-    folder = Path(str(files("rstar") / "tiny" / part))
-    if not (folder / "config.json").is_file():
-        raise ConfigError(f"tiny: this installation has no bundled model in {folder}")
-    return folder
-
-
-def _local(folder: Path, spec: str, settings: EngineConfig) -> Engine:
+def _local(model: Bundled | Folder, settings: EngineConfig) -> Engine:
     try:
-        from rstar.models.local import LocalEngine
-        from rstar.models.local_pool import PATIENCE, LocalPool, worthwhile
+        from rstar.models.local.engine import LocalEngine
+        from rstar.models.local.pool import PATIENCE, LocalPool, worthwhile
     except ImportError as error:
-        raise ConfigError(f"{spec}: needs {error.name}; install rstar[local]") from error
+        raise ConfigError(f"{model}: needs {error.name}; install rstar[local]") from error
     # Workers share the processors, and all compute alike, with the engine in this process, too.
     threads = 1 if settings.threads is None and settings.processes else settings.threads
     engine = LocalEngine(
-        folder,
-        name=spec,
+        local_folder(model),
+        name=str(model),
         batch=settings.batch,
         dtype=settings.dtype,
         device=settings.device,
@@ -155,33 +131,13 @@ def _local(folder: Path, spec: str, settings: EngineConfig) -> Engine:
     return LocalPool(engine, workers, PATIENCE) if workers else engine
 
 
-def _read_server(spec: str) -> tuple[str, str, Path | None]:
-    """URL, model and perhaps the folder of the tokenizer."""
-    url, _, fragment = spec.removeprefix("openai:").partition("#")
-    model, _, options = fragment.partition("?")
-    parts = urlsplit(url)
-    try:
-        parts.port  # noqa: B018  (raises for a port that is none)
-    except ValueError as error:
-        raise ConfigError(f"{spec}: {error}") from error
-    if parts.scheme not in ("http", "https") or not parts.hostname or not model:
-        raise ConfigError(f"{spec}: expected openai:URL#MODEL, such as openai:http://127.0.0.1:8000/v1#my-model")
-    if parts.username or parts.password:
-        raise ConfigError("openai: no credentials in the URL, it is written into run folders; use engine.key_file")
-    known = parse_qs(options, keep_blank_values=True)
-    if unknown := set(known) - {"tokenizer"}:
-        raise ConfigError(f"{spec}: option {', '.join(sorted(unknown))} is not one of tokenizer")
-    return url, model, Path(known["tokenizer"][0]).expanduser() if known else None
-
-
-def _server(spec: str, settings: EngineConfig) -> Engine:
-    url, model, folder = _read_server(spec)
+def _server(model: Server, settings: EngineConfig) -> Engine:
     return OpenAIEngine(
-        url,
-        model,
-        name=spec,
+        model.url,
+        model.model,
+        name=str(model),
         key=_key(settings.key_file),
-        tokenizer=None if folder is None else _tokenizer(folder),
+        tokenizer=None if model.tokenizer is None else _tokenizer(Path(model.tokenizer).expanduser()),
         max_context=settings.max_context,
         concurrency=settings.concurrency,
         timeout=settings.timeout,
@@ -191,7 +147,7 @@ def _server(spec: str, settings: EngineConfig) -> Engine:
 
 def _tokenizer(folder: Path) -> Tokenizer:
     try:
-        from rstar.models.local_tokens import TokenText
+        from rstar.models.local.tokens import TokenText
     except ImportError as error:
         raise ConfigError(f"tokenizer={folder}: needs {error.name}; install rstar[local]") from error
     return TokenText(folder)

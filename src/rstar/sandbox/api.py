@@ -1,11 +1,12 @@
 """What running model-written code looks like from outside: limits in, a typed result out, states in between.
 
-`Sandbox` is the interface that search, agent and judge use; `rstar.sandbox.local.LocalSandbox` is the one that runs
-code on this machine, a client of the judge service is another.
+Search and judge use the interface `Sandbox`. `rstar.sandbox.parent.local.LocalSandbox` runs code on this machine;
+`rstar.judge.client.JudgeSandbox` sends it to a judge service.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Literal, Protocol, Self, runtime_checkable
@@ -33,6 +34,26 @@ class Limits:
     output_bytes: int = 64_000
     scratch_mb: int = 16
     values: int = 0
+
+    @property
+    def whole_cpu_seconds(self) -> int:
+        """The limit of processor time, in whole seconds."""
+        return max(1, math.ceil(self.seconds if self.cpu_seconds is None else self.cpu_seconds))
+
+    @property
+    def memory(self) -> int:
+        """The limit of memory, in bytes."""
+        return self.memory_mb << 20
+
+    @property
+    def kernel(self) -> tuple[int, int]:
+        """What the kernel can be told of another process: memory, in bytes, and processor time, in seconds."""
+        return self.memory, self.whole_cpu_seconds
+
+    @property
+    def scratch(self) -> int:
+        """The limit of disk space, in bytes."""
+        return self.scratch_mb << 20
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from itertools import islice
 from rstar.errors import SandboxError
 from rstar.sandbox.api import Limits, Result
 from rstar.sandbox.levels import Level, probe
-from rstar.sandbox.local import LocalSandbox, LocalState
+from rstar.sandbox.parent.local import LocalSandbox, LocalState
 
 PROGRAMS = {
     "print": "print(1 + 1)",

@@ -13,8 +13,8 @@ from typing import Literal, cast, get_args
 
 from rstar.errors import SandboxError
 from rstar.sandbox import channel
-from rstar.sandbox.paths import search_path
-from rstar.sandbox.spawn import spawn
+from rstar.sandbox.jail.paths import search_path
+from rstar.sandbox.parent.spawn import spawn
 
 Level = Literal["full", "no-namespaces", "limits"]
 """Strongest first. What each covers stands in `isolation`."""
@@ -70,7 +70,7 @@ def probe() -> Report:
     """
     ours, theirs = channel.pair()
     with tempfile.TemporaryFile() as said, ours:
-        process = spawn("rstar.sandbox.trial", theirs, said)
+        process = spawn("rstar.sandbox.parent.trial", theirs, said)
         ours.settimeout(30)
         channel.send(ours, {"path": search_path()})
         try:

@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from typing import Self
 
-from rstar.config import Config, SearchConfig
+from rstar.config import Config, MctsConfig
 from rstar.models.fake import FakeEngine
 from rstar.problems import Problem
 from rstar.sandbox.api import Result, State
@@ -49,12 +49,12 @@ class SearchFigures:
 
 def bench_search(expansions: int, samples: int = 4) -> SearchFigures:
     """Run MCTS on many problems until about `expansions` nodes are expanded, `samples` steps each."""
-    config = Config(search=SearchConfig(rollouts=16, expansions=samples, keep_trees=False))
+    config = Config(search=MctsConfig(rollouts=16, expansions=samples, keep_trees=False))
     done = 0
 
     async def run() -> None:
         nonlocal done
-        solver = Solver(config, policy=FakeEngine("fake:steps"), sandbox=NullSandbox())  # type: ignore[arg-type]
+        solver = Solver(config, policy=FakeEngine(), sandbox=NullSandbox())  # type: ignore[arg-type]
         problems = (Problem(str(i), f"How much is {i} + {i}?") for i in range(expansions))
         async for solution in solver.asolve(problems):
             done += solution.expansions

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from rstar.config import Choice, SearchConfig
+from rstar.config import AnySearch, Choice
 from rstar.trajectories import Trajectory, answered
 
 Equivalence = Callable[[str, str], bool]
@@ -81,9 +81,14 @@ class Votes:
         return leader is not None and leader.votes >= votes and leader.mass >= share * self.total
 
 
-def choice_of(config: SearchConfig) -> Choice:
-    """How the answer is chosen: as `config.choose` says, or in the method's own way."""
-    return config.choose or ("majority" if config.method == "sample" else "best")
+async def choose_as_set(
+    trajectories: Sequence[Trajectory], config: AnySearch, equivalent: Equivalence
+) -> Trajectory | None:
+    """`choose` as the settings of the search say, or in the method's own way."""
+    if config.method == "greedy":
+        return await choose(trajectories, "best", equivalent)
+    how = config.choose or ("majority" if config.method == "sample" else "best")
+    return await choose(trajectories, how, equivalent, config.top_k)
 
 
 async def choose(

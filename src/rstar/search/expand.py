@@ -1,13 +1,13 @@
 """How nodes come to be: ask the policy for steps, run their code, find the answers.
 
 The only place where search touches the model and the sandbox; greedy, sampling, beam and MCTS differ only in which
-node they expand next. Rules (arXiv 2501.04519, section 3.2, and its published code):
+node they expand next; the form of the steps is that of a `rstar.search.format.Format`. Rules (arXiv 2501.04519,
+section 3.2, and its published code):
 
-* A step ends with ``<end_of_step>``, ``<end_of_code>`` or ``<end_of_answer>``; anything else is not a step.
-* Its code runs from the interpreter state of its parent. A step that fails counts towards `errors_threshold`; more
-  failures in a row than that end the branch.
-* After ``<end_of_code>`` the program's output is shown to the policy, which then writes the answer step. That step
-  copies the output, so it is sampled once, greedily, and belongs to the same node as the code before it.
+* The code of a step runs from the interpreter state of its parent. A step that fails counts towards
+  `errors_threshold`; more failures in a row than that end the branch.
+* The output of a complete program is shown to the policy, which then writes the answer. The answer copies the output,
+  so it is sampled once, greedily, and belongs to the same node as the code before it.
 * Samples of one expansion with the same text are merged into one node with several votes, and so are those that
   finish with the same answer text.
 
@@ -17,24 +17,18 @@ sandbox are exceptions and pass through.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Coroutine, Iterable
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
 
-from rstar.config import SearchConfig
+from rstar.config import AnySearch
 from rstar.errors import ContextFullError
-from rstar.grading.boxes import boxed
+from rstar.lifecycle import together
 from rstar.models.engine import Completion, Engine, Request
-from rstar.prompts import steps as prompt
 from rstar.sandbox.api import Limits, Result, Sandbox
-from rstar.search.parts import awaited, completions, mistake
+from rstar.search.checks import awaited, completions, mistake
+from rstar.search.format import Format
 from rstar.search.tree import Node, close, fail
 from rstar.seeds import derive
-from rstar.trajectories import Finish, Step
-
-ANSWER_TOKENS = 64
-T = TypeVar("T")
+from rstar.trajectories import Ending, Segment, Step
 
 
 @dataclass(slots=True)
@@ -57,23 +51,12 @@ class Growth:
     widened: bool
 
 
-async def together(parts: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """Run all, like `asyncio.gather`; where one fails, the others are cancelled and have ended before it raises."""
-    tasks = [asyncio.create_task(part) for part in parts]
-    try:
-        return list(await asyncio.gather(*tasks))
-    except BaseException:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        raise
-
-
 class Expander:
     """Grows the tree of one problem.
 
     Args:
         question: the problem's text.
+        format: of the steps.
         policy: writes the steps.
         sandbox: runs them.
         config: search settings.
@@ -83,14 +66,21 @@ class Expander:
     """
 
     def __init__(
-        self, question: str, policy: Engine, sandbox: Sandbox, config: SearchConfig, limits: Limits, seed: int
+        self,
+        question: str,
+        format: Format,
+        policy: Engine,
+        sandbox: Sandbox,
+        config: AnySearch,
+        limits: Limits,
+        seed: int,
     ) -> None:
-        self._policy = policy
-        self._config = config
+        self._format, self._policy, self._config = format, policy, config
+        self._temperature, self._top_p = (0.0, 1.0) if config.method == "greedy" else (config.temperature, config.top_p)
         self._limits = limits
         self._seed = seed
         self.usage = Usage()
-        start = policy.context(prompt.prompt(question, shots=config.shots))
+        start = policy.context(format.prompt(question, config.shots))
         start_state = sandbox.start()
         self.root = Node(None, None, start, start_state)
         self._states = [start_state]
@@ -115,25 +105,22 @@ class Expander:
         length = max(1.0, self.usage.tokens_out / self.usage.samples) if self.usage.samples else 1.0
         return max(0, int((budget - self.usage.tokens_out) / length))
 
-    async def expand(
-        self, node: Node, n: int, *, greedy: bool = False, merge: bool = True, whole: bool = False
-    ) -> Growth:
+    async def expand(self, node: Node, n: int, *, merge: bool = True, whole: bool = False) -> Growth:
         """Sample `n` continuations of `node` and attach them as its children.
 
         Args:
             node: an open node; it is marked as expanded and closed when no child is open.
             n: number of samples.
-            greedy: take the most probable tokens (n should be 1).
             merge: samples of equal text become one child; otherwise there are n children.
             whole: let the policy write the whole program in one go instead of one step.
 
         Returns:
-            All new children, failed ones included (they are closed, with their reason in `finish`). A node that is
+            All new children, failed ones included (they are closed, with their reason in `ending`). A node that is
             expanded again keeps its earlier ones; samples that say the same as those are more votes for them. A node
             whose context is full has none, and fails itself.
         """
         try:
-            samples = _merged(await self._ask(node, n, greedy=greedy, whole=whole), merge)
+            samples = _merged(await self._ask(node, n, whole=whole), merge)
         except ContextFullError:
             _failed(node, "length")
             close(node)
@@ -153,15 +140,15 @@ class Expander:
             close(node)
         return Growth(children, len(node.children) > len(children) or bool(again))
 
-    async def _ask(self, node: Node, n: int, *, greedy: bool, whole: bool) -> list[Completion]:
+    async def _ask(self, node: Node, n: int, *, whole: bool) -> list[Completion]:
         config = self._config
         request = Request(
             node.context,
             max_tokens=config.max_step_tokens * (config.max_depth if whole else 1),
-            temperature=0.0 if greedy else config.temperature,
-            top_p=config.top_p,
+            temperature=self._temperature,
+            top_p=self._top_p,
             n=n,
-            stop=prompt.STOPS[1:] if whole else prompt.STOPS,
+            stop=self._format.stops(whole=whole),
             seed=derive(self._seed, *node.place, "expansion", node.expansions),
         )
         node.expansions += 1
@@ -180,7 +167,7 @@ class Expander:
         count = completion.n_tokens
         child = Node(
             parent,
-            Step(completion.text, "", completion.ids, completion.logprobs),
+            Step((_written(completion),)),
             parent.context.extend(completion),
             state=None,
             stdout=parent.stdout,
@@ -188,19 +175,17 @@ class Expander:
             votes=votes,
             prior=sum(completion.logprobs) / count if count else 0.0,
         )
-        if completion.finish != "stop":
-            return _failed(child, "length" if completion.finish == "length" else "no_step")
-        if completion.stop == prompt.END_ANSWER:
-            return _finished(child, completion.text)
-        code = prompt.code_of(completion.text)
-        if not code.strip():
-            return _failed(child, "no_step")
-        result = await self._run(parent, child, code)
+        reading = self._format.read(completion)
+        if reading.failure is not None:
+            return _failed(child, reading.failure)
+        if reading.code is None:
+            return _finished(child, reading.answer)
+        result = await self._run(parent, child, reading.code)
         if not result.ok:
             child.errors = parent.errors + 1
             if child.errors > self._config.errors_threshold or child.state is None:
                 return _failed(child, "code_error")
-        if completion.stop == prompt.END_CODE:
+        if reading.complete:
             return await self._answer(child)
         return _failed(child, "too_deep") if child.depth >= self._config.max_depth else child
 
@@ -216,26 +201,27 @@ class Expander:
         self.usage.runs += 1
         self.usage.run_seconds += result.seconds
         child.stdout = parent.stdout + result.stdout
-        step = child.step
-        assert step is not None
-        child.step = replace(step, status=result.status, error=_explain(result), values=result.values)
+        assert child.step is not None
+        child.step = replace(child.step, status=result.status, error=_explain(result), values=result.values)
         return result
 
     async def _answer(self, child: Node) -> Node:
-        """Show the output and let the policy write the answer step; both become part of the child."""
-        step = child.step
+        """Show the output and let the policy write the answer; both become segments of the child's step."""
+        step, before = child.step, child.context
         assert step is not None
-        shown = prompt.output(child.stdout.strip("\n"))
-        context = self._policy.append(child.context, shown)
-        request = Request(context, max_tokens=ANSWER_TOKENS, temperature=0.0, stop=(prompt.END_ANSWER,))
+        context = self._policy.append(before, self._format.shown(child.stdout))
+        shown = Segment(context.text[len(before.text) :], "tool", context.ids[len(before.ids) :])
+        child.step = replace(step, segments=(*step.segments, shown))
+        request = Request(
+            context, max_tokens=self._format.answer_tokens, temperature=0.0, stop=(self._format.answer_stop,)
+        )
         try:
             (completion,) = await self._complete(request)
         except ContextFullError:  # the output was too long for the model
-            child.step = replace(step, shown=shown)
             return _failed(child, "length")
         child.context = context.extend(completion)
-        child.step = replace(step, shown=shown + completion.text)
-        return _finished(child, completion.text)
+        child.step = replace(step, segments=(*step.segments, shown, _written(completion)))
+        return _finished(child, self._format.answer(completion.text))
 
 
 def _merged(completions: list[Completion], merge: bool) -> list[tuple[Completion, int]]:
@@ -261,21 +247,24 @@ def _one_per_answer(node: Node, children: list[Node], again: list[tuple[Node, in
             again.append((stands, child.votes))
         elif child.answer is not None and (stands := kept.setdefault(child.answer, child)) is not child:
             stands.votes += child.votes
-        node.texts[child.step.text] = stands
-    return [child for child in children if child.step is not None and node.texts[child.step.text] is child]
+        node.texts[child.step.written.text] = stands
+    return [child for child in children if child.step is not None and node.texts[child.step.written.text] is child]
 
 
-def _failed(child: Node, why: Finish) -> Node:
-    child.finish = why
+def _written(completion: Completion) -> Segment:
+    return Segment(completion.text, "policy", completion.ids, completion.logprobs or None)
+
+
+def _failed(child: Node, why: Ending) -> Node:
+    child.ending = why
     fail(child)
     return _without_state(child)
 
 
-def _finished(child: Node, text: str) -> Node:
-    child.answer = boxed(text)
-    if child.answer is None:
+def _finished(child: Node, answer: str | None) -> Node:
+    if answer is None:
         return _failed(child, "no_answer")
-    child.finish = "answer"
+    child.answer, child.ending = answer, "answer"
     child.closed = True
     return _without_state(child)
 

@@ -12,25 +12,38 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
 
-from rstar.config import Method, SearchConfig
+from rstar.config import (
+    AnySearch,
+    BeamConfig,
+    BestOfNConfig,
+    GreedyConfig,
+    MctsConfig,
+    Method,
+    SampleConfig,
+    SettlingConfig,
+)
+from rstar.lifecycle import together
 from rstar.problems import Problem
+from rstar.search.checks import scores
 from rstar.search.choose import Votes
-from rstar.search.expand import Expander, Growth, together
-from rstar.search.parts import scores
-from rstar.search.reward import Reward
+from rstar.search.expand import Expander, Growth
 from rstar.search.select import select_child, unexplored
 from rstar.search.tree import Node, back_up, reopen
+from rstar.search.value import Value
+
+C = TypeVar("C", bound=AnySearch)
 
 
 @dataclass(slots=True)
-class Search:
+class Search(Generic[C]):
     """One problem under way: what a method needs, and its count of rollouts."""
 
     problem: Problem
-    config: SearchConfig
+    config: C
     expander: Expander
-    reward: Reward
+    value: Value
     votes: Votes
     rollouts: int = 0
     answered: list[Node] = field(default_factory=list)
@@ -39,68 +52,70 @@ class Search:
     def done(self) -> bool:
         """Whether to start nothing new: the budget is spent, or (with `early_stop`) the answer is settled."""
         config = self.config
-        settled = config.early_stop and self.votes.settled(config.settled_share, config.settled_votes)
-        return settled or self.expander.spent
+        if isinstance(config, SettlingConfig) and config.early_stop:
+            return self.votes.settled(config.settled_share, config.settled_votes) or self.expander.spent
+        return self.expander.spent
 
-    def wave(self, left: int) -> int:
-        """How many of `left` programs to begin together: as many as the rest of the budget buys, to the nearest."""
+    def wave(self, left: int, size: int) -> int:
+        """How many of `left` programs to begin together: at most `size`, and as many as the rest of the budget buys."""
         budget, spent = self.config.max_tokens, self.expander.usage.tokens_out
-        if budget is None and not self.config.early_stop:
-            return left
-        wave = min(left, self.config.expansions)
+        wave = min(left, size)
         if budget is not None and spent:
             wave = min(wave, round((budget - spent) * self.rollouts / spent))
         return max(1, wave)
 
     async def grow(self, nodes: Sequence[Node], n: int, *, merge: bool = True, score: bool = True) -> list[Node]:
-        """Expand `nodes` at the same time; then, in their order, count the new answers and let the reward judge."""
+        """Expand `nodes` at the same time; then, in their order, count the new answers and score the new nodes."""
         grown = await together(self.expander.expand(node, n, merge=merge) for node in nodes)
         for growth in grown:
             await self.judge(growth, score)
         return [child for growth in grown for child in growth.children]
 
     async def judge(self, growth: Growth, score: bool = True) -> None:
-        """Count the answers; with `score`, set the reward's value of the new children that have not failed."""
+        """Count the answers; with `score`, score the new children that have not failed."""
         new = [child for child in growth.children if child.answer is not None]
         self.answered += new
         if new or growth.widened:
             await self.votes.count((node.answer or "", node.votes, node.mass) for node in self.answered)
         alive = [child for child in growth.children if not child.closed or child.answer is not None]
         if score and alive:
-            values = await scores(self.reward, self.problem, [child.trajectory() for child in alive], self.votes)
+            values = await scores(self.value, self.problem, [child.trajectory() for child in alive], self.votes)
             for child, value in zip(alive, values, strict=True):
                 child.value = value
 
 
-async def greedy(search: Search) -> None:
+async def greedy(search: Search[GreedyConfig]) -> None:
     """One program, the most probable tokens."""
-    growth = await search.expander.expand(search.expander.root, 1, greedy=True, whole=True)
+    growth = await search.expander.expand(search.expander.root, 1, whole=True)
     await search.judge(growth)
     search.rollouts = 1
 
 
-async def sample(search: Search) -> None:
+async def sample(search: Search[SampleConfig]) -> None:
     """`samples` independent programs, each written in one go and then run.
 
     With a budget of tokens they come in waves of `expansions`, the last one as small as the budget asks.
     """
     config, root = search.config, search.expander.root
-    while search.rollouts < config.samples and not search.done and root.finish is None:
-        wave = search.wave(config.samples - search.rollouts)
+    while search.rollouts < config.samples and not search.done and root.ending is None:
+        left = config.samples - search.rollouts
+        wave = left if config.max_tokens is None else search.wave(left, config.expansions)
         growth = await search.expander.expand(root, wave, merge=False, whole=True)
         await search.judge(growth, score=False)
         search.rollouts += wave
 
 
-async def best_of_n(search: Search) -> None:
+async def best_of_n(search: Search[BestOfNConfig]) -> None:
     """`samples` independent programs, one step of all at a time; a program ends at its first failing step.
 
     With a budget of tokens or `early_stop` they come in waves of `expansions`, the last one as small as the budget
     asks; no wave starts once the answer is settled.
     """
     config, root = search.config, search.expander.root
-    while search.rollouts < config.samples and not search.done and root.finish is None:
-        wave = search.wave(config.samples - search.rollouts)
+    while search.rollouts < config.samples and not search.done and root.ending is None:
+        left = config.samples - search.rollouts
+        in_waves = config.max_tokens is not None or config.early_stop
+        wave = search.wave(left, config.expansions) if in_waves else left
         programs = await search.grow([root], wave, merge=False, score=False)
         root.closed = False
         while (going_on := [node for node in programs if not node.closed]) and not search.expander.spent:
@@ -108,10 +123,10 @@ async def best_of_n(search: Search) -> None:
         search.rollouts += wave
 
 
-async def beam(search: Search) -> None:
-    """Step beam search: of all continuations of the beam keep the `beam_width` best by the reward's value.
+async def beam(search: Search[BeamConfig]) -> None:
+    """Step beam search: of all continuations of the beam keep the `beam_width` of highest value.
 
-    A reward without an opinion on partial solutions leaves the ranking to the policy's log-probability. With a budget
+    A value without an opinion on partial solutions leaves the ranking to the policy's log-probability. With a budget
     of tokens no step of the beam may take more than half of what is left of it: the beam gets narrower, and ends well.
     """
     config, expander = search.config, search.expander
@@ -127,7 +142,7 @@ async def beam(search: Search) -> None:
     search.rollouts = config.beam_width
 
 
-async def mcts(search: Search) -> None:
+async def mcts(search: Search[MctsConfig]) -> None:
     """Monte Carlo tree search: `rollouts` descents, each from the root to a node that cannot be continued.
 
     When everything below the root has been explored and rollouts are left, the tree is widened: the children of a
@@ -135,7 +150,7 @@ async def mcts(search: Search) -> None:
     """
     root = search.expander.root
     while search.rollouts < search.config.rollouts and not search.done:
-        if root.finish is not None:  # the question alone fills the model's context
+        if root.ending is not None:  # the question alone fills the model's context
             return
         if root.closed:
             reopen(unexplored(root))
@@ -143,10 +158,10 @@ async def mcts(search: Search) -> None:
         search.rollouts += 1
 
 
-async def _rollout(search: Search) -> None:
+async def _rollout(search: Search[MctsConfig]) -> None:
     """Descend by UCT, expanding what is not expanded yet; every new answer's value is backed up at once.
 
-    A new child that the reward has an opinion of starts with it as its first visit: q(s)⁰. A descent that meets
+    A new child that has a value starts with it as its first visit: q(s)⁰. A descent that meets
     failures only is a visit that brought nothing: without it, a child below which everything fails would stay
     unvisited, and be chosen before its siblings for ever.
     """
@@ -172,10 +187,10 @@ async def _rollout(search: Search) -> None:
 
 
 def _logprob(node: Node) -> float:
-    return sum(sum(step.logprobs) for step in (n.step for n in node.path()) if step is not None)
+    return node.trajectory().logprob
 
 
-METHODS: dict[Method, Callable[[Search], Awaitable[None]]] = {
+METHODS: dict[Method, Callable[[Search[Any]], Awaitable[None]]] = {
     "greedy": greedy,
     "sample": sample,
     "best-of-n": best_of_n,

@@ -11,8 +11,9 @@ from __future__ import annotations
 from typing import Literal
 
 from rstar.config import Config
-from rstar.search.reward import reward_spec
 from rstar.search.tree import Node
+from rstar.search.value import value_name
+from rstar.specs import Bundled, Ppm
 from rstar.tiny.wordings import wording_family
 
 Notice = Literal["question_too_long", "unknown_wording", "low_value"]
@@ -33,18 +34,18 @@ def notices(config: Config, own_parts: bool, root: Node, question: str, value: f
 
     Args:
         config: of the run.
-        own_parts: the caller brought a policy or a reward, of which nothing is known here.
+        own_parts: the caller brought a policy or a value of their own, of which nothing is known.
         root: of the search tree.
         question: what was asked.
         value: of the chosen answer, None without one.
     """
     found: list[Notice] = []
-    if root.finish == "length" and not root.children:
+    if root.ending == "length" and not root.children:
         found.append("question_too_long")
-    if config.policy == "tiny" and not own_parts:
+    if config.policy == Bundled() and not own_parts:
         family = wording_family(question)
         if family is None:
             found.append("unknown_wording")
-        if family not in CHECKED and reward_spec(config) == "ppm:tiny" and value is not None and value < LOW_VALUE:
+        if family not in CHECKED and value_name(config) == Ppm(Bundled()) and value is not None and value < LOW_VALUE:
             found.append("low_value")
     return tuple(found)

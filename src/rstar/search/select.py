@@ -51,9 +51,9 @@ def unexplored(root: Node) -> Node:
         length = sum(child.votes * _length(child) for child in node.children)
         if (gain := reached * (once + 0.5) / (samples + 1) * samples / (length + 1)) > most:
             best, most = node, gain
-        stack += [(child, reached * child.votes / samples) for child in node.children if child.finish is None]
+        stack += [(child, reached * child.votes / samples) for child in node.children if child.ending is None]
     return best
 
 
 def _length(node: Node) -> int:
-    return 0 if node.step is None else len(node.step.ids) or len(node.step.text)
+    return 0 if node.step is None else len(node.step.written.ids) or len(node.step.written.text)

@@ -13,29 +13,32 @@ import threading
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 from rstar.config import Config
 from rstar.errors import DataError, EngineError, SandboxError
 from rstar.grading import is_equivalent
 from rstar.judge.client import JudgeClient, JudgeSandbox
 from rstar.judge.settings import read_token
+from rstar.lifecycle import Shared, bounded
 from rstar.models.engine import Engine
-from rstar.models.spec import check_spec, local_folder, open_engine
+from rstar.models.spec import check_model, is_local, open_engine
 from rstar.problems import Problem
 from rstar.sandbox import LocalSandbox
 from rstar.sandbox.api import Limits, Sandbox
-from rstar.search.choose import Equivalence, Votes, choice_of, choose
+from rstar.search.checks import check_parts, checked_equivalence, grow_tree, scores
+from rstar.search.choose import Equivalence, Votes, choose_as_set
+from rstar.search.code_steps import CODE_STEPS
 from rstar.search.expand import Expander
 from rstar.search.methods import METHODS, Search
 from rstar.search.notices import Notice, notices
-from rstar.search.parts import check_parts, checked_equivalence, grow_tree, scores
-from rstar.search.reward import Reward, open_reward, reward_spec
-from rstar.search.tree import Node, record
+from rstar.search.tree import Node, snapshot
+from rstar.search.value import Value, open_value, value_name
 from rstar.seeds import derive
 from rstar.trajectories import Trajectory
+from rstar.trees import Tree
 
 _MANY, _FEW = 64, 16
 
@@ -50,7 +53,7 @@ class Solution:
     Attributes:
         problem: what was asked.
         answer: the chosen answer, None when no trajectory reached one.
-        value: the reward's value of the chosen trajectory.
+        value: of the chosen trajectory.
         method: how it was searched.
         rollouts: trajectories sampled, or descents of MCTS.
         expansions: nodes expanded.
@@ -61,7 +64,7 @@ class Solution:
         trajectories: every distinct trajectory that reached an answer, scored.
         failures: how often branches ended without an answer, by reason.
         notices: what to know before trusting the answer (see `rstar.search.notices`).
-        tree: the search tree (see `rstar.search.tree.record`).
+        tree: the search tree, None where it is not kept.
     """
 
     problem: Problem
@@ -77,10 +80,10 @@ class Solution:
     trajectories: tuple[Trajectory, ...]
     failures: dict[str, int]
     notices: tuple[Notice, ...]
-    tree: list[dict[str, Any]]
+    tree: Tree | None
 
 
-class Solver:
+class Solver(Shared):
     """Solves problems with one model.
 
     Every part can be replaced by an object with the same few methods; what is not given is made from the
@@ -89,14 +92,14 @@ class Solver:
     Args:
         config: what to do; defaults to MCTS with the bundled model.
         policy: writes steps, instead of `config.policy`.
-        reward: scores solutions, instead of `config.reward`.
+        value: scores solutions, instead of `config.value`.
         sandbox: runs steps, instead of one from `config.sandbox`.
         search: grows the tree of a problem, instead of `config.search.method`: see `rstar.search.methods`.
         equivalent: whether two answers are the same; used to group answers, never against a gold answer.
 
     Raises:
-        ConfigError: an unknown reward, a policy that cannot be opened, or a part that lacks a method. While it solves,
-            a part that returns something else than it should (see `rstar.search.parts`).
+        ConfigError: a model that is not there, or a part that lacks a method. While it solves,
+            a part that returns something else than it should (see `rstar.search.checks`).
 
     Example:
         >>> for solution in Solver().solve([Problem("1", "Solve for x: 7x + 5 = 61.")]):  # doctest: +SKIP
@@ -108,49 +111,39 @@ class Solver:
         config: Config | None = None,
         *,
         policy: Engine | None = None,
-        reward: Reward | None = None,
+        value: Value | None = None,
         sandbox: Sandbox | None = None,
-        search: Callable[[Search], Awaitable[None]] | None = None,
+        search: Callable[[Search[Any]], Awaitable[None]] | None = None,
         equivalent: Equivalence = is_equivalent,
     ) -> None:
+        super().__init__()
         self.config = config or Config()
-        check_parts(policy=policy, reward=reward, sandbox=sandbox, search=search, equivalent=equivalent)
+        check_parts(policy=policy, value=value, sandbox=sandbox, search=search, equivalent=equivalent)
         if policy is None:
-            check_spec(self.config.policy)
-        self.reward = reward or open_reward(
-            reward_spec(self.config, given=policy is not None), self.config.engine.device
-        )
+            check_model(self.config.policy)
+        name = value_name(self.config, own_policy=policy is not None)
+        self.value = value or open_value(name, self.config.engine.device)
         self.equivalent = checked_equivalence(equivalent)
-        self._own_parts = policy is not None or reward is not None
+        self._own_parts = policy is not None or value is not None
         self._search = search or METHODS[self.config.search.method]
         self._given = policy, sandbox
         self._policy: Engine | None = None
         self._sandbox: Sandbox | None = None
-        self._users = 0
-        self._opening = asyncio.Lock()
         self._opened = AsyncExitStack()
 
-    async def __aenter__(self) -> Self:
+    async def _open(self) -> None:
         """Open policy and sandbox. Raises `ConfigError`, `EngineError` or `IsolationError`."""
-        async with self._opening:
-            if self._users == 0:
-                policy, sandbox = self._given
-                if policy is None:
-                    policy = await asyncio.to_thread(open_engine, self.config.policy, self.config.engine)
-                async with AsyncExitStack() as stack:
-                    self._policy = await stack.enter_async_context(policy)
-                    self._sandbox = await stack.enter_async_context(sandbox or self._open_sandbox())
-                    self._opened = stack.pop_all()
-            self._users += 1
-        return self
+        policy, sandbox = self._given
+        if policy is None:
+            policy = await asyncio.to_thread(open_engine, self.config.policy, self.config.engine)
+        async with AsyncExitStack() as stack:
+            self._policy = await stack.enter_async_context(policy)
+            self._sandbox = await stack.enter_async_context(sandbox or self._open_sandbox())
+            self._opened = stack.pop_all()
 
-    async def __aexit__(self, *_: object) -> None:
-        """Close policy and sandbox, when the last user leaves."""
-        async with self._opening:
-            self._users -= 1
-            if self._users == 0:
-                self._policy = self._sandbox = None
-                await self._opened.aclose()
+    async def _close(self) -> None:
+        self._policy = self._sandbox = None
+        await self._opened.aclose()
 
     def _open_sandbox(self) -> Sandbox:
         config = self.config.sandbox
@@ -175,7 +168,7 @@ class Solver:
         config = self.config
         if config.search.concurrency is not None:
             return config.search.concurrency
-        local = self._given[0] is None and local_folder(config.policy) is not None
+        local = self._given[0] is None and is_local(config.policy)
         return _FEW if local and config.search.method != "greedy" else _MANY
 
     async def solve_one(self, problem: Problem) -> Solution:
@@ -185,25 +178,27 @@ class Solver:
             raise RuntimeError("the solver is not open: use `async with solver:`")
         started = time.perf_counter()
         seed = derive(self.config.seed, problem.id, config.method)
-        expander = Expander(problem.question, policy, sandbox, config, self._limits(), seed)
-        search = Search(problem, config, expander, self.reward, Votes(self.equivalent))
+        expander = Expander(problem.question, CODE_STEPS, policy, sandbox, config, self._limits(), seed)
+        search = Search(problem, config, expander, self.value, Votes(self.equivalent))
         try:
             await grow_tree(self._search, search)
             return await self._solution(search, started)
         finally:
             expander.release()
 
-    async def _solution(self, search: Search, started: float) -> Solution:
+    async def _solution(self, search: Search[Any], started: float) -> Solution:
         """The final choice: all answers are scored once more, now that all votes are in."""
         config, usage = search.config, search.expander.usage
         root = search.expander.root
         nodes = [node for node in root.walk() if node.answer is not None]
-        values = await scores(self.reward, search.problem, [node.trajectory() for node in nodes], search.votes)
+        values = await scores(self.value, search.problem, [node.trajectory() for node in nodes], search.votes)
         for node, value in zip(nodes, values, strict=True):
             node.value = value
         trajectories = tuple(node.trajectory() for node in nodes)
-        chosen = await choose(trajectories, choice_of(config), self.equivalent, config.top_k)
+        chosen = await choose_as_set(trajectories, config, self.equivalent)
         value = chosen.value if chosen else None
+        if config.record_tokens and any(node.step is not None and node.step.lacks_logprobs for node in root.walk()):
+            raise EngineError("search.record_tokens: this model does not tell log-probabilities")
         return Solution(
             problem=search.problem,
             answer=chosen.answer if chosen else None,
@@ -218,7 +213,7 @@ class Solver:
             trajectories=trajectories,
             failures=_failures(root),
             notices=notices(self.config, self._own_parts, root, search.problem.question, value),
-            tree=record(root, config.record_tokens) if config.keep_trees else [],
+            tree=snapshot(root) if config.keep_trees else None,
         )
 
     async def asolve(self, problems: Iterable[Problem]) -> AsyncIterator[Solution]:
@@ -230,23 +225,10 @@ class Solver:
             SandboxError: the sandbox failed; names the problem.
         """
         async with self:
-            waiting = _checked(problems)
-            running: dict[asyncio.Task[Solution], Problem] = {}
-            try:
-                while True:
-                    while len(running) < self._side_by_side and (p := next(waiting, None)) is not None:
-                        running[asyncio.create_task(self.solve_one(p))] = p
-                    if not running:
-                        return
-                    done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-                    # Those that failed come last: what is finished is not lost with them.
-                    for task in sorted(done, key=lambda task: task.exception() is not None):
-                        problem = running.pop(task)
-                        yield _result(task, problem)
-            finally:
-                for task in running:
-                    task.cancel()
-                await asyncio.gather(*running, return_exceptions=True)
+            jobs = ((problem, self.solve_one(problem)) for problem in _checked(problems))
+            async with aclosing(bounded(jobs, self._side_by_side)) as finished:
+                async for problem, task in finished:
+                    yield _result(task, problem)
 
     def solve(self, problems: Iterable[Problem]) -> Iterator[Solution]:
         """Like `asolve` for code without an event loop (also inside one, such as a notebook's): runs in a thread."""
@@ -304,5 +286,5 @@ def _result(task: asyncio.Task[Solution], problem: Problem) -> Solution:
 
 
 def _failures(root: Node) -> dict[str, int]:
-    reasons = Counter(node.finish for node in root.walk() if node.finish is not None and node.answer is None)
+    reasons = Counter(node.ending for node in root.walk() if node.ending is not None and node.answer is None)
     return {str(reason): count for reason, count in sorted(reasons.items())}

@@ -4,20 +4,18 @@ A node is a partial solution; the edge to it is its last step. Statistics live i
 the sum of the values backed up through it, so that Q(s, a) = total / visits (arXiv 2501.04519, section 3.2). A node is
 `closed` when selection has nothing more to gain from it: it is terminal, or all its children are closed.
 
-This module holds no policy: what is selected is in `select`, how nodes come to be is in `expand`.
+This module decides nothing: `select` picks nodes, `expand` makes them. `snapshot` makes the record that is stored.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
-from rstar.errors import EngineError
 from rstar.models.engine import Context
 from rstar.sandbox.api import State
-from rstar.trajectories import Finish, Step, Trajectory
+from rstar.trajectories import Ending, Segment, Step, Trajectory
+from rstar.trees import Tree, TreeNode
 
 FAILED_VALUE = -1.0
 
@@ -36,9 +34,9 @@ class Node:
         errors: failed steps in a row up to here.
         votes: how many identical samples this node stands for.
         prior: mean log-probability per token of the step: breaks ties between unvisited siblings.
-        finish: why the solution ended here, None when it goes on.
+        ending: why the solution ended here, None when it goes on.
         answer: the final answer, when there is one.
-        value: the reward's own estimate for this node, None when it gave none.
+        value: the value's own estimate for this node, None when it gave none.
         place: which child of which child of the root this is: names the node's random stream.
         expansions: how often it was expanded.
         texts: every text that was sampled here -> the child that stands for it (merged expansions only).
@@ -53,7 +51,7 @@ class Node:
     errors: int = 0
     votes: int = 1
     prior: float = 0.0
-    finish: Finish | None = None
+    ending: Ending | None = None
     answer: str | None = None
     value: float | None = None
     place: tuple[int, ...] = ()
@@ -97,9 +95,17 @@ class Node:
             stack.extend(reversed(node.children))
 
     def trajectory(self) -> Trajectory:
-        """The solution up to here; `Trajectory.finish` is ``no_step`` while it is still going on."""
+        """The solution up to here."""
+        root = self
+        while root.parent is not None:
+            root = root.parent
         steps = tuple(node.step for node in self.path() if node.step is not None)
-        return Trajectory(steps, self.finish or "no_step", self.answer, self.value, self.votes, self.mass)
+        return Trajectory(root.prompt, steps, self.ending, self.answer, self.value, self.votes, self.mass)
+
+    @property
+    def prompt(self) -> Segment:
+        """What the model is shown here, as one segment: at the root, the prompt."""
+        return Segment(self.context.text, "template", self.context.ids)
 
 
 def back_up(node: Node, value: float) -> None:
@@ -137,78 +143,14 @@ def reopen(node: Node) -> None:
         parent = parent.parent
 
 
-def record(root: Node, tokens: bool = False) -> list[dict[str, Any]]:
-    """The tree as plain data, parents before children: the form of a line of ``trees.jsonl``.
-
-    Each node is a dict; `parent` is an index into the list (-1 for the root); `values`, where there are any, is name to
-    new value of variables. With `tokens`, token ids and log-probabilities are kept.
-
-    Raises:
-        EngineError: they are to be kept, and the model did not tell log-probabilities.
-    """
-    index: dict[int, int] = {}
-    rows: list[dict[str, Any]] = []
+def snapshot(root: Node) -> Tree:
+    """The tree as it is now, as a record."""
+    made: dict[int, TreeNode] = {}
     for node in root.walk():
-        index[id(node)] = len(rows)
-        row: dict[str, Any] = {
-            "parent": -1 if node.parent is None else index[id(node.parent)],
-            "visits": node.visits,
-            "q": round(node.q, 6),
-            "value": None if node.value is None else round(node.value, 6),
-            "votes": node.votes,
-            "finish": node.finish,
-            "answer": node.answer,
-        }
-        if node.step is not None:
-            step = node.step
-            row |= {"text": step.text, "shown": step.shown, "status": step.status, "error": step.error}
-            row["logprob"] = round(sum(step.logprobs), 4)
-            if step.values:
-                row["values"] = dict(step.values)
-            if tokens:
-                if step.text and not step.logprobs:
-                    raise EngineError("search.record_tokens: this model does not tell log-probabilities")
-                row |= {"ids": list(step.ids), "logprobs": [round(x, 5) for x in step.logprobs]}
-        rows.append(row)
-    return rows
-
-
-def stored_solutions(nodes: Sequence[Mapping[str, Any]]) -> list[Trajectory]:
-    """The solutions with an answer in a tree that `record` made, in its order; what it did not keep is empty.
-
-    Raises:
-        LookupError, TypeError, ValueError: damaged nodes.
-    """
-    votes = Counter[int]()
-    for node in nodes:
-        votes[node["parent"]] += node["votes"]
-    steps: list[tuple[Step, ...]] = []
-    masses: list[float] = []
-    found: list[Trajectory] = []
-    for place, node in enumerate(nodes):
-        parent = node["parent"]
-        if not -1 <= parent < place or (parent == -1) != (place == 0):
-            raise ValueError("a node whose parent does not come before it")
-        if parent == -1:
-            steps.append(())
-            masses.append(1.0)
-            continue
-        steps.append((*steps[parent], _stored_step(node)))
-        masses.append(masses[parent] * node["votes"] / votes[parent])
-        if node["answer"] is not None:
-            found.append(
-                Trajectory(steps[-1], node["finish"], node["answer"], node["value"], node["votes"], masses[-1])
-            )
-    return found
-
-
-def _stored_step(node: Mapping[str, Any]) -> Step:
-    return Step(
-        text=node["text"],
-        shown=node["shown"],
-        ids=tuple(node.get("ids", ())),
-        logprobs=tuple(node.get("logprobs", ())),
-        status=node["status"],
-        error=node["error"],
-        values=tuple(node.get("values", {}).items()),
-    )
+        parent = None if node.parent is None else made[id(node.parent)]
+        made[id(node)] = TreeNode(
+            parent, node.step, node.visits, node.q, node.value, node.votes, node.ending, node.answer
+        )
+        if parent is not None:
+            parent.children.append(made[id(node)])
+    return Tree(root.prompt, list(made.values()))

@@ -76,7 +76,7 @@ class Family:
         make: draws an instance: (random stream, level, template name) -> Instance; may raise `RejectedError`.
         templates: the surface forms that are trained on, name to text.
         held_templates: those that never are (at least one), likewise.
-        stories: what a field that is a `rstar.tiny.worded.Story` can tell: setting -> kind of move -> template.
+        stories: what a field that is a `rstar.tiny.templates.Story` can tell: setting -> kind of move -> template.
         share: the share of number tuples or state classes that is held out.
     """
 

@@ -20,9 +20,10 @@ from math import gcd
 from pathlib import Path
 from typing import Any
 
-import rstar.tiny
+import rstar.tiny.families
+import rstar.tiny.puzzles
 from rstar.errors import ConfigError
-from rstar.prompts import steps as prompt
+from rstar.prompts import code_steps as prompt
 from rstar.seeds import derive
 from rstar.tiny.family import LEVELS, Family, Instance, Split
 
@@ -31,11 +32,11 @@ MOST_REPEATS = 20  # problems drawn for each one asked for, before giving up on 
 
 @cache
 def families() -> dict[str, Family]:
-    """All families by name: the `FAMILIES` of every module of this package."""
+    """All families by name: the `FAMILIES` of the modules of `families` and `puzzles`."""
     found: dict[str, Family] = {}
-    for module in pkgutil.iter_modules(rstar.tiny.__path__):
-        if module.name.startswith(("families_", "search_")):
-            for family in importlib.import_module(f"rstar.tiny.{module.name}").FAMILIES:
+    for package in (rstar.tiny.families, rstar.tiny.puzzles):
+        for module in pkgutil.iter_modules(package.__path__):
+            for family in getattr(importlib.import_module(f"{package.__name__}.{module.name}"), "FAMILIES", ()):
                 found[family.name] = family
     return dict(sorted(found.items(), key=lambda item: (item[1].kind, item[0])))
 

@@ -1,6 +1,6 @@
 """The words that the synthetic problems are made of, and values that put themselves into grammatical English.
 
-The values are meant for the fields of a template (`rstar.tiny.worded`): their format specs choose the form.
+The values are meant for the fields of a template (`rstar.tiny.templates`): their format specs choose the form.
 Nothing here knows about mathematics.
 """
 

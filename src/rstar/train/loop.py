@@ -68,26 +68,18 @@ class Progress:
 
 
 M = TypeVar("M", bound=nn.Module, contravariant=True)
-B = TypeVar("B")
+B = TypeVar("B", contravariant=True)
+B_co = TypeVar("B_co", covariant=True)
 
 
 class Objective(Protocol[M, B]):
-    """What a model is trained on: micro-batches, and a loss that is a mean over what they hold.
+    """A loss that is a mean over the content of micro-batches.
 
-    `micro_batches` and `loss` may draw from torch's generator, which is seeded before each call.
+    `loss` may draw from torch's generator, which is seeded before each call.
     """
 
-    steps_per_epoch: int
-    """Steps in which everything is seen once."""
-    tokens_per_step: float
-    """Mean number of tokens of a step, padding included."""
-
-    def micro_batches(self, step: int) -> Sequence[B]:
-        """The micro-batches of `step` (from 0). Steps are asked for in rising order."""
-        ...
-
     def count(self, batch: B) -> int:
-        """Over how much of a micro-batch the loss is a mean: written tokens, pairs."""
+        """The number of things in a micro-batch over which the loss is a mean: written tokens, pairs."""
         ...
 
     def tokens(self, batch: B) -> int:
@@ -96,6 +88,22 @@ class Objective(Protocol[M, B]):
 
     def loss(self, model: M, batch: B) -> Tensor:
         """The sum of the loss over a micro-batch, a scalar."""
+        ...
+
+
+class Data(Protocol[B_co]):
+    """Micro-batches for every step of a training.
+
+    `micro_batches` may draw from torch's generator, which is seeded before each call.
+    """
+
+    steps_per_epoch: int
+    """Steps in which everything is seen once."""
+    tokens_per_step: float
+    """Mean number of tokens of a step, padding included."""
+
+    def micro_batches(self, step: int) -> Sequence[B_co]:
+        """The micro-batches of `step` (from 0). Steps are asked for in rising order."""
         ...
 
 
@@ -171,48 +179,68 @@ def build_optimizers(model: nn.Module, config: TrainConfig) -> list[torch.optim.
     ]
 
 
+@dataclass(frozen=True, slots=True)
+class Update:
+    """What one optimizer step did: the mean loss (nats), and the norm of the gradient before it was clipped."""
+
+    loss: float
+    grad_norm: float
+
+
 class Trainer(Generic[M]):
-    """Trains a model inside a folder, which it can be continued from.
+    """A model and its optimizers: one `step` after the other, on whatever micro-batches it is given.
 
     Args:
         model: changed in place: moved to the device of `ranks` and divided among the processes.
-        objective: what it is trained on; the same in every process.
-        config: how; ``bf16`` is true or false.
-        folder: gets ``metrics.jsonl``, what other trackers write, and the checkpoint.
+        objective: the loss; the same in every process.
+        config: optimizers, clipping, arithmetic and seed; ``bf16`` is true or false.
         ranks: this process among those that train the model together.
     """
 
-    def __init__(self, model: M, objective: Objective[M, Any], config: TrainConfig, folder: Path, ranks: Ranks) -> None:
+    def __init__(self, model: M, objective: Objective[M, Any], config: TrainConfig, ranks: Ranks) -> None:
         # A copy without weights, which gets those that were learnt when all is done.
         self._form = copy.deepcopy(model, {id(p): nn.Parameter(p.detach().to("meta")) for p in model.parameters()})
         ranks.place(model)
         self.model, self.objective, self.config, self.ranks = model, objective, config, ranks
         self.optimizers = build_optimizers(model, config)
         self._base_lrs = [[group["lr"] for group in o.param_groups] for o in self.optimizers]
-        steps = config.tokens / objective.tokens_per_step
-        self.steps = max(1, round(steps if config.epochs is None else config.epochs * objective.steps_per_epoch))
-        self._warmup = config.warmup_tokens / objective.tokens_per_step
-        self._folder, self._file = folder, folder / CHECKPOINT
-        self.step = load(self._file, model, self.optimizers) if self._file.exists() else 0
+        self.steps_done = 0
 
-    def run(self, report: Callable[[Progress], None]) -> None:
-        """Train to the end; calls `report` after every step, in the main process."""
-        if self.step == self.steps:
-            return
-        main = self.ranks.main
-        saved = time.monotonic()
-        with opened_trackers(self.config, self._folder, self.step, main) as trackers:
-            while self.step < self.steps:
-                overdue = time.monotonic() - saved > self.config.checkpoint_seconds
-                progress, save_now = self._one_step(main and overdue)
-                if self.step % LOG_EVERY == 0 or self.step == self.steps:
-                    for tracker in trackers:
-                        tracker.log(self.step, progress.metrics())
-                if main:
-                    report(progress)
-                if save_now or self.step == self.steps:
-                    save(self._file, self.step, self.model, self.optimizers, main)
-                    saved = time.monotonic()
+    def step(self, batches: Sequence[Any], lr_factor: float = 1.0) -> Update:
+        """One optimizer step on micro-batches, which are divided among the processes; all call this with the same ones.
+
+        Args:
+            batches: at least one.
+            lr_factor: the learning rates, as a share of their settings.
+
+        Raises:
+            TrainingError: the loss is not finite; the weights have not changed.
+        """
+        count = max(1, sum(self.objective.count(batch) for batch in batches))
+        try:
+            mine = sum(self._backward(batches, number, count) for number in self.ranks.share(len(batches)))
+            norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip)
+            (loss,) = self.ranks.total(mine)
+            if not math.isfinite(loss):
+                raise TrainingError(
+                    f"step {self.steps_done + 1}: the loss is {loss}; begin again with lower learning rates"
+                )
+            for optimizer, lrs in zip(self.optimizers, self._base_lrs, strict=True):
+                for group, lr in zip(optimizer.param_groups, lrs, strict=True):
+                    group["lr"] = lr * lr_factor
+                optimizer.step()
+        finally:  # also of a step that failed: the next one begins with nothing
+            self.model.zero_grad(set_to_none=True)
+        self.steps_done += 1
+        return Update(loss, self.ranks.value(norm))
+
+    def save(self, file: Path) -> None:
+        """Write a checkpoint, whole or not at all. All processes call this."""
+        save(file, self.steps_done, self.model, self.optimizers, self.ranks.main)
+
+    def load(self, file: Path) -> None:
+        """Go on from a checkpoint. All processes call this."""
+        self.steps_done = load(file, self.model, self.optimizers)
 
     def whole(self) -> M | None:
         """The model, put together on the CPU, in the main process; None in the others. All call this."""
@@ -221,27 +249,6 @@ class Trainer(Generic[M]):
             return None
         self._form.load_state_dict(weights, assign=True)
         return self._form
-
-    def _one_step(self, overdue: bool) -> tuple[Progress, bool]:
-        """One optimizer step. Returns what came of it, and whether the main process finds a checkpoint `overdue`."""
-        started = time.perf_counter()
-        torch.manual_seed(derive(self.config.seed, "step", self.step))
-        micro = self.objective.micro_batches(self.step)
-        count = max(1, sum(self.objective.count(batch) for batch in micro))
-        mine = sum(self._backward(micro, number, count) for number in self.ranks.share(len(micro)))
-        norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip)
-        loss, due = self.ranks.total(mine, overdue)
-        if not math.isfinite(loss):
-            raise TrainingError(f"step {self.step + 1}: the loss is {loss}; begin again with lower learning rates")
-        factor = schedule(self.step, self.steps, self._warmup, self.config.decay)
-        for optimizer, lrs in zip(self.optimizers, self._base_lrs, strict=True):
-            for group, lr in zip(optimizer.param_groups, lrs, strict=True):
-                group["lr"] = lr * factor
-            optimizer.step()
-            optimizer.zero_grad(set_to_none=True)
-        self.step += 1
-        rate = sum(self.objective.tokens(batch) for batch in micro) / (time.perf_counter() - started)
-        return Progress(self.step, self.steps, loss, factor, self.ranks.value(norm), rate), due > 0
 
     def _backward(self, micro: Sequence[Any], number: int | None, count: int) -> float:
         """Add what a micro-batch contributes to the gradient; returns what it contributes to the mean over `count`.
@@ -252,8 +259,46 @@ class Trainer(Generic[M]):
         weight = 0.0 if number is None else 1.0
         if number is None:
             number = min(range(len(micro)), key=lambda i: self.objective.tokens(micro[i]))
-        torch.manual_seed(derive(self.config.seed, "step", self.step, number))
+        torch.manual_seed(derive(self.config.seed, "step", self.steps_done, number))
         with torch.autocast(self.ranks.device.type, dtype=torch.bfloat16, enabled=bool(self.config.bf16)):
             loss = self.objective.loss(self.model, micro[number]) / count
         (loss * weight * self.ranks.count).backward()  # type: ignore[no-untyped-call]  # gradients are averaged
         return weight * float(loss.detach())
+
+
+def run(trainer: Trainer[M], data: Data[Any], folder: Path, report: Callable[[Progress], None]) -> None:
+    """Train to the end, or go on from the checkpoint in `folder`.
+
+    Args:
+        trainer: with a fresh model, or one that a checkpoint will replace.
+        data: the same in every process.
+        folder: gets ``metrics.jsonl``, what other trackers write, and the checkpoint.
+        report: called after every step, in the main process.
+    """
+    config, main, file = trainer.config, trainer.ranks.main, folder / CHECKPOINT
+    if file.exists():
+        trainer.load(file)
+    in_tokens = config.tokens / data.tokens_per_step
+    steps = max(1, round(in_tokens if config.epochs is None else config.epochs * data.steps_per_epoch))
+    warmup = config.warmup_tokens / data.tokens_per_step
+    if trainer.steps_done == steps:
+        return
+    saved = time.monotonic()
+    with opened_trackers(config, folder, trainer.steps_done, main) as trackers:
+        while trainer.steps_done < steps:
+            (due,) = trainer.ranks.total(main and time.monotonic() - saved > config.checkpoint_seconds)
+            started = time.perf_counter()
+            torch.manual_seed(derive(config.seed, "step", trainer.steps_done))
+            batches = data.micro_batches(trainer.steps_done)
+            factor = schedule(trainer.steps_done, steps, warmup, config.decay)
+            update = trainer.step(batches, factor)
+            rate = sum(trainer.objective.tokens(batch) for batch in batches) / (time.perf_counter() - started)
+            progress = Progress(trainer.steps_done, steps, update.loss, factor, update.grad_norm, rate)
+            if progress.step % LOG_EVERY == 0 or progress.step == steps:
+                for tracker in trackers:
+                    tracker.log(progress.step, progress.metrics())
+            if main:
+                report(progress)
+            if due or progress.step == steps:
+                trainer.save(file)
+                saved = time.monotonic()

@@ -1,7 +1,7 @@
 """Training a process preference model from pairs: ``pairs.jsonl`` in, a transformers folder out.
 
 A line of the data is what `rstar.evolve.extract` writes: the compared part of a problem's search tree. It is one row of
-the model (`rstar.models.ppm_inputs`), in which each step of the tree is computed once; the loss is the mean over the
+the model (`rstar.models.ppm.inputs`), in which each step of the tree is computed once; the loss is the mean over the
 line's steps of the mean over a step's pairs.
 
 For comparison the same data trains two other models (arXiv 2501.04519, section 4.3): one that predicts Q by its mean
@@ -24,13 +24,14 @@ from torch import Tensor
 
 from rstar.errors import ConfigError, DataError
 from rstar.models.decoder_files import copy_tokenizer, load_decoder, read_tokenizer
-from rstar.models.ppm import PreferenceModel, save_ppm
-from rstar.models.ppm_inputs import Encoded, Input, Piece, Reader, Row, Rows, collate_rows, join, step_pieces
+from rstar.models.ppm.inputs import Encoded, Input, Reader, Row, Rows, collate_rows, join, pieces
+from rstar.models.ppm.model import PreferenceModel, save_ppm
 from rstar.train.data import LENGTH_STEP
 from rstar.train.folder import MODEL, claimed, finished
-from rstar.train.loop import Progress, Steps, Trainer
+from rstar.train.loop import Progress, Steps, Trainer, run
 from rstar.train.losses import outcome_loss, preference_loss, value_loss
 from rstar.train.settings import TrainConfig
+from rstar.trajectories import Step
 
 Target = Literal["pairs", "q", "outcome"]
 
@@ -107,7 +108,7 @@ class Preferences:
         self.tokens_per_step, self.steps_per_epoch = self._steps.tokens_per_step(), self._steps.per_epoch
 
     def micro_batches(self, step: int) -> list[PairBatch]:
-        """See `Objective`."""
+        """See `Data`."""
         return [collate_lines([self._lines[row] for row in rows]) for rows in self._steps.rows(step)]
 
     def count(self, batch: PairBatch) -> int:
@@ -166,9 +167,9 @@ def read_pairs(file: Path, reader: Reader, max_length: int) -> Iterator[Line]:
 
 
 def _line(entry: dict[str, Any], reader: Reader) -> tuple[list[Encoded], Line]:
-    ways = ways_to(entry["nodes"])
+    steps = paths_of(entry["nodes"])
     found = [Comparison(step["kind"], [(i, j) for i, j in step["pairs"]]) for step in entry["steps"]]
-    nodes = range(len(ways))
+    nodes = range(len(steps))
     pairs = [pair for comparison in found for pair in comparison.pairs]
     if (
         not all(c.pairs for c in found)
@@ -177,12 +178,12 @@ def _line(entry: dict[str, Any], reader: Reader) -> tuple[list[Encoded], Line]:
     ):
         raise ValueError("'pairs' are not the numbers of two 'nodes' each")
     q = [float(node["q"]) for node in entry["nodes"]]
-    logprobs = [value for node in entry["nodes"] for value in node.get("logprobs", ())]
+    logprobs = [value for path in steps for value in path[-1].written.logprobs or ()]
     if not all(-1 <= value <= 1 for value in q) or not all(-math.inf < value <= _ROUNDING for value in logprobs):
-        raise ValueError("a Q that is not from -1 to 1, or a log-probability that is no number below 0")
-    if reader.reads_logprobs and not all(node.get("logprobs") for node in entry["nodes"]):
+        raise ValueError("a Q outside [-1, 1], or a log-probability above 0 or not finite")
+    if reader.reads_logprobs and any(path[-1].lacks_logprobs for path in steps):
         raise ValueError("no log-probabilities, which this model reads; search with search.record_tokens = true")
-    solutions = [reader.encode(entry["prompt"], way) for way in ways]
+    solutions = [reader.encode(entry["prompt"], pieces(path)) for path in steps]
     return solutions, Line(join(solutions), q, found)
 
 
@@ -190,16 +191,15 @@ def _final_only(line: Line) -> Line:
     return replace(line, comparisons=[one for one in line.comparisons if one.kind == "final"])
 
 
-def ways_to(nodes: Sequence[dict[str, Any]]) -> list[list[Piece]]:
-    """The pieces from the first step to each of a line's nodes. Raises `ValueError` for nodes that are no trees."""
-    ways: list[list[Piece]] = []
+def paths_of(nodes: Sequence[dict[str, Any]]) -> list[list[Step]]:
+    """The steps from the first to each of a line's nodes. Raises `ValueError` for nodes that do not form trees."""
+    paths: list[list[Step]] = []
     for node in nodes:
-        if not -1 <= node["parent"] < len(ways):
+        if not -1 <= node["parent"] < len(paths):
             raise ValueError("a node whose 'parent' does not come before it")
-        before = [] if node["parent"] < 0 else ways[node["parent"]]
-        values = node.get("values", {}).items()
-        ways.append([*before, *step_pieces(node["text"], node.get("logprobs", ()), values, node["shown"])])
-    return ways
+        before = [] if node["parent"] < 0 else paths[node["parent"]]
+        paths.append([*before, Step.of_plain(node)])
+    return paths
 
 
 def train_ppm(config: PPMConfig, data: Sequence[Path], folder: Path, report: Callable[[Progress], None]) -> Path:
@@ -222,8 +222,9 @@ def train_ppm(config: PPMConfig, data: Sequence[Path], folder: Path, report: Cal
         if not lines:
             raise DataError(f"{', '.join(map(str, data))}: no pairs of at most {most} tokens")
         model = PreferenceModel(load_decoder(base, torch.float32), config.inputs, seed=config.seed)
-        trainer = Trainer(model, Preferences(lines, config), config, folder, ranks)
-        trainer.run(report)
+        objective = Preferences(lines, config)
+        trainer = Trainer(model, objective, config, ranks)
+        run(trainer, objective, folder, report)
         if (trained := trainer.whole()) is not None:
             with finished(folder) as out:
                 save_ppm(trained, out)

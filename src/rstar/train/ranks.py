@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from rstar.errors import ConfigError, RstarError
 from rstar.models.decoder import Block
-from rstar.models.local import existing, placed
+from rstar.models.device import open_device, resolve_device
 
 LAUNCHER = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 """What a launcher tells the processes that it starts."""
@@ -131,15 +131,15 @@ def joined(device: str = "auto") -> Iterator[Ranks]:
     Raises:
         ConfigError: a device that is not there, or a launcher that says too little.
     """
-    name, _ = placed(device, "float32")
+    name, _ = resolve_device(device, "float32")
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
-        yield Ranks(0, 1, existing(name))
+        yield Ranks(0, 1, open_device(name))
         return
     if missing := [variable for variable in LAUNCHER if variable not in os.environ]:
         raise ConfigError(f"WORLD_SIZE is set, {', '.join(missing)} not: start with torchrun or accelerate launch")
     if name == "cuda":
         name = f"cuda:{os.environ['LOCAL_RANK']}"
-    place = existing(name)
+    place = open_device(name)
     if place.type == "cuda":
         torch.cuda.set_device(place)
     if not dist.is_initialized():

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import Field
 
-from rstar.config import Section, checked, flatten, override, read_toml
+from rstar.sections import Section, checked, flatten, override, read_toml
 
 FREE = frozenset({"device", "threads", "checkpoint_seconds", "tensorboard", "wandb"})
 """Settings with which a training may be continued however they were before."""
@@ -83,7 +83,7 @@ C = TypeVar("C", bound=TrainConfig)
 
 
 def read_train_config(file: Path, kind: type[C], overrides: Sequence[str] = ()) -> C:
-    """The training configuration in a TOML file, with `overrides` (see `rstar.config.override`).
+    """The training configuration in a TOML file, with `overrides` (see `rstar.sections.override`).
 
     Raises:
         ConfigError: names the file and every bad key.

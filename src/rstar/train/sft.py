@@ -22,7 +22,7 @@ from rstar.models.decoder import Decoder, DecoderConfig
 from rstar.models.decoder_files import copy_tokenizer, load_decoder, read_tokenizer, save_decoder
 from rstar.train.data import Batch, TokenSet, alone, collate, pack, read_pieces, tokenize
 from rstar.train.folder import MODEL, claimed, finished
-from rstar.train.loop import Progress, Steps, Trainer
+from rstar.train.loop import Progress, Steps, Trainer, run
 from rstar.train.losses import sft_loss
 from rstar.train.settings import TrainConfig
 from rstar.train.tokenizer import EOS, save_tokenizer, train_tokenizer
@@ -39,7 +39,7 @@ class Supervised:
         self.tokens_per_step, self.steps_per_epoch = self._steps.tokens_per_step(), self._steps.per_epoch
 
     def micro_batches(self, step: int) -> list[Batch]:
-        """See `Objective`."""
+        """See `Data`."""
         return [collate(self._data, [self._rows[i] for i in rows]) for rows in self._steps.rows(step)]
 
     def count(self, batch: Batch) -> int:
@@ -70,8 +70,9 @@ def train_sft(config: TrainConfig, data: Sequence[Path], folder: Path, report: C
         with ranks.main_first():
             tokenizer, model = _start(config, data, folder)
             tokens = _tokens(config, data, folder, tokenizer)
-        trainer = Trainer(model, Supervised(tokens, config), config, folder, ranks)
-        trainer.run(report)
+        objective = Supervised(tokens, config)
+        trainer = Trainer(model, objective, config, ranks)
+        run(trainer, objective, folder, report)
         if (trained := trainer.whole()) is not None:
             with finished(folder) as out:
                 save_decoder(trained, out, dtype=torch.bfloat16)

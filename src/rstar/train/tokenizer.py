@@ -17,7 +17,7 @@ from pathlib import Path
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from rstar.prompts.steps import MARKERS
+from rstar.prompts.code_steps import MARKERS
 from rstar.train.settings import TokenizerConfig
 
 EOS = "<|endoftext|>"

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import rich.tree
 from rich.markup import escape
 from rich.text import Text
-from rich.tree import Tree
 
+from rstar.trees import Tree, TreeNode
 from rstar.view.tables import Column, Grid
 
 MARKS = {True: "[green]right[/]", False: "[red]wrong[/]", None: "[dim]–[/]"}
@@ -82,27 +83,27 @@ def reasons(failures: Mapping[str, int]) -> str:
     return f" ({told})" if told else ""
 
 
-def search_tree(nodes: Sequence[dict[str, Any]], title: str, most: int = 40, answer: str | None = None) -> Tree:
+def search_tree(tree: Tree, title: str, most: int = 40, answer: str | None = None) -> rich.tree.Tree:
     """A search tree as drawn text: each node with visits, mean value, the step's first line and what it computed.
 
     Args:
-        nodes: the ``nodes`` of a line of ``trees.jsonl``.
+        tree: what is drawn.
         title: shown at the root.
         most: draw at most this many nodes, the most visited first; the rest is counted.
         answer: the one that was given; the way to it is marked, and drawn in any case.
     """
-    chosen = _way_to(nodes, answer)
-    kept = _most_visited(nodes, most, chosen)
+    chosen = _way_to(tree, answer)
+    kept = _most_visited(tree, most, chosen)
     legend = "N visits, Q mean value found below, V final value of an answer" + (
         ", ▶ the answer given" if chosen else ""
     )
-    root = Tree(f"[bold]{escape(title)}[/]\n[dim]{legend}[/]", guide_style="dim")
-    branches = {0: root}
-    hidden: dict[int, int] = {}
-    for index, node in enumerate(nodes[1:], 1):
-        parent = node["parent"]
-        if index in kept and parent in branches:
-            branches[index] = branches[parent].add(_line(node, index in chosen))
+    root = rich.tree.Tree(f"[bold]{escape(title)}[/]\n[dim]{legend}[/]", guide_style="dim")
+    branches = {tree.nodes[0]: root}
+    hidden: dict[TreeNode, int] = {}
+    for node in tree.nodes[1:]:
+        parent = node.parent
+        if parent in branches and node in kept:
+            branches[node] = branches[parent].add(_line(node, node in chosen))
         elif parent in branches:
             hidden[parent] = hidden.get(parent, 0) + 1
     for parent, count in hidden.items():
@@ -110,27 +111,18 @@ def search_tree(nodes: Sequence[dict[str, Any]], title: str, most: int = 40, ans
     return root
 
 
-def _way_to(nodes: Sequence[dict[str, Any]], answer: str | None) -> set[int]:
+def _way_to(tree: Tree, answer: str | None) -> set[TreeNode]:
     """The nodes from the root's child to the best leaf with the given answer."""
-    leaves = [index for index, node in enumerate(nodes) if answer is not None and node["answer"] == answer]
-    way: set[int] = set()
-    index = max(leaves, key=lambda leaf: nodes[leaf]["value"] or 0.0, default=0)
-    while index > 0:
-        way.add(index)
-        index = nodes[index]["parent"]
-    return way
+    leaves = [node for node in tree.nodes if answer is not None and node.answer == answer]
+    best = max(leaves, key=lambda leaf: leaf.value or 0.0, default=None)
+    return set() if best is None else set(best.path())
 
 
-def _most_visited(nodes: Sequence[dict[str, Any]], most: int, first: set[int]) -> set[int]:
-    ranked = sorted(
-        range(1, len(nodes)), key=lambda i: (i not in first, nodes[i]["answer"] is None, -nodes[i]["visits"], i)
-    )
-    kept = {0}
-    for index in ranked:
-        path = []
-        while index not in kept:
-            path.append(index)
-            index = nodes[index]["parent"]
+def _most_visited(tree: Tree, most: int, first: set[TreeNode]) -> set[TreeNode]:
+    ranked = sorted(tree.nodes[1:], key=lambda node: (node not in first, node.answer is None, -node.visits))
+    kept = {tree.nodes[0]}
+    for node in ranked:
+        path = [one for one in node.path() if one not in kept]
         if len(kept) + len(path) <= most + 1:
             kept.update(path)
     return kept
@@ -141,17 +133,18 @@ def _headline(text: str) -> str:
     return next((line.strip() for line in text.splitlines() if line.strip()), "")
 
 
-def _line(node: dict[str, Any], chosen: bool) -> Text:
+def _line(node: TreeNode, chosen: bool) -> Text:
     """A node on one line, which a terminal cuts where it ends."""
-    text = _headline(node["text"])
+    assert node.step is not None
+    text = _headline(node.step.written.text)
     parts: list[str | tuple[str, str]] = [("▶ " if chosen else "", "bold green")]
-    if node["answer"] is not None:
-        value = "" if node["value"] is None else f"V {node['value']:.2f}  "
-        parts += [(value, "dim"), text, (f"  ⇒ {node['answer']}", "bold green" if chosen else "green")]
-    elif node["finish"] is not None:
-        why = node["error"] or REASONS.get(node["finish"], node["finish"])
+    if node.answer is not None:
+        value = "" if node.value is None else f"V {node.value:.2f}  "
+        parts += [(value, "dim"), text, (f"  ⇒ {node.answer}", "bold green" if chosen else "green")]
+    elif node.ending is not None:
+        why = node.step.error or REASONS.get(node.ending, node.ending)
         parts += [(text, "dim"), (f"  ✗ {why}", "red")]
     else:
-        values = ", ".join(f"{name} = {value}" for name, value in node.get("values", {}).items())
-        parts += [(f"N {node['visits']} Q {node['q']:+.2f}  ", "dim"), text, (f"  {values}", "cyan")]
+        values = ", ".join(f"{name} = {value}" for name, value in node.step.values)
+        parts += [(f"N {node.visits} Q {node.q:+.2f}  ", "dim"), text, (f"  {values}", "cyan")]
     return Text.assemble(*parts, no_wrap=True, overflow="ellipsis")

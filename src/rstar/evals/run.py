@@ -1,0 +1,262 @@
+"""Solving a problem file into a run folder: resume, grading, summary.
+
+Grading happens here, once per finished problem, by the side that holds the answer keys. The solver is given problems
+only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import platform
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Protocol, Self
+
+from rstar.answers import AnswerKey
+from rstar.config import Config
+from rstar.datasets import ProblemSet
+from rstar.errors import DataError, ResumeError
+from rstar.evals.metrics import wilson
+from rstar.grading import Verdict, verify
+from rstar.grading.checks import run_check
+from rstar.jsonl import Record
+from rstar.models.spec import arithmetic, fingerprint, is_local, local_folder
+from rstar.problems import Problem
+from rstar.runs import RESULTS, TREES, Folder
+from rstar.search.checks import mistake, name_of
+from rstar.search.solver import Solution, Solver
+from rstar.search.value import ppm_folder, value_name
+
+Grader = Callable[[AnswerKey, str | None], Verdict]
+
+GRADING = frozenset({"golds", "grader"})
+"""Keys of a run's identity that say how it was graded, not how it was solved."""
+
+
+class Solves(Protocol):
+    """Makes a solution of each problem: a `Solver`, or what stands in for one."""
+
+    async def __aenter__(self) -> Self:
+        """Open what is needed."""
+        ...
+
+    async def __aexit__(self, *_: object) -> None:
+        """Close it."""
+        ...
+
+    def asolve(self, problems: Iterable[Problem]) -> AsyncIterator[Solution]:
+        """A solution of each problem, in any order."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A finished run: its folder, all results in the problems' order, and the summary."""
+
+    folder: Path
+    results: list[Record]
+    summary: Record
+
+
+async def solve_run(
+    config: Config,
+    problems: ProblemSet,
+    folder: Path,
+    on_result: Callable[[Record], None] = lambda record: None,
+    solver: Solves | None = None,
+    grade: Grader = verify,
+    extra_identity: Mapping[str, str] | None = None,
+) -> Finished:
+    """Solve what `folder` does not hold yet, and finish it.
+
+    Args:
+        config: of the run; what decides its results must equal that of the folder.
+        problems: with the gold answers that are known.
+        folder: the run folder, created or continued.
+        on_result: called with each result, those stored earlier first.
+        solver: to use instead of one made from `config`.
+        grade: what a gold answer makes of an answer.
+        extra_identity: identity keys that are added or override settings, such as the parts of `solver` that `config`
+            does not name.
+
+    Raises:
+        ResumeError: the folder belongs to another run, or was graded with other answers or another `grade`.
+        ConfigError, DataError: a model that cannot be opened, a check that is none (the folder is not claimed); a
+            grader that returns no `Verdict`.
+        EngineError, SandboxError: infrastructure failed; what was finished is kept.
+    """
+    refuse_bad_checks(problems)
+    solver = solver or Solver(config)
+    identity = (
+        config.identity() | _model_identity(config) | grading_identity(problems, grade) | dict(extra_identity or {})
+    )
+    about = {"digest": config.digest(), "config": config.model_dump(mode="json"), "versions": versions()}
+    with _open_run(folder, identity, about | {"problems": len(problems)}) as run:
+        order, results = [problem.id for problem in problems.problems], run.stream(RESULTS)
+        for record in results:
+            on_result(record)
+        finished = results.keys
+        todo = [problem for problem in problems.problems if problem.id not in finished]
+        if todo:
+            before = max((record.get("clock", 0.0) for record in results), default=0.0)
+            started = time.perf_counter()
+            async with solver:
+                run.begin()
+                async for solution in solver.asolve(todo):
+                    key = problems.keys.get(solution.problem.id)
+                    record = await asyncio.to_thread(grade_solution, solution, key, grade)
+                    record["clock"] = round(before + time.perf_counter() - started, 3)
+                    run.add(results=record, trees=_tree_line(solution, config.search.record_tokens))
+                    on_result(record)
+        stored = {record["id"]: record for record in results}
+        ordered = [stored[name] for name in order]
+        summary = summarize(ordered)
+        run.seal(order, summary)
+    return Finished(folder, ordered, summary)
+
+
+def _tree_line(solution: Solution, tokens: bool) -> Record | None:
+    return None if solution.tree is None else {"id": solution.problem.id, **solution.tree.plain(tokens)}
+
+
+def _open_run(folder: Path, identity: Mapping[str, Any], about: Mapping[str, Any]) -> Folder:
+    try:
+        return Folder.open(folder, identity, about, (RESULTS, TREES))
+    except ResumeError as error:
+        if error.keys and error.keys <= GRADING:
+            hint = "only the grading differs: `rstar grade --run` grades a finished run anew"
+            raise ResumeError(f"{error}\n{hint}", error.keys) from error
+        raise
+
+
+def grade_solution(solution: Solution, key: AnswerKey | None, grade: Grader = verify) -> Record:
+    """A line of ``results.jsonl``; without a key, it has no gold, verdict and correct."""
+    problem = solution.problem
+    record: Record = {"id": problem.id, "question": problem.question, "answer": solution.answer}
+    trajectories = [trajectory.record() for trajectory in solution.trajectories]
+    record |= verdict_fields(key, solution.answer, trajectories, grade)
+    return record | {
+        "method": solution.method,
+        "rollouts": solution.rollouts,
+        "steps": solution.steps,
+        "tokens_in": solution.tokens_in,
+        "tokens_out": solution.tokens_out,
+        "seconds": round(solution.seconds, 3),
+        "value": None if solution.value is None else round(solution.value, 6),
+        "failures": solution.failures,
+        "notices": list(solution.notices),
+        "trajectories": trajectories,
+        "meta": problem.meta,
+    }
+
+
+def verdict_fields(key: AnswerKey | None, answer: str | None, trajectories: list[Record], grade: Grader) -> Record:
+    """What grading adds to a line of ``results.jsonl``; sets `correct` of the `trajectories`, too.
+
+    Raises:
+        ConfigError: the grader returned something else than a `Verdict`.
+    """
+    if key is None:
+        return {}
+    verdicts: dict[str | None, Verdict] = {}
+    for given in {answer, *(row["answer"] for row in trajectories)}:
+        verdicts[given] = grade(key, given)
+        if not isinstance(verdicts[given], Verdict):
+            raise mistake("grader", grade, verdicts[given], "a rstar.grading.Verdict from a plain function")
+    for row in trajectories:
+        row["correct"] = verdicts[row["answer"]].correct
+    verdict = verdicts[answer]
+    check = {} if key.check is None else {"check": key.check}
+    fields = {"verdict": verdict.outcome, "reason": verdict.reason, "correct": verdict.correct}
+    return {"gold": key.answer} | check | fields
+
+
+def summarize(results: Iterable[Record]) -> Record:
+    """``summary.json``: n, accuracy with its 95% interval (of the graded), cost, verdicts, notices, and by label.
+
+    Seconds are those of the run, interruptions left out: the latest `clock` of its results.
+    """
+    rows = list(results)
+    labels = sorted({name for row in rows for name in row["meta"]})
+    return _accuracy(rows) | {
+        "tokens": {"in": sum(row["tokens_in"] for row in rows), "out": sum(row["tokens_out"] for row in rows)},
+        "seconds": max((row.get("clock", 0.0) for row in rows), default=0.0),
+        "verdicts": dict(sorted(Counter(row["verdict"] for row in rows if "verdict" in row).items())),
+        "notices": dict(sorted(Counter(notice for row in rows for notice in row.get("notices", ())).items())),
+        "by": {
+            label: {
+                value: _accuracy([row for row in rows if label in row["meta"] and str(row["meta"][label]) == value])
+                for value in sorted({str(row["meta"][label]) for row in rows if label in row["meta"]})
+            }
+            for label in labels
+        },
+    }
+
+
+def _accuracy(rows: list[Record]) -> Record:
+    graded = [row for row in rows if "correct" in row]
+    right = sum(row["correct"] for row in graded)
+    return {
+        "n": len(rows),
+        "graded": len(graded),
+        "accuracy": round(right / len(graded), 4) if graded else None,
+        "ci95": [round(bound, 4) for bound in wilson(right, len(graded))] if graded else None,
+    }
+
+
+def versions() -> dict[str, str]:
+    """Versions of what decides results: Python, this package, and the libraries that are installed."""
+    found = {"python": platform.python_version()}
+    for name in ("rstar", "torch", "transformers", "tokenizers", "numpy", "sympy"):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def refuse_bad_checks(problems: ProblemSet) -> None:
+    """Raise `DataError` for a problem whose check is none."""
+    for name, key in problems.keys.items():
+        if key.check is not None:
+            try:
+                run_check(key.check, None)
+            except DataError as error:
+                raise DataError(f"problem {name!r}: {error}") from error
+
+
+def weights_identity(what: str, folder: Path) -> dict[str, str]:
+    """A model folder in a run's identity: by its content, not its path, so that it may be moved."""
+    return {what: "a folder", f"{what}.weights": fingerprint(folder)}
+
+
+def _model_identity(config: Config) -> dict[str, str]:
+    """The models that run here; nothing for other models."""
+    identity: dict[str, str] = {}
+    if is_local(config.policy):
+        identity |= weights_identity("policy", local_folder(config.policy))
+        identity["engine.dtype"] = arithmetic(config.engine)
+    if (ppm := ppm_folder(value_name(config))) is not None:
+        identity |= weights_identity("value", ppm)
+        identity["value.dtype"] = arithmetic(config.engine.model_copy(update={"dtype": "auto"}))
+    return identity
+
+
+def grading_identity(problems: ProblemSet, grade: Grader) -> dict[str, str]:
+    """What a run's identity says of its problems, their gold answers, and who grades."""
+    keys = (problems.keys.get(problem.id) for problem in problems.problems)
+    return {
+        "problems": _digest([(problem.id, problem.question) for problem in problems.problems], "problems"),
+        "golds": _digest([key and (key.answer, key.check) for key in keys], "answers"),
+        "grader": name_of(grade),
+    }
+
+
+def _digest(rows: list[Any], what: str) -> str:
+    return f"{len(rows)} {what}, {hashlib.sha256(json.dumps(rows).encode()).hexdigest()[:16]}"

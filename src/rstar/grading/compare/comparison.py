@@ -1,0 +1,381 @@
+"""Whether two readings of answers are equal: values, containers, relations, quantities, each by its own rule."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from fractions import Fraction
+from itertools import pairwise
+from typing import TypeGuard
+
+from rstar.grading.compare import exact, numeric
+from rstar.grading.compare.expansion import expanded
+from rstar.grading.compare.progressions import same_progression
+from rstar.grading.compare.relations import assignment, in_order_of, one_by_one, same_name, values_by_name
+from rstar.grading.compare.sets import as_interval, as_range, as_set, unknowns
+from rstar.grading.read import units
+from rstar.grading.read.lexer import TooLargeError
+from rstar.grading.read.nodes import (
+    INFINITY,
+    Apply,
+    Group,
+    Interval,
+    Matrix,
+    Node,
+    Number,
+    Quantity,
+    Relation,
+    Symbol,
+    Text,
+    leaves,
+    names_of,
+    plain,
+    renamed,
+    symbols,
+)
+from rstar.grading.read.units import DEGREE, PERCENT
+
+_PERCENT_AND_RATE = [{PERCENT.powers, (*PERCENT.powers, (time, -1))} for time in ("s", "yr")]
+MOST_SYMBOLIC_PAIRS = 100
+"""How many pairs of elements of two sets may be compared as expressions."""
+
+
+def equal(a: Node, b: Node) -> bool:
+    """Whether two readings are equal. Symmetric.
+
+    Raises:
+        UnreadableError: there is too much to compare.
+        UndecidedError: two values cannot be told apart, nor be called equal.
+    """
+    if a == b:
+        return True
+    if _is_family(a) or _is_family(b):
+        return _equal_families(a, b)
+    a, b = expanded(a), expanded(b)
+    if isinstance(a, Text) or isinstance(b, Text):
+        return a == b
+    if isinstance(a, Relation) or isinstance(b, Relation):
+        (ours, rounded), (theirs, other) = _exactly(a), _exactly(b)
+        if rounded is not None or other is not None:
+            return equal(ours, theirs) and (rounded is None or other is None or equal(rounded, other))
+        return _equal_relations(a, b)
+    if isinstance(a, Quantity) or isinstance(b, Quantity):
+        return _equal_quantities(a, b)
+    if isinstance(a, Matrix) or isinstance(b, Matrix):
+        return _equal_matrices(a, b)
+    if (wholes := [as_set(node) for node in (a, b)]) != [a, b] and None not in wholes:
+        if unknowns(a) and unknowns(b) and unknowns(a) != unknowns(b):
+            return False  # x > 3 says nothing of y
+        a, b = (node for node in wholes if node is not None)
+    if isinstance(a, Group | Interval) or isinstance(b, Group | Interval):
+        return _equal_groups(a, b)
+    return _equal_values(a, b)
+
+
+def _equal_families(a: Node, b: Node) -> bool:
+    """``2k, k ∈ ℤ`` is ``2n, n ∈ ℤ``; where only one of the two says what its parameters are, that is left out."""
+    (ours, *first), (theirs, *second) = (node.items if _is_family(node) else (node,) for node in (a, b))
+    if bool(first) != bool(second):  # 2^m, m ∈ ℕ is 2^k
+        (family, said, bare) = (ours, first, theirs) if first else (theirs, second, ours)
+        letters = frozenset().union(*map(names_of, said)) - names_of(bare)
+        others = names_of(bare) - names_of(family)
+        if len(letters) == len(others) == 1:
+            return equal(renamed(family, Symbol(*letters), Symbol(*others)), bare)
+    if first and second:
+        old, new = (sorted(set().union(*(names_of(one) for one in some))) for some in (second, first))
+        if len(old) == len(new) == 1:
+            theirs, *second = (renamed(one, Symbol(old[0]), Symbol(new[0])) for one in (theirs, *second))
+        if set(first) != set(second):
+            return False
+        whole = len(new) == 1 and first == [Relation((Symbol(new[0]), Symbol("ℤ")), ("∈",))]
+        if whole and _same_members(_members(ours), _members(theirs), new[0]):
+            return True
+    return equal(ours, theirs)
+
+
+def _members(node: Node) -> list[Node]:
+    """The expressions of a family: its values without their name."""
+    node = expanded(node)
+    items = node.items if isinstance(node, Group) and node.kind in ("set", "bare") else (node,)
+    return [named[1] if (named := assignment(item)) is not None else item for item in items]
+
+
+def _same_members(ours: Sequence[Node], theirs: Sequence[Node], name: str) -> bool:
+    """Whether each expression of one family takes the values of one of the other's."""
+    rest = list(theirs)
+    for one in ours:
+        twin = next((other for other in rest if same_progression(one, other, name)), None)
+        if twin is None:
+            return False
+        rest.remove(twin)
+    return not rest
+
+
+def _is_family(node: Node) -> TypeGuard[Group]:
+    return isinstance(node, Group) and node.kind == "given"
+
+
+def _equal_values(a: Node, b: Node) -> bool:
+    first, second = exact.value_of(a), exact.value_of(b)
+    if first is not None and second is not None:
+        return first == second or _rounded(a, second) or _rounded(b, first)
+    both = ((a, b), (b, a))
+    if any(isinstance(one, Symbol) and isinstance(other, Symbol | Number) and symbols(one) for one, other in both):
+        return False
+    for decimal, other in both:
+        if isinstance(decimal, Number) and decimal.places > 0 and not symbols(other):
+            value = numeric.approximation(other)
+            if value is not None and exact.is_rounding(decimal, value):
+                return True
+    if any(leaf == INFINITY for leaf in (*leaves(a), *leaves(b))):  # it has a sign and nothing else to compare
+        return False
+    return numeric.same_function(a, b)[0]
+
+
+def _rounded(node: Node, value: Fraction) -> bool:
+    return isinstance(node, Number) and exact.is_rounding(node, value)
+
+
+def _equal_quantities(a: Node, b: Node) -> bool:
+    if isinstance(a, Quantity) and isinstance(b, Quantity):
+        if a.unit.powers != b.unit.powers:
+            both = {a.unit.powers, b.unit.powers}
+            if both == {PERCENT.powers, units.POINT.powers}:
+                return equal(a.value, b.value)
+            if both in _PERCENT_AND_RATE:  # 6% is 6% per year
+                return equal(a.value, b.value)
+            angles = {DEGREE.powers, units.UNITS["rad"].powers}
+            return both == angles and equal(*(_in_radians(x) for x in (a, b)))
+        factor = a.unit.factor / b.unit.factor
+        return equal(a.value if factor == 1 else Apply("*", (a.value, Number(factor))), b.value)
+    with_unit, other = (a, b) if isinstance(a, Quantity) else (b, a)
+    assert isinstance(with_unit, Quantity)
+    if with_unit.unit.powers in (PERCENT.powers, units.POINT.powers):
+        return _same_writing(with_unit.value, other) or (with_unit.unit == PERCENT and equal(plain(with_unit), other))
+    if equal(with_unit.value, other):
+        return True
+    if with_unit.unit == DEGREE and Symbol("π") in leaves(other):
+        return equal(plain(with_unit), other)
+    return False
+
+
+def _same_writing(a: Node, b: Node) -> bool:
+    """Whether two values are the same number in the same form: 28 and 28.0, and not 0.6 and 3/5."""
+    alike = a == b
+    if alike and isinstance(a, Number) and isinstance(b, Number):
+        return a.value.denominator == 1 or (a.places > 0) == (b.places > 0)
+    return alike
+
+
+def _in_radians(angle: Quantity) -> Node:
+    return plain(angle) if angle.unit == DEGREE else angle.value
+
+
+def _exactly(node: Node) -> tuple[Node, Node | None]:
+    """What is said exactly, and the rounding that follows it: ``√2 ≈ 1.41``."""
+    if not isinstance(node, Relation) or node.signs[-1] != "≈":
+        return node, None
+    if len(node.signs) == 1:
+        return node.sides[0], node.sides[1]
+    return Relation(node.sides[:-1], node.signs[:-1]), node.sides[-1]
+
+
+def _equal_relations(a: Node, b: Node) -> bool:
+    for one, other in ((a, b), (b, a)):
+        if isinstance(other, Group) and any(isinstance(item, Relation) for item in other.items):
+            listed = one_by_one(one)
+            if listed != one:
+                return equal(listed, other)
+    first, second = assignment(a), assignment(b)
+    match first, second:  # f(x) = x^2 is f(t) = t^2
+        case (Apply("*" | "call", (f, Symbol() as x)), _), (Apply("*" | "call", (g, Symbol() as t)), _) if (
+            f == g and x != t and x.name.islower() and t.name.islower() and not symbols(x) & names_of(b)
+        ):
+            return equal(a, renamed(b, t, x))
+    if isinstance(a, Relation) and isinstance(b, Relation) and len(a.sides) == len(b.sides):
+        nameless = first is not None and second is not None and first[0] is None and second[0] is None
+        if nameless or (len(a.sides) > 2 and set(a.signs) == set(b.signs) == {"="}):
+            return _sides_equal(a.sides, a.signs, b)  # the same calculation, not only the same end of it
+    if first is not None and second is not None:
+        if same_name(first[0], second[0]):
+            return equal(first[1], second[1])
+        if (turned := in_order_of(first[0], *second)) is not None:  # AB:CD = 2:3 is CD:AB = 3:2
+            return equal(first[1], turned)
+    for name, one, other in ((first, a, b), (second, b, a)):
+        if name is not None and not isinstance(other, Relation):
+            return equal(name[1], other)
+        if isinstance(one, Relation) and isinstance(other, Apply | Number) and set(one.signs) == {"="}:
+            return all(equal(side, other) for side in one.sides)  # (x-1)^2 = x^2-2x+1, which is true
+    if isinstance(a, Relation) and isinstance(b, Relation) and names_of(a) != names_of(b):
+        return False  # x > 3 says nothing of y
+    left, right = as_set(a), as_set(b)
+    if isinstance(a, Relation) != isinstance(b, Relation):  # 0 < f(x) < 1 is (0, 1)
+        left, right = left or as_range(a), right or as_range(b)
+    if left is not None and right is not None:
+        return equal(left, right)
+    if not (isinstance(a, Relation) and isinstance(b, Relation)) or len(a.signs) != len(b.signs):
+        return False
+    if _sides_equal(a.sides, a.signs, b) or _sides_equal(a.sides[::-1], _mirrored(a.signs), b):
+        return True
+    if set(a.signs) == set(b.signs) == {"="} and len(a.signs) == 1:
+        return _same_equation(a, b)
+    return _same_inequality(a, b)
+
+
+def _sides_equal(sides: Sequence[Node], signs: tuple[str, ...], b: Relation) -> bool:
+    return signs == b.signs and all(equal(x, y) for x, y in zip(sides, b.sides, strict=True))
+
+
+def _mirrored(signs: tuple[str, ...]) -> tuple[str, ...]:
+    turned = {"<": ">", ">": "<", "≤": "≥", "≥": "≤"}
+    return tuple(turned.get(sign, sign) for sign in reversed(signs))
+
+
+def _same_equation(a: Relation, b: Relation) -> bool:
+    """Whether both say that the same expression is zero, up to a constant factor other than zero."""
+    first, second = (_difference(r.sides[0], r.sides[1]) for r in (a, b))
+    names = symbols(first)
+    return bool(names) and names == symbols(second) and numeric.proportional(first, second)
+
+
+def _same_inequality(a: Relation, b: Relation) -> bool:
+    """Whether two chains say, step by step, that the same expression is positive, up to a positive factor."""
+    if not set(a.signs) | set(b.signs) <= {"<", "≤", ">", "≥"}:
+        return False
+    first, second = (_rising(relation) for relation in (a, b))
+    if first.signs != second.signs:
+        return False
+    for ours, theirs in zip(pairwise(first.sides), pairwise(second.sides), strict=True):
+        if symbols(_difference(*ours)) != symbols(_difference(*theirs)):
+            return False
+        if not numeric.proportional(_difference(*ours), _difference(*theirs), positive=True):
+            return False
+    return True
+
+
+def _rising(relation: Relation) -> Relation:
+    """The same with < and ≤ only, where all signs point the same way."""
+    if relation.signs[0] in (">", "≥"):
+        return Relation(relation.sides[::-1], _mirrored(relation.signs))
+    return relation
+
+
+def _difference(a: Node, b: Node) -> Node:
+    return Apply("+", (b, Apply("*", (Number(Fraction(-1)), a))))
+
+
+def _equal_matrices(a: Node, b: Node) -> bool:
+    """Entry by entry; a single row or column may also be written as a tuple."""
+    if isinstance(a, Matrix) and isinstance(b, Matrix):
+        ours, theirs = ([entry for row in matrix.rows for entry in row] for matrix in (a, b))
+        return [len(row) for row in a.rows] == [len(row) for row in b.rows] and all(map(equal, ours, theirs))
+    matrix, other = (a, b) if isinstance(a, Matrix) else (b, a)
+    assert isinstance(matrix, Matrix)
+    entries = [entry for row in matrix.rows for entry in row]
+    if isinstance(other, Group) and other.kind == "bare":
+        other = Group("tuple", values_by_name(other) or ())
+    if not isinstance(other, Group) or other.kind != "tuple" or len(other.items) != len(entries):
+        return False
+    return 1 in (len(matrix.rows), len(matrix.rows[0])) and all(map(equal, entries, other.items))
+
+
+def _equal_groups(a: Node, b: Node) -> bool:
+    for one, other in ((a, b), (b, a)):
+        if isinstance(one, Interval):
+            if isinstance(other, Group):
+                other = as_interval(other) or other
+            return isinstance(other, Interval) and _equal_intervals(one, other)
+        only = _only(other)
+        if only is not None and not (isinstance(one, Group) and one.kind == "set"):
+            return equal(one, only)  # {5} is 5, but {∅} is not ∅
+        if not isinstance(one, Group):  # one value against several
+            match other:
+                case Group("ratio", (first, second)):
+                    return equal(Apply("*", (first, Apply("inv", (second,)))), one)
+            return False
+    assert isinstance(a, Group)
+    assert isinstance(b, Group)
+    kinds = {a.kind, b.kind}
+    if kinds <= {"set", "bare"} and (in_order := _by_names(a, b)) is not None:
+        return in_order
+    if kinds == {"cases"}:
+        return _equal_in_any_order(a.items, b.items)
+    if kinds <= {"both", "bare"} and "both" in kinds and all(isinstance(x, Relation) for x in (*a.items, *b.items)):
+        return _equal_in_any_order(a.items, b.items)
+    if kinds == {"union"}:
+        return _equal_in_any_order([as_interval(x) or x for x in a.items], [as_interval(x) or x for x in b.items])
+    if kinds <= {"set", "bare"}:
+        ours, theirs = (list(dict.fromkeys(x.items)) if "set" in kinds else list(x.items) for x in (a, b))
+        return _equal_in_any_order(ours, theirs)
+    if kinds == {"bare", "tuple"}:
+        listed, other = (a, b) if a.kind == "bare" else (b, a)
+        values = values_by_name(listed)
+        return values is not None and _equal_groups(Group("tuple", values), other)
+    if kinds == {"ratio"} and len(a.items) == len(b.items) > 1:
+        return all(equal(_cross(a, b, place), _cross(b, a, place)) for place in range(1, len(a.items)))
+    alike = len(kinds) == 1 or (kinds in ({"list", "bare"}, {"list", "tuple"}) and len(a.items) != 2)
+    return alike and len(a.items) == len(b.items) and all(map(equal, a.items, b.items))
+
+
+def _by_names(a: Group, b: Group) -> bool | None:
+    """Whether values with several names, ``x = 3, y = -1``, are those listed beside; None where that is not asked."""
+    ours, theirs = values_by_name(a), values_by_name(b)
+    if (ours is None) == (theirs is None):
+        return None
+    values, other = (ours, b) if ours is not None else (theirs, a)
+    if values is None or len(values) < 2 or any(isinstance(item, Relation | Group) for item in other.items):
+        return None
+    if other.kind != "bare" or len(values) != len(other.items):
+        return False
+    named = a if ours is not None else b
+    if any("_" in name for item in named.items for name in names_of(item)):  # x_1 and x_2 are the roots in any order
+        return _equal_in_any_order(values, other.items)
+    return all(map(equal, values, other.items))
+
+
+def _only(node: Node) -> Node | None:
+    """The element of a set that has one."""
+    return node.items[0] if isinstance(node, Group) and node.kind == "set" and len(node.items) == 1 else None
+
+
+def _cross(a: Group, b: Group, place: int) -> Node:
+    """First of one ratio times another place of the other: the same for both, when the ratios are."""
+    return Apply("*", (a.items[0], b.items[place]))
+
+
+def _equal_intervals(a: Interval, b: Interval) -> bool:
+    if (a.low_closed, a.high_closed) != (b.low_closed, b.high_closed):
+        return False
+    return equal(a.low, b.low) and equal(a.high, b.high)
+
+
+def _equal_in_any_order(ours: Sequence[Node], theirs: Sequence[Node]) -> bool:
+    """Elements of two sets or bare lists; a solution of several unknowns that is listed twice counts once."""
+    ours, theirs = _without_repeats(ours), _without_repeats(theirs)
+    if len(ours) != len(theirs):
+        return False
+    left, right = Counter(map(_key, ours)), Counter(map(_key, theirs))
+    left, right = left - right, right - left
+    if left.total() ** 2 > MOST_SYMBOLIC_PAIRS and not all(isinstance(key, Number) for key in left):
+        raise TooLargeError("too many elements to compare")
+    rest = list(right.elements())
+    for item in left.elements():
+        twin = next((other for other in rest if _is_set(item) == _is_set(other) and equal(item, other)), None)
+        if twin is None:
+            return False
+        rest.remove(twin)
+    return True
+
+
+def _is_set(node: Node) -> bool:
+    return isinstance(node, Group) and node.kind == "set"
+
+
+def _without_repeats(items: Sequence[Node]) -> Sequence[Node]:
+    return list(dict.fromkeys(items)) if all(isinstance(item, Group) for item in items) else items
+
+
+def _key(node: Node) -> Node:
+    """Equal keys mean equal values; the reverse holds for exact numbers only."""
+    value = exact.value_of(node)
+    return node if value is None else Number(value)

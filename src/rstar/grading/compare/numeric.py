@@ -1,0 +1,381 @@
+"""Whether two expressions are the same function, in ball arithmetic (Arb, Johansson 2017, by way of python-flint).
+
+A value comes as a ball that is proven to hold it. So *different* is a proof; *equal* means that two values could not be
+told apart where they are known to some 270 digits (constants: 1,350). Constants are compared once, functions at fixed
+rational points of several sizes and all signs: two are equal when they agree wherever *both* are defined as real
+functions, and that is at `ENOUGH` points (``x^2/x`` is ``x``, ``2 ln x`` is ``ln x^2``, but ``sqrt(x^2)`` is not
+``x``). Functions in pieces (roots, logarithms, ``|x - 10000|``) are also compared around the constants in them, and
+floors and ceilings at whole numbers. What is real nowhere else is compared at whole numbers (``(-1)^n``), and then as
+a complex function; so is at once what has ``i`` in it.
+
+Nothing runs long: the time of each operation is bounded by the precision, and nothing is ever simplified. Nothing
+depends on signals or processes, and threads take turns: flint has one precision, which is that of the process outside
+of this module (who uses python-flint in another thread at the same time, sees it change).
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from fractions import Fraction
+from functools import lru_cache
+from operator import methodcaller
+from typing import Any
+
+import flint
+
+from rstar.grading.compare import exact
+from rstar.grading.read.bigops import endless, is_big, terms
+from rstar.grading.read.lexer import UnreadableError
+from rstar.grading.read.nodes import Apply, Node, Number, Symbol, leaves, symbols
+
+FUNCTION_BITS = (128, 1_100, 5_000)
+CONSTANT_BITS = (128, 5_000, 20_000)
+"""Precisions that are tried, the next one where the one before could not tell two values apart."""
+
+ENOUGH = 3
+_CLOSE = Fraction(1, 2**900)
+"""A smaller difference is none, against values above 1."""
+_CONSTANTS_CLOSE = Fraction(1, 2**4_500)
+"""Likewise for constants, whatever their size: a one more or less is something."""
+
+_PRIME = 97
+_SIZES = (range(15, 290), range(400, 4_000), range(5_000, 500_000))
+"""Numerators over `_PRIME`, which none of them is a multiple of: points of the sizes 1, 10 and 1000."""
+_SIGNS = (
+    ((1,), (-1,), (1,), (-1,), (1, -1), (1,), (1, -1), (1, -1)),
+    ((1,), (1,), (-1,), (1, -1)),
+    ((1,), (1,), (1,), (-1,), (1, -1)),
+)
+
+_lock = threading.Lock()  # flint has one precision for the whole process
+os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
+
+Point = Mapping[str, Fraction]
+Value = Any
+"""An `arb` or an `acb`; "not defined" is a ball that is not finite."""
+
+
+class UndecidedError(Exception):
+    """No difference was found, but the values are not known well enough to call them equal."""
+
+
+def same_function(first: Node, second: Node) -> tuple[bool, str]:
+    """Whether two arithmetic expressions are equal, and why. See the module for what equal means.
+
+    Raises:
+        UnreadableError: one of them is more than arithmetic.
+        UndecidedError: their values cannot be told apart, nor be called equal.
+    """
+    if endless(first) != endless(second):
+        return False, "a series and something else"
+    names = tuple(sorted(symbols(first) | symbols(second)))
+    imaginary = any(leaf == Symbol("i") for side in (first, second) for leaf in leaves(side))
+    fields = (flint.acb,) if imaginary else (flint.arb, flint.acb)
+    points = (_own_points(first, second, len(names)), _whole_points(len(names))) if names else (((),),)
+    comparison = _Comparison(first, second)
+    for field in fields:
+        for some in points:
+            agreed = 0
+            for place in some:
+                point = dict(zip(names, place, strict=True))
+                same = comparison.at(point, field)
+                if same is False:
+                    where = ", ".join(f"{name} = {value}" for name, value in point.items())
+                    return False, f"the values differ at {where}"[:200] if names else "the values differ"
+                agreed += same is True
+            if agreed >= (ENOUGH if names else 1):
+                return True, f"the values agree at {agreed} points" if names else "the values agree"
+    if comparison.undecided:
+        raise UndecidedError("the values cannot be told apart, nor be called equal")
+    return False, "not defined at enough common points"
+
+
+def proportional(first: Node, second: Node, *, positive: bool = False) -> bool:
+    """Whether one expression is the other times a constant, and neither is zero. Raises like `same_function`.
+
+    With `positive`, the constant must be positive.
+    """
+    names = tuple(sorted(symbols(first) | symbols(second)))
+    zero = Number(Fraction(0))
+    for place in _real_points(len(names)):
+        point = dict(zip(names, place, strict=True))
+        ours, theirs = _substituted(first, point), _substituted(second, point)
+        if not (_is_defined(ours) and _is_defined(theirs)):
+            continue
+        if same_function(ours, zero)[0] or same_function(theirs, zero)[0]:
+            return False  # a zero of one of them at a point like these is a zero everywhere, or no zero of the other
+        if positive and not _is_positive(Apply("*", (ours, theirs))):
+            return False
+        return same_function(Apply("*", (first, theirs)), Apply("*", (second, ours)))[0]
+    return False
+
+
+def approximation(constant: Node) -> Fraction | None:
+    """A real constant to at least 35 digits; None when it is not real. Raises `UnreadableError` as `same_function`."""
+    with _precision(256):
+        value = _Evaluation({}, flint.arb).value(constant)
+        if not value.is_finite() or value.rel_accuracy_bits() < 120:
+            return None
+        middle = value.mid().fmpq()
+    return Fraction(int(middle.p), int(middle.q))
+
+
+class _Comparison:
+    """Two expressions, compared at one point after the other."""
+
+    def __init__(self, first: Node, second: Node) -> None:
+        self._first, self._second = first, second
+        self._alike = False  # they have agreed before: the precision that only finds differences is left out
+        self.undecided = False
+
+    def at(self, point: Point, field: type[Value]) -> bool | None:
+        """Whether both have the same value at a point; None when one of them has none, or it is not known enough."""
+        precisions = FUNCTION_BITS if point else CONSTANT_BITS
+        for bits in precisions[self._alike :]:
+            with _precision(bits):
+                evaluation = _Evaluation(point, field)
+                ours, theirs = evaluation.value(self._first), evaluation.value(self._second)
+                if not (ours.is_finite() and theirs.is_finite()):
+                    if bits == precisions[0]:
+                        continue  # a divisor that is not known to differ from zero, perhaps
+                    return None
+                if not ours.overlaps(theirs):
+                    return False
+                enough = bits > precisions[0] if point else bits == precisions[-1]
+                if enough and _is_close(ours, theirs, constants=not point):
+                    self._alike = True
+                    return True
+        self.undecided = True
+        return None
+
+
+def _is_close(a: Value, b: Value, *, constants: bool) -> bool:
+    if constants:
+        return bool(abs(a - b) < _arb(_CONSTANTS_CLOSE))
+    return bool(abs(a - b) < flint.arb(1).max(abs(a)).max(abs(b)) * _arb(_CLOSE))
+
+
+def _is_defined(constant: Node) -> bool:
+    with _precision(FUNCTION_BITS[1]):
+        return bool(_Evaluation({}, flint.arb).value(constant).is_finite())
+
+
+def _is_positive(constant: Node) -> bool:
+    with _precision(FUNCTION_BITS[1]):
+        return bool(_Evaluation({}, flint.arb).value(constant) > 0)
+
+
+@contextmanager
+def _precision(bits: int) -> Iterator[None]:
+    with _lock:
+        before, flint.ctx.prec = flint.ctx.prec, bits
+        try:
+            yield
+        finally:
+            flint.ctx.prec = before
+
+
+def _arb(value: Fraction) -> Value:
+    return flint.arb(flint.fmpq(value.numerator, value.denominator))
+
+
+class _Evaluation:
+    """Values at one point, as reals (`flint.arb`) or complex numbers (`flint.acb`), at the current precision."""
+
+    def __init__(self, point: Point, field: type[Value]) -> None:
+        self._field = field
+        self._point = point
+        self._at: dict[str, Value] = {name: field(_arb(value)) for name, value in point.items()}
+
+    def value(self, node: Node) -> Value:
+        """The ball of a node. Raises `UnreadableError` for what is not arithmetic."""
+        match node:
+            case Number(value):
+                return self._field(_arb(value))
+            case Symbol(name):
+                return self._symbol(name)
+            case Apply("^", (base, power)):
+                return self._power(self.value(base), power)
+            case Apply("root", (radicand, index)):
+                return self._power(self.value(radicand), Apply("inv", (index,)))
+            case Apply("call", (Symbol(name), *args)):
+                return _unknown_function(name, list(map(self.value, args)))
+            case Apply(op, args) if op in _OPERATIONS:
+                return _OPERATIONS[op](*map(self.value, args))
+            case Apply(op) if is_big(op):
+                return self._over_index(node)
+        raise UnreadableError("not an arithmetic expression")
+
+    def _over_index(self, node: Apply) -> Value:
+        """A sum or product; not defined where its index does not run over whole numbers."""
+        found = terms(node, lambda end: exact.value_of(_substituted(end, self._point)))
+        if found is None:
+            return self._field("nan")
+        combine, empty = (_product, 1) if node.op.startswith("prod") else (_sum, 0)
+        return combine(self._field(empty), *map(self.value, found))
+
+    def _symbol(self, name: str) -> Value:
+        if name in self._at:
+            return self._at[name]
+        if name == "π":
+            return self._field(flint.arb.pi())
+        if name == "e":
+            return self._field(flint.arb.const_e())
+        if name == "i" and self._field is flint.acb:
+            return flint.acb(0, 1)
+        raise UnreadableError(f"{name} is no number")
+
+    def _power(self, base: Value, exponent: Node) -> Value:
+        """A power as school has it: an odd root of a negative number is real."""
+        power = exact.value_of(exponent)
+        if power is None:
+            return base ** self.value(exponent)
+        whole, index = power.numerator, power.denominator
+        if index > _LARGEST_INDEX or whole.bit_length() > _LARGEST_POWER_BITS:
+            return base ** self._field(_arb(power))
+        return (base if index == 1 else _root(base, index)) ** whole
+
+
+_LARGEST_INDEX, _LARGEST_POWER_BITS = 1_000, 64
+
+
+def _root(value: Value, index: int) -> Value:
+    """The root of a real number that is real, where there is one; else the principal one."""
+    real = value.real
+    if isinstance(value, flint.acb) and not (value.imag == 0 and (index % 2 or real >= 0)):
+        return value.root(index)
+    if real < 0 and index % 2:
+        root = -((-real).root(index))
+    elif real.contains(0) and not real.is_zero():  # zero, as far as is known
+        root = real.nonnegative_part().root(index)
+        root = root.union(-root) if index % 2 else root
+    else:
+        root = real.root(index)
+    return type(value)(root)
+
+
+def _unknown_function(name: str, values: list[Value]) -> Value:
+    """A function without any symmetry, the same for the same name: what equals it, does so for every function."""
+    total = values[0] * 0
+    for value, (slope, start, turn) in zip(values, _coefficients(name, len(values)), strict=True):
+        total = total * _arb(turn) + (value * _arb(slope) + _arb(start)).sin() + value * value * _arb(turn)
+    return total
+
+
+@lru_cache(maxsize=256)
+def _coefficients(name: str, count: int) -> tuple[tuple[Fraction, Fraction, Fraction], ...]:
+    """Slope, start and turn of an unknown function for each of its arguments."""
+    draw = random.Random(name)
+
+    def some() -> Fraction:
+        return Fraction(draw.randrange(100, 1_000), _PRIME * 100)
+
+    return tuple((some(), some(), some()) for _ in range(count))
+
+
+def _logarithm(value: Value, base: Value) -> Value:
+    return value.log() / base.log()
+
+
+def _floor(value: Value) -> Value:
+    return value.floor() if isinstance(value, flint.arb) else value.real_floor()
+
+
+def _product(*values: Value) -> Value:
+    product = values[0]
+    for value in values[1:]:
+        product = product * value
+    return product
+
+
+def _sum(*values: Value) -> Value:
+    total = values[0]
+    for value in values[1:]:
+        total = total + value
+    return total
+
+
+_OPERATIONS: dict[str, Callable[..., Value]] = {
+    "+": _sum,
+    "*": _product,
+    "inv": lambda x: 1 / x,
+    "ln": lambda x: x.log(),
+    "log": _logarithm,
+    "abs": lambda x: type(x)(abs(x)),
+    "floor": _floor,
+    "ceil": lambda x: -_floor(-x),
+    "factorial": lambda n: (n + 1).gamma(),
+    "binom": lambda n, k: (n + 1).gamma() * (k + 1).rgamma() * (n - k + 1).rgamma(),
+    "arccot": lambda x: (1 / x).atan(),
+    "arcsin": lambda x: x.asin(),
+    "arccos": lambda x: x.acos(),
+    "arctan": lambda x: x.atan(),
+}
+for _name in ("sin", "cos", "tan", "cot", "sec", "csc", "sinh", "cosh", "tanh", "coth"):
+    _OPERATIONS[_name] = methodcaller(_name)
+
+
+def _substituted(node: Node, point: Point) -> Node:
+    if isinstance(node, Symbol) and node.name in point:
+        return Number(point[node.name])
+    return Apply(node.op, tuple(_substituted(arg, point) for arg in node.args)) if isinstance(node, Apply) else node
+
+
+@lru_cache(maxsize=64)
+def _real_points(count: int) -> tuple[tuple[Fraction, ...], ...]:
+    """Points of all signs and several sizes; no whole numbers, at which much would agree by chance."""
+    draw = random.Random(count)
+
+    def coordinate(size: range, signs: tuple[int, ...]) -> Fraction:
+        top = draw.choice(size)
+        return Fraction(draw.choice(signs) * (top + (top % _PRIME == 0)), _PRIME)
+
+    return tuple(
+        tuple(coordinate(size, signs) for _ in range(count))
+        for size, patterns in zip(_SIZES, _SIGNS, strict=True)
+        for signs in patterns
+    )
+
+
+def _own_points(first: Node, second: Node, count: int) -> tuple[tuple[Fraction, ...], ...]:
+    """The real points, and where two functions in pieces may differ only near their constants, points near those."""
+    points = _real_points(count)
+    operations = _operations(first) | _operations(second)
+    if operations & {"floor", "ceil"}:
+        points += _whole_points(count)
+    if operations & _IN_PIECES:
+        constants = {abs(leaf.value) for side in (first, second) for leaf in leaves(side) if isinstance(leaf, Number)}
+        for constant in sorted(constants - {0, 1})[-_MOST_CONSTANTS:]:
+            for factor in _AROUND:
+                for place in range(count):
+                    near = constant * factor
+                    points += (tuple(near if at == place else other for at, other in enumerate(points[0])),)
+    return points
+
+
+_IN_PIECES = frozenset({"abs", "floor", "ceil", "root", "^", "ln", "log"})
+_MOST_CONSTANTS = 6
+_AROUND = tuple(Fraction(top, _PRIME) for top in (45, 96, 98, 205, -45, -98, -205))
+
+
+def _operations(node: Node) -> frozenset[str]:
+    """The operations in a tree; of the powers, those that are not to a whole number."""
+    if not isinstance(node, Apply):
+        return frozenset()
+    found = frozenset().union(*map(_operations, node.args))
+    if node.op == "^" and isinstance(node.args[1], Number) and node.args[1].value.denominator == 1:
+        return found
+    return found | {node.op}
+
+
+@lru_cache(maxsize=64)
+def _whole_points(count: int) -> tuple[tuple[Fraction, ...], ...]:
+    draw = random.Random(count)
+    return tuple(
+        tuple(Fraction(start + draw.randrange(3) * (position > 0)) for position in range(count))
+        for start in range(1, 8)
+    )

@@ -1,0 +1,291 @@
+r"""Sets of real numbers, however they are written: inequalities, intervals, unions, the line without some points."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+
+from rstar.grading.compare import numeric
+from rstar.grading.compare.exact import value_of
+from rstar.grading.compare.relations import is_measure, is_name
+from rstar.grading.read.nodes import (
+    INFINITY,
+    Apply,
+    Group,
+    Interval,
+    Node,
+    Number,
+    Relation,
+    Symbol,
+    minus,
+    names_of,
+    renamed,
+)
+
+_REALS = Symbol("ℝ")
+_WHOLE_LINE = Interval(minus(INFINITY), INFINITY, False, False)
+_LESS = {"<": False, "≤": True}
+_MORE = {">": "<", "≥": "≤"}
+
+
+_TRIED = tuple(map(Fraction, ("-3", "1/3", "2", "7", "1001/97")))
+"""Where an inequality that looks linear must be, too."""
+
+
+def as_set(node: Node) -> Node | None:
+    """The numbers that an inequality in one variable, or several of them, leave: intervals, points, or a union."""
+    if node == _REALS:
+        return _WHOLE_LINE
+    match node:
+        case Group("without", (whole, Group("set" | "bare", points))):
+            return _without(whole, points)
+        case Group("union", items):
+            parts = [_solutions(item) for item in items]
+            known = [part for part in parts if part is not None]
+            return _union(known) if len(known) == len(parts) else None
+        case Group("bare" | "both", items) if len(unknowns(node)) == 1:
+            return _together(node)
+        case Group() | Interval():
+            return node
+        case Relation(sides, ("∈",)):
+            return as_set(sides[1]) or sides[1]
+        case Relation((name, Group("set" | "bare", points)), ("≠",)) if is_name(name):
+            return _without(_REALS, points)
+        case Relation((name, point), ("≠",)) if is_name(name) and not names_of(point):
+            return _without(_REALS, (point,))
+        case Relation():
+            return _of_inequality(node)
+    return None
+
+
+def as_range(node: Node) -> Interval | None:
+    """The interval in which ``0 < f(x) < 1`` or ``2 < a + b < 6`` say that a value lies, whatever its name."""
+    match node:
+        case Relation((low, middle, high), signs) if not names_of(low) | names_of(high):
+            if not (is_name(middle) or is_measure(middle) or len(names_of(middle)) > 1):
+                return None
+            if signs[0] in _MORE:
+                low, high, signs = high, low, tuple(_MORE.get(sign, "") for sign in reversed(signs))
+            closed = [_LESS.get(sign) for sign in signs]
+            if closed[0] is not None and closed[1] is not None:
+                return Interval(low, high, closed[0], closed[1])
+    return None
+
+
+def _solutions(node: Node) -> Node | None:
+    """A part of a union, where ``x = 0`` is a point."""
+    match node:
+        case Relation((name, point), ("=",)) if is_name(name) and not names_of(point):
+            return Group("set", (point,))
+    return as_set(node)
+
+
+def unknowns(node: Node) -> set[Node]:
+    """What a relation, or the relations of a group, are about."""
+    items = node.items if isinstance(node, Group) else (node,)
+    return {side for item in items if isinstance(item, Relation) for side in item.sides if is_name(side)}
+
+
+def _of_inequality(node: Relation) -> Node | None:
+    sides, signs = node.sides, node.signs
+    if signs[0] in _MORE:
+        sides, signs = sides[::-1], tuple(_MORE.get(sign, "") for sign in reversed(signs))
+    if not all(sign in _LESS for sign in signs):
+        return None
+    closed = [_LESS[sign] for sign in signs]
+    match sides:
+        case (Apply("abs", (inner,)), radius) if not names_of(radius):
+            return _within(inner, radius, closed[0])
+        case (radius, Apply("abs", (inner,))) if not names_of(radius):
+            return _beyond(inner, radius, closed[0])
+        case (Symbol() as name, high) if not names_of(high) and is_name(name):
+            return Interval(minus(INFINITY), high, False, closed[0])
+        case (low, Symbol() as name) if not names_of(low) and is_name(name):
+            return Interval(low, INFINITY, closed[0], False)
+        case (low, Symbol() as name, high) if not names_of(low) | names_of(high) and is_name(name):
+            return Interval(low, high, closed[0], closed[1])
+        case (low, high):
+            return _solved(Apply("+", (high, minus(low))), closed[0])
+        case (low, middle, high):
+            parts = [
+                _solved(Apply("+", (b, minus(a))), c)
+                for a, b, c in zip((low, middle), (middle, high), closed, strict=True)
+            ]
+            pieces = [_pieces([part]) for part in parts if part is not None]
+            known = [piece for piece in pieces if piece is not None]
+            return _as_node(_common(*known)) if len(known) == len(parts) else None
+    return None
+
+
+def _solved(node: Apply, closed: bool) -> Interval | None:
+    """Where a linear expression in one variable with rational coefficients is positive, or zero."""
+    names = names_of(node)
+    if len(names) != 1:
+        return None
+    (name,) = names
+
+    def at(place: Fraction) -> Fraction | None:
+        return value_of(renamed(node, Symbol(name), Number(place)))
+
+    origin, one = at(Fraction(0)), at(Fraction(1))
+    if origin is None or one is None or (slope := one - origin) == 0:
+        return None
+    if any(at(place) != origin + slope * place for place in _TRIED):
+        return None
+    root = Number(-origin / slope)
+    return Interval(root, INFINITY, closed, False) if slope > 0 else Interval(minus(INFINITY), root, False, closed)
+
+
+def _centre(inner: Node) -> Node | None:
+    """The c of ``x - c``, or of ``x``."""
+    match inner:
+        case Symbol() if is_name(inner):
+            return Number(Fraction(0))
+        case Apply("+", (Symbol() as name, rest)) if is_name(name) and not names_of(rest):
+            return minus(rest)
+    return None
+
+
+def _within(inner: Node, radius: Node, closed: bool) -> Node | None:
+    """``|x - c| < r`` as an interval."""
+    centre = _centre(inner)
+    if centre is None:
+        return None
+    return Interval(Apply("+", (centre, minus(radius))), Apply("+", (centre, radius)), closed, closed)
+
+
+def _beyond(inner: Node, radius: Node, closed: bool) -> Node | None:
+    """``|x - c| > r`` as two half-lines."""
+    centre = _centre(inner)
+    if centre is None:
+        return None
+    low, high = Apply("+", (centre, minus(radius))), Apply("+", (centre, radius))
+    return Group("union", (Interval(minus(INFINITY), low, False, closed), Interval(high, INFINITY, closed, False)))
+
+
+def as_interval(node: Node) -> Interval | None:
+    """A pair in round or square brackets as the interval that it may stand for."""
+    if isinstance(node, Group) and node.kind in ("tuple", "list") and len(node.items) == 2:
+        closed = node.kind == "list"
+        return Interval(node.items[0], node.items[1], closed, closed)
+    return node if isinstance(node, Interval) else None
+
+
+def _together(node: Group) -> Node | None:
+    """What several conditions on one number have in common.
+
+    Where that is nothing, "x < 1, x > 2" means either of them. ``x ≠ -3, 2`` excludes both numbers.
+    """
+    match node.items:
+        case (Relation((name, first), ("≠",)), *others) if is_name(name) and not any(map(names_of, others)):
+            return _without(_REALS, (first, *others))
+    found: _Pieces | None = None
+    parts = [as_set(item) for item in node.items]
+    for part in parts:
+        pieces = None if part is None else _pieces([part])
+        if pieces is None:
+            return None
+        found = pieces if found is None else _common(found, pieces)
+    if not found and node.kind == "bare":
+        return _union([part for part in parts if part is not None])
+    return _as_node(found) if found else None
+
+
+def _without(whole: Node, points: Sequence[Node]) -> Node | None:
+    """A set but for some of its points."""
+    base = as_set(whole)
+    pieces = None if base is None else _pieces([base])
+    if pieces is None or base is None:
+        return None
+    for point in points:
+        gap: _Pieces = [
+            (-math.inf, at, Interval(minus(INFINITY), point, False, False))
+            for at in [_position(point)]
+            if at is not None
+        ]
+        if not gap:  # a letter: all numbers but that one
+            halves = Interval(minus(INFINITY), point, False, False), Interval(point, INFINITY, False, False)
+            return Group("union", halves) if base == _WHOLE_LINE and len(points) == 1 else None
+        gap.append((gap[0][1], math.inf, Interval(point, INFINITY, False, False)))
+        pieces = _common(pieces, gap)
+    return _as_node(pieces)
+
+
+_Position = Fraction | float  # infinite ends are floats
+_Pieces = list[tuple[_Position, _Position, Interval]]
+"""A set of real numbers: intervals, with where their ends are."""
+_SAME_END = Fraction(1, 10**30)
+
+
+def _union(parts: Sequence[Node]) -> Node:
+    """A union as intervals and points that neither overlap nor touch, where all their ends are known."""
+    if all(isinstance(part, Group) and part.kind == "set" for part in parts):
+        return Group("set", tuple(item for part in parts if isinstance(part, Group) for item in part.items))
+    pieces = _pieces(parts)
+    return Group("union", tuple(parts)) if pieces is None else _as_node(_joined(pieces))
+
+
+def _pieces(parts: Sequence[Node]) -> _Pieces | None:
+    """The intervals and points of sets; None where an end of one is not known."""
+    found: _Pieces = []
+    for part in parts:
+        if isinstance(part, Group) and part.kind == "union":
+            inside = _pieces(part.items)
+            if inside is None:
+                return None
+            found += inside
+            continue
+        points = part.items if isinstance(part, Group) and part.kind == "set" else ()
+        for piece in [Interval(point, point, True, True) for point in points] if points else [as_interval(part)]:
+            low, high = (None, None) if piece is None else (_position(piece.low), _position(piece.high))
+            if piece is None or low is None or high is None or high < low:
+                return None
+            found.append((low, high, piece))
+    return found
+
+
+def _joined(pieces: _Pieces) -> _Pieces:
+    """The same set in order, with pieces that overlap or touch made one."""
+    pieces = sorted(pieces, key=lambda piece: (piece[0], not piece[2].low_closed))
+    found = pieces[:1]
+    for low, high, piece in pieces[1:]:
+        start, end, last = found[-1]
+        if not (low < end or (_same(low, end) and (last.high_closed or piece.low_closed))):
+            found.append((low, high, piece))
+        elif high > end or (high == end and piece.high_closed):
+            found[-1] = (start, high, Interval(last.low, piece.high, last.low_closed, piece.high_closed))
+    return found
+
+
+def _common(ours: _Pieces, theirs: _Pieces) -> _Pieces:
+    """What two sets have in common."""
+    found: _Pieces = []
+    for low, high, one in ours:
+        for start, end, other in theirs:
+            bottom, first = (low, one) if low > start or (low == start and not one.low_closed) else (start, other)
+            top, last = (high, one) if high < end or (high == end and not one.high_closed) else (end, other)
+            closed = first.low_closed and last.high_closed
+            if bottom < top or (_same(bottom, top) and closed):
+                found.append((bottom, top, Interval(first.low, last.high, first.low_closed, last.high_closed)))
+    return _joined(found)
+
+
+def _as_node(pieces: _Pieces) -> Node:
+    nodes = [Group("set", (piece.low,)) if low == high else piece for low, high, piece in pieces]
+    if not nodes:
+        return Group("set", ())
+    return nodes[0] if len(nodes) == 1 else Group("union", tuple(nodes))
+
+
+def _same(a: _Position, b: _Position) -> bool:
+    return a == b or -_SAME_END < a - b < _SAME_END
+
+
+def _position(end: Node) -> _Position | None:
+    """Where an end lies on the real line; None where that is not known."""
+    if end in (INFINITY, minus(INFINITY)):
+        return math.inf if end == INFINITY else -math.inf
+    if isinstance(end, Number):
+        return end.value
+    return None if names_of(end) or not isinstance(end, Apply | Symbol) else numeric.approximation(end)

@@ -1,0 +1,1 @@
+"""Where the answer is: boxes, announcements, last sentences, in seven languages."""

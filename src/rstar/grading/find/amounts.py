@@ -1,0 +1,69 @@
+"""The only amount of a sentence: "Tom has 9 apples left", "James runs 540m", "It starts at 3 o'clock".
+
+An amount is a number with what belongs to it: a unit, a half of the day, a "million". A sentence with several amounts
+has none.
+"""
+
+from __future__ import annotations
+
+import re
+
+from rstar.grading.read.units import is_known
+
+AMOUNTS = r"(?:hours?|minutes?|dollars?|pounds?|feet|foot|met(?:er|re)s?|years?|weeks?|days?)"
+UNIT = re.compile(r"\s*\$?\s*(?:\\(?:text|mathrm)\{\s*)?([^\W\d_]+)\b(?!\.[a-z])")
+_GLUED = r"(?:km|[cdm]?m|k?g|mg|[mMdc]?[lL]|h|min|s|kph|mph)(?![\w^/²³*])"
+"""Units that may stand right behind a number."""
+_NUMBER = re.compile(
+    r"(?<![\w.,/^:])(?:\d{1,2}:\d{2}(?::\d{2})?(?:\s*[ap]\.?m\b\.?| in the (?:morning|afternoon|evening)| at night)?"
+    r"|\d{1,2} (?:in the (?:morning|afternoon|evening)|at night)"
+    r"|\d{1,2}\s*(?:[ap]\.?m\b\.?|o['’]clock\b)"
+    r"|(?:\\?\$)?-?\d{1,1999}(?:,\d{3}){0,600}(?:\.\d{1,30})?(?:/\d{1,30})?(?:\\?%)?)"
+    rf"(?:(?={_GLUED})|(?![\w^/]|:\d))",
+    re.IGNORECASE,
+)
+_SEVERAL_UNITS = re.compile(
+    rf"\d+(?:\.\d+)? {AMOUNTS}(?:,?(?: and)? \d+(?:\.\d+)? {AMOUNTS})*,?(?: and)? \d+(?:\.\d+)? [a-z]+\b"
+    r"|\b\d+ ?(?:h|hours?|min|minutes?)\b(?:,? (?:and )?\d+ ?(?:min|m|minutes?|s|seconds?)\b){1,2}"
+)
+_LETTERS = frozenset("mgshLl")
+"""Units of one letter that stand behind a number in prose."""
+_COUNTED = re.compile(
+    r"\s+(?:dozen|hundred|thousand|million|billion|trillion|percentage points?|and (?:a|one) (?:half|quarter))\b"
+)
+"""What belongs to the number before it."""
+_CHANGED = re.compile(
+    r"\s*(?:to the power|squared|cubed|factorial|or\b|and (?:an? |one |two |three )?(?:third|quarter|fifth)s?\b"
+    r"|mil\b|mill?e\b|mila\b|mill(?:ón|ones|iards?|iarden|ionen|ioni|ions (?:d|of)|iers)|milh|tausend|dutzend"
+    r"|docenas?\b|douzaines?\b|dúzias?\b|dozzin[ae]\b|[百千万亿打]|\.\d"
+    r"|in an? |out of|in base|times 10|at most|at least|short of)",
+    re.IGNORECASE,
+)
+"""What makes another number of it."""
+_CLOCK = re.compile(r":|clock")
+_RELATIVE = re.compile(r"\b(?:before|after|until|till|since|from|between|than|past|later|earlier)\b")
+"""What beside a time says that another is meant."""
+_RANGE = re.compile(r"(?<=[\w%]),? from \S{1,20}(?: [a-z]+)? to \S{1,20}(?: [a-z]+)?$")
+"""Between which values something has changed, behind the change."""
+
+
+def only_amount(sentence: str) -> tuple[int, str] | None:
+    """Where the only amount of a sentence begins, and how it is said; None where there is none, or several."""
+    if " by " in sentence:
+        sentence = _RANGE.sub("", sentence)
+    found = list(_SEVERAL_UNITS.finditer(sentence)) or list(_NUMBER.finditer(sentence))
+    if len(found) != 1 or _CHANGED.match(sentence, found[0].end()):
+        return None
+    start, end = found[0].span()
+    if _CLOCK.search(found[0][0]) and _RELATIVE.search(sentence):
+        return None
+    if (counted := _COUNTED.match(sentence, end)) is not None:
+        return start, sentence[start : counted.end()]
+    unit = UNIT.match(sentence, end) if ":" not in found[0][0] else None
+    if unit is not None and end == unit.start(1):  # glued to the number
+        return start, f"{sentence[start:end]} {unit[1]}"
+    return start, sentence[start : end if unit is None or not _is_unit(unit[1]) else unit.end()]
+
+
+def _is_unit(word: str) -> bool:
+    return is_known(word) or word in _LETTERS

@@ -1,0 +1,186 @@
+r"""The answer in boxes: ``\boxed{…}`` with balanced braces, and what stands around it.
+
+The last box counts. Boxes with nothing but "and", commas, names and the like between them are one list. A box that is
+denied ("not ``\boxed{7}``") is passed over, and one that is only a part of a formula (``\frac{1}{\boxed{7}}``,
+``2\boxed{7}``) holds no answer; a sign, a base, a percent sign or a "million" beside it belongs to it.
+"""
+
+from __future__ import annotations
+
+import re
+
+from rstar.grading.read.units import LETTERS, is_known
+
+_BRACE = re.compile(r"\\(?:boxed|fbox|framebox)\s*\{|\\.|[{}]", re.DOTALL)
+_PLAIN = re.compile(r"\\boxed\{((?:[^{}\\]|\\[dt]?frac\{\d+\}\{\d+\})*)\}")
+_DOUBTFUL = re.compile(r"(?:[-−{≠\d+*/<>]|\b(?:not|be|never)\b|n't|\\[a-z]+)[\s$]*(?:\\[(\[]\s*)?$")
+"""What before a box asks for a closer look."""
+_SECOND_THOUGHTS = re.compile(r"\b(?:wait|wrong|mistake|incorrect|actually|correction)\b", re.IGNORECASE)
+_APART = re.compile(
+    r"\b(?:answer|final|intermediate|wait|wrong|mistake|incorrect|actually|correction|no|not|never|cannot|impossible"
+    r"|reject\w*|discard\w*|extraneous|instead|guess|since|rather)\b|n't\b|\\ne",
+    re.IGNORECASE,
+)
+"""What between two boxes says that they are not parts of one answer."""
+_NEAT = re.compile(r"[\s$.]*(?:\\[)\]][\s$.]*$|[\s$.]*$|[\s$]*[.\n]\s*[A-Z])")
+"""What after a box does not."""
+_LOOSE = re.compile(r"(?<![\\A-Za-z])boxed\{|\\Boxed\{")
+_BARE = re.compile(r"\\boxed +([^\s{}$\\]+)")
+"""Boxes as models misspell them, and as TeX allows them."""
+_EMPTY = re.compile(r"\\(?:boxed|fbox|framebox)\s*\{\s*\}")
+_NAMED = r"([A-Za-z](?:_\w|_\{\w+\})?)\s*=\s*"
+_BETWEEN = re.compile(
+    r"(?:\s|[,;:$&]|\([a-z]\)|\\[,;!()\\ ]|\\q?quad|\\\[|\\\]"
+    r"|\\(?:text|textnormal|textrm|mathrm)\{\s*(?:and|or)\s*\}|and|or)*"
+    rf"(?:{_NAMED})?"
+)
+_NAME = re.compile(rf"(?<![A-Za-z\\]){_NAMED}$")
+_LABEL = re.compile(r"\((\d|[a-h]|i{1,3}|iv|v)\)[^()]*$")
+_DENIED = re.compile(r"(?:\\neq?|≠|!=|\b(?:not|cannot be|never|n't be)\b|n't)[\s$]*$")
+_MINUS = re.compile(r"(?:[=$]|\\[(\[])\s*[-−]\s*$|^[-−]$")
+_INSIDE = re.compile(r"(?:\\(?:[dt]?frac|sqrt|binom)|[\]}^_])\s*$")
+_DEGREE = r"(?!\{?\s*\\circ)"
+_FACTOR = r"[a-fi-ko-rt-z](?![a-z])"  # a letter that is no unit
+_OPERATION = r"\\(?:cdot|times|div|sqrt|frac|pi|pm|geq?|leq?|[lg]t)(?![a-z])"
+_BEFORE = re.compile(r"(?:\d|[+*/<>≤≥]|\\(?:cdot|times|div|pm|geq?|leq?|[gl]t|sqrt))\s*$")
+_AFTER = re.compile(rf"\s*(?:[+*/:<>!](?!\s*$)|\^{_DEGREE}|-\s*[\d\\a-z]|{_OPERATION}|\{{,\}}|{_FACTOR})")
+"""What makes a box in a formula a part of that formula."""
+_ATTACHED = re.compile(rf"[/:*+](?=[\d\\{{(])|\^{_DEGREE}|\{{,\}}\d|{_FACTOR}|\\sqrt")
+"""What does so anywhere."""
+_BASE = re.compile(r"\s*(_(?:\{[^{}]*(?:\{[^{}]*\}[^{}]*)?\}|\w))")
+_UNIT = re.compile(
+    r"[\s$~]*(?:\\[,;: ]\s*)?(?:\\(?:text|mathrm)\{\s*)?(?P<unit>[ap]\.m\b\.?|[A-Za-z]+|¢|')[\s$]*\}?"
+    r"(?P<power>\^\{?\d\}?)?"
+)
+_IN_BASE = re.compile(r"[\s$]*(?:\\text\{\s*)?\(?(?:in )?base[- ](\w+)", re.IGNORECASE)
+_SCALED = re.compile(r"[\s$]*(?:\\text\{\s*)?(hundred|thousand|million|billion|trillion|dozen|\\?%)(?![a-z])")
+
+MOST_JOINED = 50
+
+Span = tuple[int, int, int]
+"""Start of the command, start and end of its content."""
+
+
+def boxed(text: str) -> str | None:
+    r"""The content of the last ``\boxed{…}`` with balanced braces; None when there is none, or it is empty."""
+    spans = _boxes(text)
+    return text[spans[-1][1] : spans[-1][2]].strip() or None if spans else None
+
+
+def without_empty_boxes(text: str) -> str:
+    """The text without boxes that hold nothing, which models write of, not in."""
+    return _EMPTY.sub("", text) if "{" in text else text
+
+
+def only_box(text: str, start: int) -> str | None:
+    """The content of the box at `start`, where it is plain and stands by itself; None where one has to look closer."""
+    match = _PLAIN.match(text, start)
+    if match is None or _DOUBTFUL.search(text, max(start - 20, 0), start) or not _NEAT.match(text, match.end()):
+        return None
+    return None if _SECOND_THOUGHTS.search(text, match.end()) else match[1]
+
+
+def in_boxes(text: str) -> str | None:
+    """What the last boxes say together; None without boxes, empty where there are only such as hold no answer."""
+    if "oxed{" in text:
+        text = _LOOSE.sub(r"\\boxed{", text)
+    if "\\boxed " in text:
+        text = _BARE.sub(r"\\boxed{\1}", text)
+    spans = _boxes(text)
+    if not spans:
+        return None
+    spans = [span for span in spans if not _DENIED.search(text, max(span[0] - 20, 0), span[0])]
+    if not spans:
+        return ""
+    contents = [_content(text, spans[-1])]
+    named, ratio = None, False
+    for before, after in zip(spans[-2::-1], spans[::-1], strict=False):
+        between = _BETWEEN.fullmatch(text, before[2] + 1, after[0])
+        if between is None or len(contents) == MOST_JOINED:
+            break
+        ratio = ":" in between[0]
+        if between[1]:
+            contents[0], named = f"{between[1]}={contents[0]}", before
+        contents.insert(0, _content(text, before, after[0]))
+    if named is not None and (name := _NAME.search(text, max(named[0] - 20, 0), named[0])) is not None:
+        contents[0] = f"{name[1]}={contents[0]}"
+    if not all(contents):
+        return ""
+    return (":" if ratio else ", ").join(contents if ratio else dict.fromkeys(contents))
+
+
+def together(text: str) -> str | None:
+    """What all boxes of a text say together, where each could be a part of the answer; None where that is in doubt."""
+    spans = _boxes(text)
+    if not 1 < len(spans) <= MOST_JOINED or _SECOND_THOUGHTS.search(text, spans[-1][2]):
+        return None
+    contents, labels, end = [], [], max(spans[0][0] - 60, 0)
+    for span in spans:
+        before = text[end : span[0]]
+        if _APART.search(before):
+            return None
+        name = _NAME.search(before[-20:])
+        content = _content(text, span)
+        contents.append(content if name is None or not content else f"{name[1]}={content}")
+        labels += _LABEL.findall(before)
+        end = span[2]
+    if len(set(labels)) == len(contents) and all(contents):
+        return "; ".join(f"({label}) {content}" for label, content in zip(labels, contents, strict=True))
+    return ", ".join(dict.fromkeys(contents)) if all(contents) else None
+
+
+def _boxes(text: str) -> list[Span]:
+    """Every box that no other box contains, and that is not empty."""
+    stack: list[tuple[int, int] | None] = []
+    found: list[Span] = []
+    for match in _BRACE.finditer(text):
+        token = match.group()
+        if token == "{":
+            stack.append(None)
+        elif token == "}":
+            opener = stack.pop() if stack else None
+            if opener is not None:
+                while found and found[-1][0] > opener[0]:
+                    found.pop()
+                found.append((*opener, match.start()))
+        elif token.endswith("{") and len(token) > 2:
+            stack.append((match.start(), match.end()))
+    return [span for span in found if text[span[1] : span[2]].strip()]
+
+
+def _content(text: str, span: Span, limit: int | None = None) -> str:
+    """What a box says with what belongs to it, up to a limit; empty where it is a part of a formula."""
+    start, first, last = span
+    content = text[first:last].strip()
+    before, after = (
+        text[max(start - 20, 0) : start],
+        text[last + 1 : last + 40 if limit is None else min(last + 40, limit)],
+    )
+    opener = before.rstrip()
+    if _ATTACHED.match(after) or (opener.endswith("{") and _INSIDE.search(opener[:-1])):
+        return ""
+    if _in_formula(text, start) and (_BEFORE.search(before) or _AFTER.match(after)):
+        return ""
+    if _MINUS.search(before):
+        content = f"-({content})"
+    if (base := _BASE.match(after)) is not None:
+        content += base[1]
+    if (base := _IN_BASE.match(after)) is not None:
+        return f"{content}_{{{base[1]}}}"
+    if (scale := _SCALED.match(after)) is not None:
+        return f"{content} {scale[1]}"
+    unit = _UNIT.match(after)
+    if unit is None or content[-1:] not in "0123456789}":
+        return content
+    if is_known(unit["unit"]) or (unit["unit"] in LETTERS and "{" in unit[0]):
+        return rf"{content} \text{{{unit['unit']}}}{unit['power'] or ''}"
+    return content if unit["unit"].isalpha() else f"{content} {unit['unit']}"
+
+
+def _in_formula(text: str, place: int) -> bool:
+    if text.rfind("\\[", 0, place) > text.rfind("\\]", 0, place):
+        return True
+    if text.rfind("\\(", 0, place) > text.rfind("\\)", 0, place):
+        return True
+    double = text.count("$$", 0, place)
+    return bool(double % 2 or (text.count("$", 0, place) - text.count("\\$", 0, place) - 2 * double) % 2)

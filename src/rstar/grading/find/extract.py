@@ -1,0 +1,249 @@
+r"""Finding the answer in what a model wrote.
+
+Places are tried in a fixed order; the first that holds something decides, and within one place the *last* occurrence:
+
+1. what stands after ``</think>`` (a text whose thinking never ends holds no answer);
+2. ``<answer>…</answer>`` or ``<answer>…<end_of_answer>``;
+3. boxes (`boxes`);
+4. a phrase that announces it: "The answer is 42.", "**Answer:** 42", "#### 42";
+5. the text itself, when it is an answer and not prose;
+6. what the last line of prose says (`sentences`).
+
+What is denied ("not \boxed{7}", "the answer cannot be 7") or withdrawn ("It is 7. No, it is 8.") is no answer. Not
+done on purpose: taking the last of several numbers ("Tom ate 8 of them, so 9 are left"). Everything here
+is linear in the length of the text, of which only the last `TAIL` characters are looked at; what is longer than
+`LONGEST_ANSWER` is no answer. Meaning is not this module's business: what it returns may still be wrapped in ``$…$`` or
+carry a unit.
+"""
+
+from __future__ import annotations
+
+import re
+
+from rstar.grading.find.boxes import boxed, in_boxes, only_box, together, without_empty_boxes
+from rstar.grading.find.choices import several_first, with_reason, without_reason
+from rstar.grading.find.languages import in_english, is_chinese_prose
+from rstar.grading.find.sentences import (
+    FENCE,
+    concludes,
+    first_sentence,
+    is_about_several,
+    is_bare,
+    is_denied,
+    is_part,
+    is_reason,
+    joined,
+    last_clause,
+    last_said,
+    last_sentence,
+    without_lead,
+    without_loose_closers,
+)
+from rstar.grading.find.statements import stated_number
+from rstar.grading.find.subjects import values_of_letters
+from rstar.grading.read.numerals import english_in_digits
+from rstar.grading.read.times import in_figures
+
+TAIL = 50_000
+LONGEST_ANSWER = 2_000
+
+_TAG = re.compile(
+    r"(?:<answer>|<final_answer>|\[answer\])(.*?)(?:</answer>|<end_of_answer>|</final_answer>|\[/answer\]|$)",
+    re.DOTALL | re.IGNORECASE,
+)
+_OPENING_TAGS = ("<answer>", "<final_answer>", "[answer]")
+_CUE = re.compile(
+    r"####[ \t]*|"
+    r"\b(?:choose|select|pick|(?:go|going) (?:with|for))[ ]+(?:option[ ]+)?(?=\(?[A-H]{1,6}\b)|"
+    r"\bans[.:]+[ ]*|"
+    r"\b(?:answers?|(?P<result>result)|(?:correct |right )?(?:option|choice))\b[ *_]*"
+    r"(?:(?:is|are|was|equals|(?:would|will|should|must) be|comes (?:out )?to)\b(?:[ *]*:)?|[:=→]"
+    r"|to (?:this|the) (?:problem|question) is\b)[ *_:]*|"
+    r"^[#* ]*(?:the )?(?:final )?answer[ *]*\n|"
+    r"答案(?:是|为|：|:)|\br(?:espuesta es|éponse est)\b",
+    re.IGNORECASE | re.MULTILINE,
+)
+_SUBJECT = re.compile(
+    r"(?<![\w.,/$])(?<![A-H]\), )(?<![A-H], )(?:[Oo]ption |[Cc]hoice |[Aa]nswer )?"
+    r"(?P<value>\(?[A-H]\)?|\$[^$\n]{1,200}\$|\*\*[^*\n]{1,200}\*\*|-?\d[\d,./]{0,40})\*{0,2} is"
+    r" (?:the |our |my )?(?:final |correct |right |best )*(?:answer|option|choice|correct|right)\b"
+)
+_WITHDRAWN = re.compile(
+    r"[\s*_.?!]*(?:no\s*[,.!:]|wait|actually|correction|sorry|oops|hmm|scratch that)", re.IGNORECASE
+)
+_MISTAKE = re.compile(r"\b(?:wrong|incorrect|mistake|error)\b", re.IGNORECASE)
+_OVER = re.compile(r"[.!*) ]*(?:$|\n|(?<=[.!] )[A-Z])")
+_STRUCK = re.compile(r"~~[^~\n]{1,200}~~|<<[^<>\n]{1,200}>>")
+"""What was crossed out, and what calculators left behind."""
+_DISPLAYED = re.compile(r"\\begin\{(?:equation|gather|displaymath|multline)\*?\}")
+_DISPLAY_END = re.compile(r"\\end\{(?:equation|gather|displaymath|multline)\*?\}")
+_ALIGNED = re.compile(r"\\begin\{(?:align|eqnarray)\*?\}")
+_ALIGNED_END = re.compile(r"\\end\{(?:align|eqnarray)\*?\}")
+_SPLIT_POWER = re.compile(r"(?<=[a-z])\$(\^\{?\d\}?)\$")
+_SAID_IN_BOX = re.compile(r"\\(?:text|textbf|mathrm)\s*\{([^{}]*)\}")
+_DENIAL = re.compile(r"not\b[^,;]*?(?:[,;]|\bbut\b|$)")
+_INSTEAD = re.compile(r"(?:,| and)\s+not\b.*|,? i\.?e\..*|, (?:that is|namely)\b.*")
+_WHICH = re.compile(r"[^.\n$]*,? which (?:is|equals|gives|makes) ([^.\n]*(?:\.\d+)?)")
+
+
+def answer_of(text: str | None) -> str | None:
+    """The answer in `text`, as it was written; None when there is none. See the module for the order of places."""
+    if text is None:
+        return None
+    text = _after_thinking(text[-TAIL:])
+    if text is None:
+        return None
+    text = in_figures(english_in_digits(in_english(_tidied(text))))
+    tagged = _tagged(text)
+    found = _within(text) if tagged is None else _within(tagged) or tagged.strip() or None
+    return None if found is None or len(found) > LONGEST_ANSWER else found
+
+
+def gold_answer_of(gold: str) -> str | None:
+    """The answer in a gold answer: as in a prediction, but a sentence of several formulas stands for itself."""
+    found = answer_of(gold)
+    if len(gold) > LONGEST_ANSWER:
+        return found
+    text = in_english(gold)
+    if found is not None and is_chinese_prose(found):
+        return None
+    if "oxed" in text or _tagged(text) is not None or _CUE.search(text) is not None:
+        return found
+    return None if is_bare(text) is None and is_about_several(text) and not concludes(text) else found
+
+
+def answers_together(text: str) -> str | None:
+    """What the boxes of a text, or else its last sentence, say together where an answer has several values."""
+    if "oxed{" not in text[-TAIL:]:
+        return _of_letters(text[-TAIL:])
+    if text.count("oxed{", -TAIL) < 2:
+        return None
+    rest = _after_thinking(text[-TAIL:])
+    return None if rest is None or _tagged(rest) is not None else together(in_english(_tidied(rest)))
+
+
+def _of_letters(text: str) -> str | None:
+    """The values of several letters in the last sentence of a text."""
+    rest = _after_thinking(text)
+    if rest is None or _tagged(rest) is not None or not rest.strip():
+        return None
+    line = in_english(_tidied(rest)).strip().splitlines()[-1][-LONGEST_ANSWER:]
+    return values_of_letters(line.rstrip(". "))
+
+
+def number_stated(text: str) -> str | None:
+    """The only number of a short last sentence in a text that announces nothing else; None where that is in doubt."""
+    rest = _after_thinking(text[-TAIL:])
+    if rest is None or "oxed" in rest or _tagged(rest) is not None or not rest.strip():
+        return None
+    line = rest.strip().splitlines()[-1][-LONGEST_ANSWER:]
+    line = in_figures(english_in_digits(in_english(_tidied(line), incidental=1), incidental=1))
+    return stated_number(line)
+
+
+def quick_answer(text: str) -> str | None:
+    """What `answer_of` would find, where that is plain to see: one box of plain content, or what follows ``####``."""
+    if "think>" in text or "answer>" in text or "<<" in text:
+        return None
+    start = text.rfind("\\boxed{", -TAIL)
+    other = "\\fbox" in text or "\\framebox" in text
+    if start >= 0:
+        if other or text.find("\\boxed", max(len(text) - TAIL, 0)) != start:
+            return None
+        return only_box(text, start)
+    mark = text.rfind("####", -TAIL)
+    if mark >= 0 and not other and "\\boxed" not in text:
+        rest = text[mark + 4 :].strip()
+        return rest if _CUE.search(rest) is None and _SUBJECT.search(rest) is None else None
+    return None
+
+
+def _after_thinking(text: str) -> str | None:
+    head, mark, tail = text.rpartition("</think>")
+    if mark:
+        return tail if tail.strip() else _if_boxed(head)
+    return None if text.lstrip().startswith("<think>") else text
+
+
+def _if_boxed(text: str) -> str | None:
+    content = boxed(text)
+    return None if content is None else f"\\boxed{{{content}}}"
+
+
+def _tidied(text: str) -> str:
+    """The text without what was crossed out, and with units in one piece."""
+    if "~~" in text or "<<" in text:
+        text = _STRUCK.sub("", text)
+    if "$^" in text:
+        text = _SPLIT_POWER.sub(r"\1", text)
+    if "\\begin{" in text:
+        text = _DISPLAYED.sub(r"\[", _ALIGNED.sub(r"\[\\begin{aligned}", text))
+        text = _DISPLAY_END.sub(r"\]", _ALIGNED_END.sub(r"\\end{aligned}\]", text))
+    return text
+
+
+def _tagged(text: str) -> str | None:
+    lower = text.lower()
+    start = max(map(lower.rfind, _OPENING_TAGS))
+    match = _TAG.match(text, start) if start >= 0 else None
+    return None if match is None else match[1]
+
+
+def _within(text: str) -> str | None:
+    """The answer in a text without tags."""
+    text = without_empty_boxes(text)
+    found = in_boxes(text)
+    if found is not None:
+        last = text[text.rfind("oxed{") :].partition("}")[2].lstrip("}$)] ")
+        if _WITHDRAWN.match(last) and _MISTAKE.search(last):
+            return _announced(last) or last_said(last)
+        said = _announced(_SAID_IN_BOX.sub(r"\1", found)) if "answer" in found else None
+        return said or found or None
+    found = _announced(text)
+    if found is None:
+        found = with_reason(text)
+    if found is None:
+        text = joined(text) if "\n" in text else text
+        found = is_bare(text)
+    if found is None:
+        found = last_said(text)
+    return found
+
+
+def _announced(text: str) -> str | None:
+    cue = subject = None
+    for match in reversed(list(_CUE.finditer(text))):
+        clause = last_clause(text[max(match.start() - 100, 0) : match.start()])
+        if not is_denied(clause) and not is_part(clause):
+            cue = match
+            break
+    if cue is not None and cue["result"] and any(map(str.isdigit, text[cue.end() :].partition(". ")[2])):
+        cue = None  # what came out on the way
+    for match in reversed(list(_SUBJECT.finditer(text))):
+        sentence = last_sentence(text[max(match.start() - 100, 0) : match.start()])
+        if not (is_denied(sentence) or is_reason(sentence)) and _OVER.match(text, match.end()):
+            subject = match
+            break
+    if subject is not None and (cue is None or cue.end() <= subject.end()):
+        return subject["value"].strip("*$ ")
+    if cue is None:
+        return None
+    rest = text[cue.end() :].lstrip(" \t\n*_:")
+    if (fence := FENCE.match(rest)) is not None:
+        return fence[1].strip()
+    sentence = first_sentence(rest)
+    after = rest[len(sentence) :]
+    if (withdrawn := _WITHDRAWN.match(after)) is not None:
+        if (instead := last_said(after[withdrawn.end() :])) is not None:
+            return instead
+        if _MISTAKE.search(after):
+            return None
+    sentence = without_loose_closers(sentence.rstrip("*_ \t"))
+    if (denial := _DENIAL.match(sentence)) is not None:
+        return last_said(sentence[denial.end() :])
+    if (letters := several_first(sentence)) is not None:
+        return letters
+    sentence = without_lead(without_reason(_INSTEAD.sub("", sentence)))
+    if (which := _WHICH.match(rest)) is not None:
+        sentence = which[1]
+    return is_bare(sentence) or last_said(sentence) or sentence or None

@@ -1,0 +1,363 @@
+r"""What a sentence says: "Thus $x = 5$.", "so it is **73**", "Tom has 9 apples left".
+
+Taken is what is said last: a formula, bold text, or what follows "is" or "=" (alternatives together: "$x=1$ or $x=2$");
+failing that, the only number of the last sentence. Not what is denied, or said of a condition.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from rstar.grading.find.amounts import AMOUNTS, UNIT, only_amount
+from rstar.grading.find.hedges import is_hedged
+from rstar.grading.find.subjects import before_reason, said_in_words, subject_of, superlative
+from rstar.grading.read.units import is_known
+from rstar.grading.read.vocabulary import HAN, HANGUL
+
+LONGEST = 2_000
+LONGEST_VALUE = 60
+LONGEST_JOINED = 4_000
+"""Characters at the end of a text in which formulas are joined with the line before."""
+_NUMERAL = frozenset("-0123456789,. ")
+"""Signs of a number, which may be of any length."""
+_SHORTEST_LABEL = 3
+"""Letters of the shortest label of a formula."""
+_SENTENCE_BEGUN = 3
+"""Words before a number from which on they begin a sentence."""
+MOST_WORDS = 5
+
+_MATH = re.compile(r"\$\$(.+?)\$\$|\$([^$]+)\$(?!\d)|\\\((.+?)\\\)|\\\[(.+?)\\\]", re.DOTALL)
+_BOLD = re.compile(r"\*\*([^*\n]+)\*\*|`([^`\n]+)`")
+FENCE = re.compile(r"\s*```\w*\n([^`]*)\n\s*```\s*")
+_TEXT_COMMAND = re.compile(r"\\(?:text|textbf|textnormal|textrm|mathrm|mbox)\s*\{[^{}]*\}")
+_ENVIRONMENT = re.compile(r"\\(?:begin|end)\s*\{[^{}]*\}(?:\s*\{[^{}]*\})?")
+_COMMAND = re.compile(r"\\[A-Za-z]+")
+_WORD = re.compile(r"(?![A-Z]+\b)[^\W\d_]{2,}")
+_TWO_WORDS = re.compile(r"(?<![A-Za-z])[A-Za-z]{2,} +[A-Za-z]{2,}(?![A-Za-z])")
+_VERB = re.compile(
+    r"\b(?:is|are|was|were|be|has|have|had|equals|we|get|gives?|thus|hence|therefore|then|since|because|holds?|falls?)\b"
+    r"|\b(?:it|that|there|here)'s\b|\b(?:consequently|note that|so|simplif(?:y|ies))\b",
+    re.IGNORECASE,
+)
+_ACTION = re.compile(
+    r"\b(?:will|can|must|does|costs?|pays?|paid|earns?|needs?|takes?|took|makes?|made|spends?|spent|sells?|sold|buys?"
+    r"|bought|saves?|saved|receives?|received|eats?|ate|weighs?|wins?|won|owes?|travels?|drives?|drove|walks?|runs?|ran"
+    r"|reads?|finds?|arrives?|leaves?|starts?|ends?)\b"
+)
+"""Verbs of sentences; of an answer in words, where there is no number in it."""
+_YES_OR_NO = re.compile(r"(?:yes|no|true|false)\s*[,.;:!]", re.IGNORECASE)
+_SENTENCE_END = re.compile(r"(?:[.?]|(?<![\d)}])(?<!\b[A-Za-z])!)(?=\s|$)|\n|,?\s+(?:because|since|which|where)\b")
+_COMPOUND = re.compile(rf"\s+(?:to|out of|by|in base|{AMOUNTS},?(?: and)?)\s+")
+"""What makes one answer of two formulas: "$3$ to $2$", "$2$ hours and $30$ minutes"."""
+_PHRASE = re.compile(
+    r"(?:(?:it|the answer|the limit|this|the value|the equation|there) )?(?:is )?"
+    r"(cannot be determined|can't be determined|does not exist|not enough information|no (?:real )?solutions?)\.?",
+    re.IGNORECASE,
+)
+_ASIDE = re.compile(
+    r"(?<=\d)([^\W\d_]{0,12}(?:\s+(?!out\b)[^\W\d_]+){0,2}?)\s+(?:of|in|for|from|on|at|to|that|which|who|when|such)\s+"
+    r"(?!\d|every|base|an? |the (?:power|morning|afternoon|evening)|most|least|night).*"
+)
+_CONDITION = re.compile(r"\b(?:if|suppose|assume|unless|contradiction|impossible)\b", re.IGNORECASE)
+_NEGATION = re.compile(
+    r"\b(?:not|never|no longer|cannot|except|excluding|other than|anything but|unless|impossible|false|doubt|wrong"
+    r"|incorrect|unlikely|no reason|no solution|discard(?:ed)?|reject(?:ed)?|extraneous)\b|n't\b"
+    r"|(?<!no )\b(?:less|more|fewer|greater|smaller|larger) than\b",
+    re.IGNORECASE,
+)
+_REASON = re.compile(r"\b(?:since|because|if|suppose|assume|let)\b", re.IGNORECASE)
+_REFUSED = re.compile(
+    r"\b(?:fails?|(?:does|do|is|are) not|doesn't|cannot|(?:is|are) (?:an? |the )?(?:impossible|rejected|extraneous"
+    r"|wrong|incorrect|false)\b"
+    r"|gives? a (?:contradiction|negative))\b|contradiction"
+)
+"""What after a value says that it is no answer."""
+_PART_SAID = re.compile(r"(?:twice|half|thrice|double|triple|the (?:square|cube|sum|product|double|half))\b")
+_PART = re.compile(
+    r"(?:\b(?:twice|half|thrice|double|triple"
+    r"|(?:half|square|cube|root|negative|opposite|double|multiple|third|quarter) of)(?: the| our)?|%) *$"
+    r"|\b(?:twice|half of|thrice|(?:double|triple) the|the (?:square|cube|double|half) of)(?: [^\W\d_]+){1,4}"
+    r"(?: (?:is|are|equals|was|were):?)? *$",
+    re.IGNORECASE,
+)
+"""What before a value says that the answer is another."""
+_ARITHMETIC = " 0123456789+-*/×÷·^().,$=<>"
+"""What stands between "half of" and the end of a calculation."""
+_AS_WANTED = re.compile(r",? as (?:required|desired|claimed|wanted|expected|needed|stated|asked)\b.*$")
+_MATRIX = re.compile(
+    r"(?<![-\w}^])(\\begin\{((?:[pbBvV]|small)?matrix|array)\}(?:(?!\\begin|\\end).){1,1000}\\end\{\2\})(?!\s*\^)",
+    re.DOTALL,
+)
+_CHAIN = re.compile(r"[^\W\d_]{3}[^=,;]*=[^=,;]+=")
+"""A calculation that begins with the name of its result: "Total = 7 + 8 = 15 books"."""
+_DISPLAY = re.compile(r"\n[ \t\n]{0,8}(\$\$[^$]{1,1000}\$\$|\\\[(?:(?!\\\]).){1,1000}\\\])", re.DOTALL)
+_HAN = re.compile(f"[{HAN}{HANGUL}]")
+_CONCLUSION = re.compile(
+    r"\b(?:so|thus|hence|therefore|consequently|accordingly|gives|yields|we (?:get|find|obtain|conclude|see|arrive))\b",
+    re.IGNORECASE,
+)
+_CLAUSE = re.compile(r"[,;:]|\b(?:so|thus|hence|therefore|but|then)\b")
+_ALTERNATIVES = re.compile(r"\s*,?\s*\b(?:or|and)\s*|\s*,\s*")
+_CONNECTIVE = re.compile(r"(?:so|thus|hence|therefore|then|finally)\b[\s,:]*", re.IGNORECASE)
+_VALUE_OF = re.compile(r"\b(?:is|are|equals|be|was|were)(?: exactly| given by| of the form| equal to)?:?\s*$")
+_SAID = re.compile(r"\b(?:is|are|equals|be)\b|=|\b(?:it|that|there|here)'s\b", re.IGNORECASE)
+_PLACE = re.compile(r"\b(?:at|when|where|below|above|for|if|except|near|as)\s+[a-zA-Z]\w{0,3}\s*$")
+_IDLE = re.compile(
+    r"(?:(?:we are |now )?(?:done|complete[d]?|finished|possible|true|correct|proven|required|desired|needed|left"
+    r"|remaining)"
+    r"|(?:the|our|my|what) .*\b(?:answer|proof|claim|wanted|needed|solutions?|values?|ones?)\b.*)$",
+    re.IGNORECASE,
+)
+"""What is said of an answer, and is none."""
+_LEAD = re.compile(
+    r"(?:(?:thus|so|exactly|therefore|then|simply|just|only|equal to|hence|indeed|given by|clearly|precisely|in fact"
+    r"|a total of|option|choice)\s+)+"
+)
+_REMARK = re.compile(
+    r"(?<=[\w$}])\s*\((?!or\b)(?![^()]*\b(?:rejected|extraneous|discarded|million|thousand)\b)"
+    r"[a-z][^()]{2,}\)\s*\.?$"
+)
+_DOUBT = re.compile(r"(?<=[\w$}])\s*\((?:or\b|rejected|extraneous|discarded|million|thousand)")
+_PLAIN_LIST = re.compile(
+    r"(?:^|\s)((?:[a-z]_?\d?\s*=\s*[-−]?[\d./]+\s*(?:,\s*(?:and |or )?|and |or ))+"
+    r"[a-z]_?\d?\s*=\s*[-−]?[\d./]*\d)\.?\s*$"
+)
+_LETTER_IS = re.compile(r"(?<![\w\\$])([a-z]) (?:is|equals) (?=-?\d)")
+_AFTER_COLON = re.compile(r"([^:]{3,80}): ?([\d(][\d()+*/.^ -]*[-+*/][\d()+*/.^ -]*[\d)])")
+_TRAILING = re.compile(
+    r"(?<=[$\d)\]])(?:,?\s+"
+    r"(?:(?:(?:which|and|and it) is )?(?:attained|achieved|reached|obtained|occurring) |which occurs )?"
+    r"(?:at|when|where|for|if|since|because|with)\s+(?:all |any |every |real |positive )*\$[^$]*\$[^$\d]*)$"
+)
+"""A remark that follows what was to be said."""
+
+
+def is_bare(text: str) -> str | None:
+    """The text itself when it is an answer rather than prose."""
+    text = text.strip()
+    if (fence := FENCE.fullmatch(text)) is not None:
+        text = fence[1].strip()
+    if text[:1].isalpha():
+        text = _CONNECTIVE.sub("", text, count=1)
+    if not text or len(text) > LONGEST or _is_after_words(text):
+        return None
+    if (phrase := _PHRASE.fullmatch(text)) is not None:
+        return phrase[1]
+    words = _COMMAND.sub(" + ", _TEXT_COMMAND.sub(" ", _ENVIRONMENT.sub(" ", _MATH.sub(" ", text))))
+    numbered = any(map(str.isdigit, text))
+    if not numbered and "$" not in text and "\n" not in text and _YES_OR_NO.match(text):
+        return text
+    if "=" in words and (_TWO_WORDS.search(words.partition("=")[0]) or _CHAIN.match(words)):
+        return None  # a sentence that ends in a calculation
+    if numbered and (_ACTION.search(words) or _REFUSED.search(words)):
+        return None
+    if len(_WORD.findall(words)) > MOST_WORDS or _VERB.search(words) or re.search(r"\n\s*\n", text):
+        return None
+    return text
+
+
+def _is_after_words(text: str) -> bool:
+    """Whether a text is a formula that does not stand in the line, or a value, with words before it that name it."""
+    start = next((at for at, sign in enumerate(text) if sign in "$\\\n`"), 0)
+    words = text[:start]
+    if sum(map(str.isalpha, words)) >= _SHORTEST_LABEL:
+        if text.startswith(("$$", "\\[", "\\begin"), start):
+            return not text.startswith("\\begin", start) or "=" not in words
+        if words.rstrip(" *_").endswith((":", ",")) and text[start] != "\n":
+            return True
+    value = next((at for at, sign in enumerate(text) if sign in "$\\" or sign.isdigit()), 0)
+    said = text[:value]
+    if said[:1].isupper() and text.endswith(".") and "=" not in said and len(_WORD.findall(said)) >= _SENTENCE_BEGUN:
+        return True
+    return _HAN.search(said) is not None
+
+
+def last_said(text: str) -> str | None:
+    """What is said last in the last line that is not blank: in its last sentence, or before."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    if not lines:
+        return None
+    line = _named_by_is(_REMARK.sub("", lines[-1].strip()[-LONGEST:]))
+    if _DOUBT.search(line):
+        return None
+    line = _TRAILING.sub("", line.rstrip(". "))
+    if (main := before_reason(line)) is not None:
+        found = _last_marked(last_sentence(main))
+        if found is not None and any(map(str.isdigit, found)):
+            return found
+    sentence = last_sentence(line)
+    whole = line.removesuffix(sentence).rstrip()[-1:] in ("", ".", "?", "!")  # and not a clause after "where"
+    if whole and (found := subject_of(sentence) or said_in_words(sentence)) is not None:
+        return found
+    found = _last_marked(sentence) or _only_number(sentence)
+    if found is None and sentence != line:
+        found = _last_marked(line)
+    return found or superlative(sentence) or _calculation(sentence)
+
+
+def _calculation(sentence: str) -> str | None:
+    """The arithmetic that ends a sentence, after a colon: "We add them: 1+(2+3)"."""
+    match = _AFTER_COLON.fullmatch(sentence)
+    if match is None or is_denied(match[1]) or _CONDITION.search(match[1]) or any(map(str.isdigit, match[1])):
+        return None
+    return match[2]
+
+
+def _named_by_is(line: str) -> str:
+    """The line with signs for words where several letters have values: ``m is 6 and n is 9``."""
+    several = len(_LETTER_IS.findall(line)) > 1
+    return _LETTER_IS.sub(r"\1 = ", line) if several else line
+
+
+def is_about_several(text: str) -> bool:
+    """Whether a text has several formulas, of which the last is not said to be the value of what comes before."""
+    formulas = list(_MATH.finditer(text))
+    if len(formulas) < 2:
+        return False
+    end, start, _ = _with_alternatives(text, formulas)
+    return _VALUE_OF.search(text, 0, start) is None or len(text[end:].strip()) > 1
+
+
+def concludes(text: str) -> bool:
+    """Whether a text of several steps ends in a conclusion: "…, so $n = 7$", "Therefore, $x = 2$ or $x = 3$."."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    last = last_sentence(lines[-1].strip()[-LONGEST:].rstrip(". ")) if lines else ""
+    said = _CONCLUSION.search(last)
+    return said is not None and (len(last) < len(text.strip()) - 2 or said.start() > 0) and "?" not in last
+
+
+def is_reason(clause: str) -> bool:
+    """Whether these words begin a reason or a condition, not a statement."""
+    return _REASON.search(clause) is not None
+
+
+def without_lead(text: str) -> str:
+    """The text without "exactly", "given by" and the like at its start."""
+    return _LEAD.sub("", text, count=1) if _LEAD.match(text) else text
+
+
+def is_denied(clause: str) -> bool:
+    """Whether what follows these words is said not to be so."""
+    return _NEGATION.search(clause) is not None
+
+
+def last_clause(text: str) -> str:
+    """What follows the last end of a sentence, comma or "so"."""
+    sentence = last_sentence(text)
+    return sentence[max((match.end() for match in _CLAUSE.finditer(sentence)), default=0) :]
+
+
+def _last_marked(line: str) -> str | None:
+    """The formula, bold text or "is …" that ends last."""
+    if (listed := _PLAIN_LIST.search(line)) is not None:
+        return None if is_denied(line[: listed.start()]) else listed[1]
+    marks = sorted((*_MATH.finditer(line), *_BOLD.finditer(line)), key=re.Match.end) or list(_MATRIX.finditer(line))
+    found = [_with_alternatives(line, marks)] if marks else []
+    if (said := _value_said(line, marks)) is not None:
+        found.append(said)
+    if not found:
+        return None
+    end, start, value = max(found)
+    clause = max((match.end() for match in _CLAUSE.finditer(line, 0, start)), default=0)
+    before = line[clause:start]
+    if not before.strip(" *_"):  # after a colon
+        before = last_clause(line[:start].rstrip(" :*_"))
+    if is_denied(before) or _PART.search(before.rstrip(_ARITHMETIC)) or _REFUSED.search(line, end):
+        return None
+    if (doubt := _CONDITION.search(line)) is not None and doubt.start() < start:
+        return None
+    value = value.strip()
+    if value and _BOLD.fullmatch(line, start, end) and is_bare(value) is None:  # a whole sentence in bold
+        return last_said(value)
+    return value or None
+
+
+def _value_said(line: str, marks: list[re.Match[str]]) -> tuple[int, int, str] | None:
+    """(end, start, value) of what follows the last "is" or "=" that says something."""
+    end = len(line)
+    for said in reversed(list(_SAID.finditer(line))):
+        if any(mark.start() < said.start() < mark.end() for mark in marks):
+            return None
+        if said[0] == "=" and _PLACE.search(line, max(said.start() - 30, 0), said.start()):
+            return None
+        value = line[said.end() : end].strip(" .*_,")
+        if _PART_SAID.match(value):
+            return None
+        if not _IDLE.match(value):
+            value = _REMARK.sub("", _ASIDE.sub(r"\1", without_loose_closers(without_lead(_AS_WANTED.sub("", value)))))
+            short = len(value) <= LONGEST_VALUE or set(value) <= _NUMERAL
+            says = short and is_bare(value) and (end == len(line) or any(map(str.isdigit, value)))
+            return (end, said.start(), value) if says else None
+        clause = [match.start() for match in re.finditer(r",|;|\band\b", line[: said.start()])]
+        end = clause[-1] if clause else said.start()
+    return None
+
+
+def _with_alternatives(line: str, marks: list[re.Match[str]]) -> tuple[int, int, str]:
+    """(end, start, content) of the last formula, with those that are said beside it: ``$x=8$ or $x=7$``."""
+    end, start, content = marks[-1].end(), marks[-1].start(), _inside(marks[-1])
+    if content[-1:].isdigit() and (unit := UNIT.match(line, end)) is not None and is_known(unit[1]):
+        content += " " + unit[1]
+    if len(marks) > 1 and _COMPOUND.fullmatch(line, marks[-2].end(), start):
+        return end, marks[-2].start(), f"{_inside(marks[-2])}{line[marks[-2].end() : start]}{content}"
+    for before in reversed(marks[:-1]):
+        between = line[before.end() : start]
+        if not _ALTERNATIVES.fullmatch(between):
+            break
+        start, content = before.start(), f"{_inside(before)}{between}{content}"
+    return end, start, content
+
+
+def _inside(mark: re.Match[str]) -> str:
+    return next(group for group in mark.groups() if group is not None)
+
+
+def _only_number(sentence: str) -> str | None:
+    found = only_amount(sentence)
+    if found is None or is_denied(sentence) or _CONDITION.search(sentence) or _MATH.search(sentence):
+        return None
+    start, amount = found
+    before, after = sentence[:start], sentence[start + len(amount) :]
+    return None if _PART.search(before) or _REFUSED.search(sentence) or is_hedged(before, after) else amount
+
+
+def joined(text: str) -> str:
+    """The text with each formula that has a line of its own in the line before, where its sentence began."""
+    head, tail = text[:-LONGEST_JOINED], text[-LONGEST_JOINED:]
+    return head + _DISPLAY.sub(lambda match: " " + match[1].replace("\n", " "), tail)
+
+
+def is_part(clause: str) -> bool:
+    """Whether what follows these words is only a part or a multiple of what is asked for: "twice the answer is"."""
+    return _PART.search(clause) is not None
+
+
+def first_sentence(text: str) -> str:
+    """Up to the first end of a sentence that does not lie inside a formula."""
+    text = text[:LONGEST]
+    first = next(_ends(text), None)
+    return text if first is None else text[: first.start()]
+
+
+def last_sentence(line: str) -> str:
+    """What follows the last end of a sentence, outside of formulas, that has something after it."""
+    ends = [match.end() for match in _ends(line)]
+    ends += [match.end() for match in _MATH.finditer(line) if (match[1] or match[4] or "").rstrip().endswith(".")]
+    last = max((end for end in ends if line[end:].strip(" .*_")), default=0)
+    return line[last:].strip()
+
+
+def _ends(text: str) -> Iterator[re.Match[str]]:
+    """The ends of sentences that do not lie inside a formula."""
+    formulas = [match.span() for match in _MATH.finditer(text)]
+    for match in _SENTENCE_END.finditer(text):
+        if not any(start < match.start() < end for start, end in formulas):
+            yield match
+
+
+def without_loose_closers(text: str) -> str:
+    """The text without closing brackets at its end that nothing opened."""
+    while text.endswith(")") and text.count(")") > text.count("("):
+        text = text[:-1].rstrip()
+    return text

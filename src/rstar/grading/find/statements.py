@@ -1,0 +1,43 @@
+"""The only number of a short last sentence, whatever its verb: "Juan recorrió 26 kilómetros en total."
+
+For answers that could be read as words only. The sentence has no formula, no other number in digits or words, and
+nothing that negates, bounds, compares, hedges, approximates or divides it (`hedges`).
+"""
+
+from __future__ import annotations
+
+import re
+
+from rstar.grading.find.amounts import only_amount
+from rstar.grading.find.hedges import is_hedged, is_relative
+from rstar.grading.find.sentences import last_sentence
+from rstar.grading.read.numerals import is_number_word
+
+LONGEST = 140
+FEWEST_WORDS = 2
+"""Words beside the number that make a sentence."""
+_LABEL = re.compile(r"[*_ ]*[^\W\d_][^\W\d_ ]*(?: [^\W\d_]+){0,2}[*_]* ?: ?[*_]*")
+_WORD = re.compile(r"[^\W\d_]+")
+_PLAIN = re.compile(r"(?:[A-Za-zÀ-ÖØ-öø-ÿœŒß\d ,.'’%€:;-])*")
+_JOINED = re.compile(r"(?:[-–'’]|\s*(?:[²³º°]|\d))")
+"""What behind a number makes a part of a word of it."""
+
+
+def stated_number(line: str) -> str | None:
+    """The only number of the last sentence of a line, with its unit; None where something may make another of it."""
+    sentence = last_sentence(line.strip())
+    sentence = sentence[label.end() :] if (label := _LABEL.match(sentence)) is not None else sentence
+    if len(sentence) > LONGEST or _PLAIN.fullmatch(sentence.strip("*_ ")) is None:
+        return None
+    found = only_amount(sentence)
+    if found is None:
+        return None
+    start, amount = found
+    before, after = sentence[:start], sentence[start + len(amount) :]
+    words = _WORD.findall(f"{before} {after}")
+    if _JOINED.match(after) or len(words) + (" " in amount) < FEWEST_WORDS or not words:
+        return None
+    if is_hedged(before, after) or is_relative(before, after) or any(map(is_number_word, words)):
+        return None
+    named = _WORD.findall(before)[-1:]
+    return None if not named or named[0][0].isupper() else amount

@@ -1,0 +1,148 @@
+r"""Sentences whose answer is not what they end with.
+
+The answer is the subject ("Evelyn has the greatest speed", "$4-3i$ is the conjugate"), stands before its reason ("It is
+25, because 5 squared is 25"), or is said in words that are to be put together ("as 2 is to 1", "the point (1, -4)",
+"x equal to 3 together with y equal to 0").
+"""
+
+from __future__ import annotations
+
+import re
+
+from rstar.grading.read.vocabulary import words_of
+
+_FORMULA = r"\$[^$]{1,200}\$|\\\([^()]{1,200}\\\)"
+_NUMBER = r"[-−]?\d+(?:\.\d+)?(?:/\d+)?"
+_VALUE = rf"{_NUMBER}|[-−]?\\[dt]?frac\{{\d+\}}\{{\d+\}}|[-−]?\d*\\sqrt\{{\d+\}}|[-−]?√\d+"
+_REASON = re.compile(r",?\s+(?:because|since|as it|as this|as they)\b")
+_CONSEQUENCE = re.compile(r"\b(?:so|thus|hence|therefore|then|but|however|actually)\b", re.IGNORECASE)
+_IS_DESCRIBED = re.compile(
+    rf"(?:(?:so|thus|hence|therefore|then|and)\b,? )?({_FORMULA}) is (?:the|our) (?P<what>[a-z][a-z ]{{2,40}})\.?",
+    re.IGNORECASE,
+)
+_ANOTHER = re.compile(
+    r"\b(?:not|wrong|incorrect|false|first|second|third|last|next|previous|initial|other|intermediate"
+    r"|discriminant|same|case"
+    r"|variable|unknown|step|half|double|extraneous|asymptote|number of|starting|only if|bound|where|subtract"
+    r"|add|divide|multiply)\b"
+)
+"""What is said of values that are not the answer."""
+_RESULT = re.compile(
+    r"\b(?:answer|value|solution|result|conjugate|inverse|(?:anti)?derivative|integral|polynomial|equation"
+    r"|expression|formula"
+    r"|matrix|vector|function|probability|simplified|factored|reduced|closed|required|desired|wanted|sought"
+    r"|want|general"
+    r"|tangent|remainder|maximum|minimum|smallest|largest|only)\b"
+)
+"""What is said of values that are."""
+_SUPERLATIVE = re.compile(
+    r"(?:(?:[Ss]o|[Tt]hus|[Hh]ence|[Tt]herefore),? )?(?P<name>[A-Z][a-z]{2,}) (?:has|had|is|was|runs|ran|got|gets"
+    r"|won) the "
+    r"(?:(?:most|least|best|worst)|[a-z]{2,}(?:est))\b(?P<rest>[^.]*)\.?"
+)
+_NO_NAMES = words_of("this that these those which who what she her his its one everyone nobody each there here")
+_OTHERS = re.compile(
+    r"\b(?:but|except|after|behind|besides|if|unless|not|or|and|than|when|while|nearly|almost)\b|[A-Z][a-z]{2,}|[?\d]"
+)
+_RATIO = re.compile(
+    r"(?P<first>[^,;]{1,60}?) (?:is|are) to (?P<second>[^,;]{1,60}?) as (?P<a>\d+) (?:is|are) to (?P<b>\d+)\.?"
+)
+_NAMED = re.compile(r"\$?([A-Za-z](?:_\w)?)\$?")
+_POINT = re.compile(
+    rf"\b(?:meet|intersect|cross|touch|vertex|cent(?:er|re)|focus|midpoint|coincide)\w*\b[^()]* (?:at|in|is)(?:"
+    rf" the)?(?: point)?"
+    rf" (\((?:{_NUMBER}), ?(?:{_NUMBER})(?:, ?(?:{_NUMBER}))?\))\.?"
+)
+_ASSIGNED = re.compile(
+    rf"(?<![\w+*/^)\\-])(?<![-+*/^=] )\$?(?P<name>[A-Za-z](?:_\d)?)\$? ?(?:=|is equal to|equals|equal to|is)"
+    rf" ?\$?(?P<value>{_VALUE})\$?"
+    r"(?!\w|[.,:]\d|\\| ?[-+*/^=<>(] ?[\w\\(])"
+)
+_UNCERTAIN = re.compile(
+    r"\b(?:or|either|if|when|not|never|unless|suppose|assume|let|try|trying|would|could|cannot|instead|wrong"
+    r"|reject\w*|discard\w*"
+    r"|extraneous|impossible|wait|no|since|because|fails?|contradict\w*)\b|n't\b|≠|\\ne|[?<>≤≥]",
+    re.IGNORECASE,
+)
+_ON_THE_WAY = re.compile(
+    r"^(?:for|with|at)\b|\b(?:check|almost|start\w*|plug\w*|guess|test\w*|lines?|asymptotes?|ax[ie]s|example|instance"
+    r"|given|consider|take|put|set)\b",
+    re.IGNORECASE,
+)
+_SENTENCES = re.compile(r"(?<=[.!?])\s+(?=[A-Z$\\])")
+_ELSEWHERE = re.compile(
+    r"\b(?:where|want|reflect\w*|distance|from|through|before|after|between|neither|rarely|seldom|hardly"
+    r"|yesterday|tomorrow)\b",
+    re.IGNORECASE,
+)
+"""What says that another point or day is meant."""
+_MOST_NAMES = 6
+_WEEKDAY = re.compile(
+    r"\b(?:falls|fell|fall|is|was|be|comes|lands|land|begins|starts) (?:on )?(?:an? )?"
+    r"((?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day)$"
+)
+
+
+_MERELY = re.compile(r"\b(?:could|might|may|would|should|know|knew|if|suppose|given|guess|think)\b", re.IGNORECASE)
+_FURTHER = re.compile(r",[^,]*(?:\b(?:is|are|was|were|equals)\b|=)")
+"""A further statement after a reason."""
+
+
+def before_reason(line: str) -> str | None:
+    """The clause before the reason that ends a line; None where there is none, or a conclusion follows."""
+    reason = _REASON.search(line)
+    if reason is None or _CONSEQUENCE.search(line, reason.end()) or _FURTHER.search(line, reason.end()):
+        return None
+    main = line[: reason.start()]
+    return None if _MERELY.search(main) else main
+
+
+def subject_of(sentence: str) -> str | None:
+    """The formula that a whole sentence describes: ``$4-3i$ is the conjugate``; None for any other sentence."""
+    match = _IS_DESCRIBED.fullmatch(sentence)
+    if match is None or _ANOTHER.search(match["what"]) or not _RESULT.search(match["what"]):
+        return None
+    return match[1]
+
+
+def superlative(sentence: str) -> str | None:
+    """Who has or is the most in a sentence that names nobody else."""
+    match = _SUPERLATIVE.fullmatch(sentence)
+    if match is None or match["name"].lower() in _NO_NAMES or _OTHERS.search(match["rest"]):
+        return None
+    return match["name"]
+
+
+def said_in_words(sentence: str) -> str | None:
+    """A ratio, a point or a day of the week as a whole sentence gives it in words."""
+    if (ratio := _RATIO.fullmatch(sentence)) is not None:
+        return _ratio(ratio)
+    if (point := _POINT.search(sentence)) is not None:
+        alone = sentence.count("(") == 1 and point.end() == len(sentence)
+        return point[1] if alone and not _UNCERTAIN.search(sentence) and not _ELSEWHERE.search(sentence) else None
+    day = _WEEKDAY.search(sentence)
+    alone = day is not None and len(re.findall(r"[a-z]day\b", sentence)) == 1 and not _UNCERTAIN.search(sentence)
+    alone = alone and not _ELSEWHERE.search(sentence)
+    return day[1] if day is not None and alone else None
+
+
+def _ratio(match: re.Match[str]) -> str | None:
+    """``2:1`` in the order of the names, where these are letters; turned round where the second is named first."""
+    first, second = (_NAMED.fullmatch(match[name].strip().split(" ")[-1]) for name in ("first", "second"))
+    if first is not None and second is not None:
+        return f"{first[1]}:{second[1]}={match['a']}:{match['b']}"
+    if _UNCERTAIN.search(match[0]) or "second" in match["first"] or "latter" in match["first"]:
+        return None
+    return f"{match['a']}:{match['b']}"
+
+
+def values_of_letters(line: str) -> str | None:
+    """``x=1, y=2`` where the last sentence of a line gives several letters one value each, in any words; None where"
+    " one is in doubt.
+    """
+    sentence = _SENTENCES.split(line)[-1]
+    found = list(_ASSIGNED.finditer(sentence))
+    values = {match["name"]: match["value"] for match in found}
+    if not 1 < len(values) == len(found) <= _MOST_NAMES or _UNCERTAIN.search(sentence) or _ON_THE_WAY.search(sentence):
+        return None
+    return ", ".join(f"{name}={value}" for name, value in values.items())

@@ -1,0 +1,1 @@
+"""What an answer says: from its text to a value."""

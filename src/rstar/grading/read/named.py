@@ -1,0 +1,103 @@
+"""Values with names in words or before colons: ``a: 3; b: 4``, ``Alice = 3, Bob = 4``, ``P(X=2) = 3/8``."""
+
+from __future__ import annotations
+
+import re
+
+from rstar.grading.read.normal import words
+from rstar.grading.read.vocabulary import LANGUAGE, words_of
+
+_TEXT = re.compile(r"\\(?:text[a-z]*|mathrm) ?\{([^{}]*)\}")
+_NAME = re.compile(r"(?<![\w\\])(?:and )?(?P<name>\\?[A-Za-z]+(?: [A-Za-z]+){0,2}(?:_(?:\w|\{\w+\}))?) ?(?P<sign>[:=])")
+_OR = re.compile(r"(?:, ?)?(?: ?\\text ?\{ ?or ?\} ?| or )")
+_LETTERS = re.compile(r"([a-z]) ?= ?([^=,<>:]+?) ?(?=,| and |$)")
+_CHAIN = re.compile(
+    r"(?<![\w=\\])(?P<names>(?:[a-z] ?= ?){2,6})(?P<value>(?:[^=,;<>:A-Za-z\\]|\\(?:frac|sqrt|pi)(?![a-z]))+)"
+    r"(?= ?(?:,|$|or\b|and\b|\\text))"
+)
+"""Letters that are all equal to one number: ``x = y = 1``."""
+_CHAINS_APART = re.compile(r" ?(?:,|\band\b) ?(?=([a-z])(?: ?= ?[a-z])+ ?= ?(?![a-z]))")
+_AFTER = re.compile(r"(?:[,; ]|\band\b)+$")
+_WORD = re.compile(r"(?![A-Z]+$)[A-Za-z ]{3,}")
+_SIGNS = re.compile(r"[:=<>]|\\(?:[lg]eq?|approx|in)(?![a-z])")
+_FUNCTION = re.compile(
+    r"(?P<name>\\(?:max|min|gcd|lcm|sup|det|dim|deg|arg)(?![A-Za-z])[^=<>]*|\\operatorname ?\{[A-Za-z]+\}[^=<>]*"
+    r"|(?:[dsvNSTDV]|\\(?:phi|varphi|tau|sigma|mu|omega|Omega)) ?\(\d{1,9}\)"
+    r"|[PE] ?\([^()]*(?:[=<>|,]|\\(?:mid|[lg]eq?)(?![a-z]))[^()]*\)) ?= ?(?P<value>[^=<>]+)"
+)
+_PART = re.compile(r"(?:^|[;,.]? |[;,])\((\d|[a-h]|i{1,3}|iv|v)\) ?(?!\()")
+_NO_PART = re.compile(r"[-+*/^_=<>)]?|[+*/^_=<>)].*|(?:.* )?(?:and|or)")
+_LABELS = ("123456789", "abcdefgh", ("i", "ii", "iii", "iv", "v"))
+_NO_NAMES = words_of(
+    "except impossible not but below above at than perhaps unless if when any all where for no or wrong incorrect"
+    " false guess given known assume suppose check step note hint recall example let try attempt trial start before old"
+    " excluded forbidden rejected discarded extraneous invalid former previous"
+)
+
+
+def is_label(name: str) -> bool:
+    """Whether words before a value only name it: "Total cost: 5", and not "anything except n = 5"."""
+    said = name.lower().split()
+    return not (_NO_NAMES & set(said) or LANGUAGE & set(said))
+
+
+def is_word(name: str) -> bool:
+    """Whether a name is made of words rather than a letter, a Greek letter, or the ends of a segment."""
+    return _WORD.fullmatch(name) is not None
+
+
+def named_values(form: str) -> list[tuple[str, str]] | None:
+    """Name and value of each part of a list like ``a: 3; b: 4``; None where that is not all, or plain mathematics."""
+    form = _TEXT.sub(r"\1", form)
+    marks = list(_NAME.finditer(form))
+    if len(marks) < 2 or marks[0].start() or not any(mark["sign"] == ":" or is_word(mark["name"]) for mark in marks):
+        return None
+    ends = [mark.start() for mark in marks[1:]] + [len(form)]
+    values = [_AFTER.sub("", form[mark.end() : end]).strip() for mark, end in zip(marks, ends, strict=True)]
+    names = [mark["name"] for mark in marks]
+    if not all(values) or len(set(names)) < len(names) or not all(map(is_label, names)):
+        return None
+    return None if any(map(_SIGNS.search, values)) else list(zip(names, values, strict=True))
+
+
+def numbered_parts(form: str) -> list[str] | None:
+    """The values of ``(1) 5; (2) 12`` in the order of their labels; None for any other form."""
+    marks = list(_PART.finditer(form))
+    if len(marks) < 2 or marks[0].start():
+        return None
+    ends = [mark.start() for mark in marks[1:]] + [len(form)]
+    values = {mark[1]: form[mark.end() : end].strip(" ;,") for mark, end in zip(marks, ends, strict=True)}
+    if len(values) < len(marks) or any(map(_NO_PART.fullmatch, values.values())):
+        return None
+    labels = next((list(some[: len(values)]) for some in _LABELS if set(some[: len(values)]) == set(values)), None)
+    return None if labels is None else [values[label] for label in labels]
+
+
+def alternatives(form: str) -> list[list[tuple[str, str]]] | None:
+    """``x=1, y=2 or x=2, y=1`` as lists of names and values; None for any other form."""
+    found = [_LETTERS.findall(part) for part in _OR.split(form)]
+    names = [[name for name, _ in values] for values in found]
+    if len(found) < 2 or len(names[0]) < 2 or any(sorted(some) != sorted(names[0]) for some in names):
+        return None
+    whole = "".join(f"{name}={value}," for values in found for name, value in values)
+    said = _OR.sub(",", form).replace(" ", "").replace("and", ",")
+    return found if whole.replace(" ", "") == f"{said}," else None
+
+
+def without_chains(form: str) -> str | None:
+    """``x=1,y=1 or x=-1,y=-1`` for ``x=y=1 or x=y=-1``; None where no letters are equal to each other and a number."""
+
+    def one_by_one(match: re.Match[str]) -> str:
+        names = re.findall("[a-z]", match["names"])
+        values = ",".join(f"{name}={match['value'].strip()}" for name in names)
+        return f"{values} " if len(set(names)) == len(names) else match[0]
+
+    said = _CHAINS_APART.sub(" or ", form) if _CHAINS_APART.search(form) is not None else form
+    found = _CHAIN.sub(one_by_one, said).strip()
+    return found if found != said and "=," not in found else None
+
+
+def of_function(form: str) -> tuple[str, str] | None:
+    r"""Name and value of what is the value of a function beyond the parser: ``\gcd(4, 6) = 2``, ``P(X = 2) = 3/8``."""
+    match = _FUNCTION.fullmatch(form)
+    return None if match is None else (words(match["name"]), match["value"])

@@ -1,0 +1,190 @@
+"""What an answer is once it has been read: a small tree of values, immutable and compared by structure.
+
+Arithmetic is `Number`, `Symbol` and `Apply`; the rest says how values stand together. Sums and products are flat
+(``a/b`` is a product with ``Apply("inv", …)``), so the depth of a tree is the nesting that was written down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Literal
+
+from rstar.grading.read import units
+
+Kind = Literal["tuple", "list", "set", "bare", "both", "union", "without", "ratio", "given", "cases"]
+"""``(1, 2)``, ``[1, 2]``, ``{1, 2}``, ``1, 2`` without brackets, ``x > 1 and x < 2``, ``A ∪ B``, ``A ∖ B``, ``1:2``,
+``2k, k ∈ ℤ`` (first what is said, then of which parameters), a function in pieces (pairs of value and condition)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """An exact rational. `places`: how many decimals it was written with, 0 for a whole number, -1 for no literal."""
+
+    value: Fraction
+    places: int = field(default=-1, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """A variable, a constant (``π``, ``e``, ``i``, ``∞``), a choice letter, a named thing such as a line ``CD``."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Apply:
+    """An operation: ``+``, ``*``, ``inv``, ``^``, ``±`` and ``∓`` (of base and offset) or a function's name."""
+
+    op: str
+    args: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """A value with a unit, percent signs and degrees included."""
+
+    value: Node
+    unit: units.Unit
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Several values together."""
+
+    kind: Kind
+    items: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A real interval of which at least one end is known to be closed or half-open brackets were written."""
+
+    low: Node
+    high: Node
+    low_closed: bool
+    high_closed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """A chain ``a < b ≤ c``: one more side than signs. Signs: ``= < > ≤ ≥ ≠ ∈ ≈``."""
+
+    sides: tuple[Node, ...]
+    signs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """Rows of equal length."""
+
+    rows: tuple[tuple[Node, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Words, or notation beyond the parser, in normal form; equal only to the same text."""
+
+    words: str
+
+
+Node = Number | Symbol | Apply | Quantity | Group | Interval | Relation | Matrix | Text
+
+
+_KINDS = {
+    "tuple": "tuple",
+    "list": "list in brackets",
+    "set": "set",
+    "bare": "list",
+    "both": "conditions",
+    "union": "union",
+    "without": "set with gaps",
+    "ratio": "ratio",
+    "given": "family",
+    "cases": "function in pieces",
+}
+
+
+def described(node: Node) -> str:
+    """What a node is, in a word for people."""
+    match node:
+        case Number():
+            return "number"
+        case Apply():
+            return "expression" if symbols(node) else "constant"
+        case Group(kind):
+            return _KINDS[kind]
+    return type(node).__name__.lower()
+
+
+def minus(node: Node) -> Node:
+    """The negative of a value; a number stays a number."""
+    if isinstance(node, Number):
+        return Number(-node.value, node.places)
+    if isinstance(node, Quantity):
+        return Quantity(minus(node.value), node.unit)
+    return Apply("*", (Number(Fraction(-1)), node))
+
+
+def leaves(node: Node) -> Iterator[Node]:
+    """The numbers and symbols of an arithmetic tree, left to right; anything else is yielded as it is."""
+    if isinstance(node, Apply):
+        for arg in node.args[node.op == "call" :]:  # the function's own name is no value
+            yield from leaves(arg)
+    else:
+        yield node
+
+
+def symbols(node: Node) -> frozenset[str]:
+    """Names of the symbols of an arithmetic tree that are neither constants nor the index of a sum (``#0``)."""
+    found = (leaf.name for leaf in leaves(node) if isinstance(leaf, Symbol))
+    return frozenset(name for name in found if name[0] != "#") - CONSTANTS
+
+
+def plain(node: Node) -> Node:
+    """A node as an operand of arithmetic: a bracket around one value only groups, an angle is one in radians."""
+    match node:
+        case Group("list", (only,)):
+            return only
+        case Quantity(value, units.PERCENT):
+            return Apply("*", (value, Number(Fraction(1, 100))))
+        case Quantity(value, units.DEGREE):
+            return Apply("*", (value, Symbol("π"), Number(Fraction(1, 180))))
+    return node
+
+
+def renamed(node: Node, old: Node, new: Node) -> Node:
+    """The same with another name for a symbol."""
+    match node:
+        case Symbol():
+            return new if node == old else node
+        case Apply(op, args):
+            return Apply(op, tuple(renamed(arg, old, new) for arg in args))
+        case Group(kind, items):
+            return Group(kind, tuple(renamed(item, old, new) for item in items))
+        case Relation(sides, signs):
+            return Relation(tuple(renamed(side, old, new) for side in sides), signs)
+        case Quantity(value, unit):
+            return Quantity(renamed(value, old, new), unit)
+    return node
+
+
+def names_of(node: Node) -> frozenset[str]:
+    """Names of the symbols of any node that are not constants."""
+    match node:
+        case Group(_, items):
+            return frozenset().union(*map(names_of, items))
+        case Interval(low, high):
+            return names_of(low) | names_of(high)
+        case Matrix(rows):
+            return frozenset().union(*(names_of(entry) for row in rows for entry in row))
+        case Relation(sides):
+            return frozenset().union(*map(names_of, sides))
+        case Quantity(value):
+            return names_of(value)
+    return symbols(node)
+
+
+INFINITY = Symbol("∞")
+CONSTANTS = frozenset({"π", "e", "i", "∞", "ℝ", "ℤ", "ℕ", "ℚ", "ℂ"})

@@ -1,0 +1,292 @@
+"""Numbers in words of French, German, Spanish, Chinese and English: "dix-huit" is 18, "zwei Drittel" is 2/3, 三分之二.
+
+Only spellings of a dictionary are read, from 2 on (the words for 1 are articles, too), below a million, and in a last
+sentence without digits. What counts something on the way stays in words: a number after "les", "diese" or 这, and any
+up to `MOST_INCIDENTAL` ("on compare deux cas") that does not follow a verb of having or being.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from rstar.grading.read.spoken import number_in_words
+from rstar.grading.read.vocabulary import SMALL
+
+MOST = 600
+"""Characters at the end of a text in which numbers in words are looked for."""
+MOST_INCIDENTAL = 10
+"""Numbers up to this one are written in words wherever they stand in prose."""
+
+Names = dict[str, int]
+"""Numbers by their names, in lower case, with hyphens for spaces."""
+
+
+def _listed(words: str) -> list[str]:
+    return words.split()
+
+
+def _french() -> Names:
+    units = _listed("un deux trois quatre cinq six sept huit neuf dix onze douze treize quatorze quinze seize")
+    units += ["dix-sept", "dix-huit", "dix-neuf"]
+    tens = _listed("vingt trente quarante cinquante soixante")
+    names = {name: value for value, name in enumerate(units, 1)}
+    for ten, word in enumerate(tens, 2):
+        upto = 19 if word == "soixante" else 9
+        names |= {word: 10 * ten, f"{word}-et-un": 10 * ten + 1}
+        names |= {f"{word}-{unit}": 10 * ten + value for value, unit in enumerate(units[:upto], 1)}
+    names |= {"soixante-et-onze": 71, "quatre-vingts": 80, "quatre-vingt": 80}
+    names |= {f"quatre-vingt-{unit}": 80 + value for value, unit in enumerate(units, 1)}
+    below = dict(names)
+    for hundreds, word in enumerate(["cent", *(f"{unit}-cent" for unit in units[1:9])], 1):
+        names |= {word: 100 * hundreds, f"{word}s": 100 * hundreds}
+        names |= {f"{word}-{rest}": 100 * hundreds + value for rest, value in below.items()}
+    return names
+
+
+def _german() -> Names:
+    units = _listed("ein zwei drei vier fünf sechs sieben acht neun zehn elf zwölf")
+    names = {name: value for value, name in enumerate(units, 1)}
+    teens = _listed("dreizehn vierzehn fünfzehn sechzehn siebzehn achtzehn neunzehn")
+    names |= {name: value for value, name in enumerate(teens, 13)}
+    tens = _listed("zwanzig dreißig vierzig fünfzig sechzig siebzig achtzig neunzig")
+    for ten, word in enumerate(tens, 2):
+        names |= {word: 10 * ten}
+        names |= {f"{unit}und{word}": 10 * ten + value for value, unit in enumerate(units[:9], 1)}
+    below = {**names, "eins": 1}
+    for hundreds, word in enumerate(["hundert", *(f"{unit}hundert" for unit in units[1:9])], 1):
+        names |= {word: 100 * hundreds} | {f"{word}{rest}": 100 * hundreds + value for rest, value in below.items()}
+    return names | {f"ein{name}": value for name, value in names.items() if name.startswith("hundert")}
+
+
+def _spanish() -> Names:
+    units = _listed("uno dos tres cuatro cinco seis siete ocho nueve diez once doce trece catorce quince")
+    units += _listed("dieciséis diecisiete dieciocho diecinueve veinte veintiuno veintidós veintitrés veinticuatro")
+    units += _listed("veinticinco veintiséis veintisiete veintiocho veintinueve")
+    names = {name: value for value, name in enumerate(units, 1)} | {"veintiún": 21, "veintiuna": 21}
+    for ten, word in enumerate(_listed("treinta cuarenta cincuenta sesenta setenta ochenta noventa"), 3):
+        names |= {word: 10 * ten, f"{word}-y-un": 10 * ten + 1, f"{word}-y-una": 10 * ten + 1}
+        names |= {f"{word}-y-{unit}": 10 * ten + value for value, unit in enumerate(units[:9], 1)}
+    below = dict(names)
+    words = "ciento doscientos trescientos cuatrocientos quinientos seiscientos setecientos ochocientos novecientos"
+    for hundreds, word in enumerate(words.split(), 1):
+        for spelling in (word, word.removesuffix("os") + "as") if hundreds > 1 else (word,):
+            names |= {spelling: 100 * hundreds} if hundreds > 1 else {"cien": 100}
+            names |= {f"{spelling}-{rest}": 100 * hundreds + value for rest, value in below.items()}
+    return names
+
+
+@dataclass(frozen=True, slots=True)
+class _Language:
+    """How one language says numbers: `joint` stands between their parts, `known` before what counts nothing.
+
+    `verbs` stand before a small number that is said of something.
+    """
+
+    names: Names
+    thousand: str
+    joint: str
+    parts: dict[str, int]
+    known: str
+    verbs: str
+
+    def value(self, said: str) -> int | None:
+        """The number of a run of number words; None for articles, and where they are no number."""
+        name = re.sub(r"\s+", "-", said.lower())
+        if name in self.names:
+            return self.names[name] if self.names[name] > 1 else None
+        before, thousand, after = name.partition(self.thousand)
+        before, after = before.rstrip("-"), after.lstrip("-")
+        known = (not before or before in self.names) and (not after or after in self.names)
+        if not thousand or not known:
+            return None
+        return 1000 * self.names.get(before, 1) + self.names.get(after, 0)
+
+
+_LANGUAGES = {
+    "French": _Language(
+        _french(),
+        "mille",
+        r"[- ](?:et[- ])?",
+        {"tiers": 3, "quarts?": 4, "cinquièmes?": 5, "sixièmes?": 6, "septièmes?": 7, "huitièmes?": 8}
+        | {"neuvièmes?": 9, "dixièmes?": 10, "douzièmes?": 12, "centièmes?": 100},
+        "[lcsm]es|leurs|[nv]os|aux|tou(?:te)?s",
+        "est(?: donc)?(?: de| égale? à)?|sont|vaut|valent|y a(?: donc)?|a|ont|reste(?:nt)?|obtient|trouve",
+    ),
+    "German": _Language(
+        _german(),
+        "tausend",
+        "",
+        {"drittel": 3, "viertel": 4, "fünftel": 5, "sechstel": 6, "siebtel": 7, "achtel": 8, "neuntel": 9}
+        | {"zehntel": 10, "zwölftel": 12, "hundertstel": 100},
+        "d(?:ie|en|er)|diesen?|ihren?|seinen?|alle[nr]?|beiden?",
+        "ist|sind|lautet|beträgt|gibt(?: es)?|hat|haben|bleiben|ergibt|also|insgesamt",
+    ),
+    "Spanish": _Language(
+        _spanish(),
+        "mil",
+        " (?:y )?",
+        {"tercios?": 3, "cuartos?": 4, "quintos?": 5, "sextos?": 6, "séptimos?": 7, "octavos?": 8}
+        | {"novenos?": 9, "décimos?": 10, "centésimos?": 100},
+        "l[oa]s|[ée]st[oa]s|es[oa]s|sus|tod[oa]s|amb[oa]s",
+        "es(?: de| igual a)?|son|vale|hay|tienen?|quedan?|obtiene",
+    ),
+}
+_MINUS = "moins|minus|menos"
+_GOES_ON = re.compile(
+    r"\s+(?:virgule|komma|v[ií]rgula|coma|milli\w+|mill[oó]n\w*|fois|veces|mal|hoch|puissance|elevado"
+    r"|au carré|al cuadrado"
+    r"|plus|más|moins|menos|minus|ou|oder|o|bis|y medi[oa]|et demie?|einhalb)\b",
+    re.IGNORECASE,
+)
+"""Words after a number that make another of it."""
+_ENGLISH_GOES_ON = re.compile(r" (?:of|percent|and|point|times|or|to)\b")
+_COMPARED = re.compile(
+    r"\b(?:fewer|more|less|than|older|younger|longer|shorter|taller|too|extra|short|older)\b", re.IGNORECASE
+)
+_ADVERBS = "donc|encore|exactement|also|somit|noch|genau|todavía|aún|exactamente"
+_ONE = frozenset({"un", "ein", "uno"})
+_COMPOUND = "[a-zäöüß]*(?:zig|ßig|hundert|tausend)[a-zäöüß]*"
+"""German numbers of several words in one, to be looked up."""
+_NEW = re.compile(r"neuf(?! \w+[sx]\b)", re.IGNORECASE)
+"""The French word for 9 where it may be that for new."""
+
+
+def _run(language: _Language) -> re.Pattern[str]:
+    """A run of number words, perhaps with the name of a part after it, and what stands before."""
+    words = {part for name in language.names for part in name.split("-") if part not in ("et", "y")}
+    if not language.joint:
+        words = {word for word in words if "und" not in word}
+    word = "|".join(sorted(words | {language.thousand}, key=len, reverse=True))
+    run = f"(?:{word})(?:{language.joint}(?:{word}))*" if language.joint else f"{_COMPOUND}|{word}"
+    parts = "|".join(f"(?P<p{value}>{name})" for name, value in language.parts.items())
+    verbs = f"(?:{language.verbs})(?: (?:{_ADVERBS}))?"
+    before = rf"(?:(?P<known>{language.known})\s+|(?P<verb>{verbs})\s+(?P<minus>(?:{_MINUS})\s+)?)?"
+    return re.compile(rf"(?<![\w-]){before}(?P<run>{run})(?:\s+(?:{parts}))?(?![\w-])", re.IGNORECASE)
+
+
+_RUNS = {name: _run(language) for name, language in _LANGUAGES.items()}
+_WORD = "|".join(sorted(SMALL, key=len, reverse=True))
+_ENGLISH = re.compile(
+    rf"(?<![\w-])(?:(?P<known>the|these|those|least|most|about|almost|nearly|over|under|than|another|next"
+    r"|last|all|both|my|our|his|her|their|minus|negative|every)\s+)?"
+    rf"(?P<run>(?:{_WORD})(?:(?:[- ]| and )(?:{_WORD}|hundred|thousand))*)(?![\w-])",
+    re.IGNORECASE,
+)
+_SENTENCES = re.compile(r"(?s:.*)(?:[.!?]\s+|[。！？\n]\s*)(?=\S)")
+
+
+def in_digits(text: str, language: str | None = None, incidental: int = MOST_INCIDENTAL) -> str:
+    """The text with digits for numbers in words in its last sentence; without a language, in Chinese.
+
+    Numbers up to `incidental` get digits only after a verb of having or being.
+    """
+    text = text.rstrip()
+    start, sentence = _last_sentence(text)
+    if any(map(str.isdigit, sentence)) or (language is not None and language not in _LANGUAGES):
+        return text
+    return text[:start] + (_han(sentence) if language is None else _spelled(sentence, language, incidental))
+
+
+def english_in_digits(text: str, incidental: int = MOST_INCIDENTAL) -> str:
+    """The text with digits for a number in English words above `incidental`, the only one of its last sentence."""
+    start, sentence = _last_sentence(text)
+    found = list(_ENGLISH.finditer(sentence))
+    if len(found) != 1 or found[0]["known"] or _ENGLISH_GOES_ON.match(sentence, found[0].end()):
+        return text
+    if _COMPARED.search(sentence) or any(sign.isdigit() or sign in "$\\" for sign in sentence):
+        return text
+    value = number_in_words(found[0]["run"].lower().replace("-", " ").split())
+    if value is None or value <= incidental:
+        return text
+    return f"{text[:start]}{sentence[: found[0].start('run')]}{value}{sentence[found[0].end('run') :]}"
+
+
+def _last_sentence(text: str) -> tuple[int, str]:
+    """Where the last sentence of a text begins, and the sentence."""
+    first = max(len(text) - MOST, 0)
+    head = _SENTENCES.match(text, first)
+    start = first if head is None else head.end()
+    return start, text[start:]
+
+
+def _spelled(sentence: str, name: str, incidental: int) -> str:
+    language = _LANGUAGES[name]
+
+    def digits(match: re.Match[str]) -> str:
+        value = language.value(match["run"])
+        part = next((int(key[1:]) for key, said in match.groupdict().items() if said and key[1:].isdigit()), None)
+        if part is not None:
+            value = 1 if match["run"].lower() in _ONE else value
+        elif value is not None and value <= incidental and match["verb"] is None:
+            return match[0]
+        if value is None or match["known"] or (part is None and _NEW.fullmatch(match["run"]) and match["verb"] is None):
+            return match[0]
+        verb = f"{match['verb']} " if match["verb"] else ""
+        return f"{verb}{'-' if match['minus'] else ''}{value}" + (f"/{part}" if part else "")
+
+    runs = _RUNS[name]
+    if any(_GOES_ON.match(sentence, run.end()) and language.value(run["run"]) for run in runs.finditer(sentence)):
+        return sentence
+    return runs.sub(digits, sentence)
+
+
+_HAN_DIGITS = {digit: value for value, digit in enumerate("零一二三四五六七八九")} | {"〇": 0, "两": 2}
+_HAN_SCALES = {"十": 10, "百": 100, "千": 1000}
+_HAN_RUN = "[零〇一二两三四五六七八九十百千万]+"
+_COUNTER = (
+    "个|支|枝|本|只|条|块|元|厘?米|千米|公里|千克|公斤|克|天|小时|分钟|秒|岁|人|名|棵|辆|件|颗|套|张|双|把|箱|瓶|页|度"
+)
+_HAN_PART = re.compile(f"({_HAN_RUN})分之({_HAN_RUN})")
+_HAN_COUNT = re.compile(
+    rf"(?<![第这那其每零〇一二两三四五六七八九十百千万])({_HAN_RUN})(?=(?:{_COUNTER}))"
+    rf"|(?:(?<=[是为得于：])|^){_HAN_RUN}(?=\s*(?:[.,，;。]|$))"
+)
+_HAN_BOUND = re.compile("至少|至多|超过|不足|不到|不少于|不多于|约|或|又")
+_HAN_VERBS = "有是为剩得共要了到于："
+
+
+def han_number(said: str) -> int | None:
+    """A number in Chinese digits, 一千二百零五; None where they do not follow each other as in one."""
+    head, ten_thousand, rest = said.rpartition("万")
+    if ten_thousand:
+        high, low = han_number(head), han_number(rest) if rest else 0
+        return None if high is None or low is None else 10_000 * high + low
+    total, digit, room = 0, None, 10_000
+    for sign in said:
+        if sign in _HAN_DIGITS:
+            if digit:
+                return None
+            digit = _HAN_DIGITS[sign]
+        elif (scale := _HAN_SCALES[sign]) < room and digit != 0:
+            total, digit, room = total + scale * (digit or 1), None, scale
+        else:
+            return None
+    return total + (digit or 0) if said else None
+
+
+def _han(sentence: str) -> str:
+    """A Chinese sentence with digits for the numbers before a counter, after "is", and in fractions."""
+
+    def part(match: re.Match[str]) -> str:
+        bottom, top = han_number(match[1]), han_number(match[2])
+        return match[0] if not bottom or top is None or match[1] == "百" else f"{top}/{bottom}"
+
+    def count(match: re.Match[str]) -> str:
+        value = han_number(match[0])
+        before = sentence[match.start() - 1 : match.start()]
+        said = value is not None and (value > MOST_INCIDENTAL or (value > 1 and before in _HAN_VERBS))
+        return str(value) if said else match[0]
+
+    if _HAN_BOUND.search(sentence):
+        return sentence
+    return _HAN_PART.sub(part, sentence) if "分之" in sentence else _HAN_COUNT.sub(count, sentence)
+
+
+_SPELLED = frozenset({*SMALL, "hundred", "thousand"}).union(*(language.names for language in _LANGUAGES.values()))
+_ARTICLES = frozenset({"un", "une", "ein", "eine", "uno", "una", "one"})
+
+
+def is_number_word(word: str) -> bool:
+    """Whether a word is a number in one of the languages, and no article."""
+    return word.lower() in _SPELLED

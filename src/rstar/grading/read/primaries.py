@@ -1,0 +1,352 @@
+r"""The parts of an answer that stand for themselves: numerals, names, functions, brackets, matrices.
+
+One half of the parser, whose other half (`rstar.grading.read.parser`) says how values are put together.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from rstar.grading.read import units
+from rstar.grading.read.bigops import big
+from rstar.grading.read.lexer import END, Stream, Token, TooLargeError, UnreadableError
+from rstar.grading.read.nodes import (
+    Apply,
+    Group,
+    Interval,
+    Kind,
+    Matrix,
+    Node,
+    Number,
+    Quantity,
+    Relation,
+    Symbol,
+    Text,
+    plain,
+)
+from rstar.grading.read.vocabulary import FUNCTIONS, SMALL
+
+DEEPEST = 60
+MOST_ROWS = 4
+"""Of a determinant."""
+_CLOSERS = {"(": ")", "[": "]", "\\{": "\\}", "{": "}"}
+_ROUNDING = {"⌊": ("floor", "⌋"), "⌈": ("ceil", "⌉")}
+
+
+class Primaries(Stream):
+    """A stream of tokens that reads one primary at a time."""
+
+    def __init__(self, found: list[Token], *, decadic: bool = False) -> None:
+        super().__init__(found)
+        self._depth = 0
+        self._bars = 0  # absolute values that are open: a "|" after a value then closes
+        self._decadic = decadic
+
+    def _items(self) -> tuple[list[Node], Kind]:
+        raise NotImplementedError
+
+    def _item(self) -> Node:
+        raise NotImplementedError
+
+    def _sum(self) -> Node:
+        raise NotImplementedError
+
+    def _product(self) -> Node:
+        raise NotImplementedError
+
+    def _factor(self) -> Node:
+        raise NotImplementedError
+
+    def _primary(self) -> Node:
+        token = self.next()
+        match token.kind:
+            case "num":
+                return self._numeral(token)
+            case "sym":
+                return self._symbol(token)
+            case "fn":
+                return self._function(token.text)
+            case "big":
+                return self._over_index(token.text)
+            case "begin":
+                return self._cases() if token.text == "cases" else self._matrix(token.text)
+            case "named":
+                return self._named(token.text)
+            case "op" if token.text in _CLOSERS or token.text == "]":
+                return self._bracket(token.text)
+            case "op" if token.text == "∅":
+                return Group("set", ())
+            case "op" if token.text == "|":
+                self._bars += 1
+                inner = self._sum()
+                self.expect("|")
+                self._bars -= 1
+                return Apply("abs", (plain(inner),))
+            case "op" if token.text in _ROUNDING:
+                name, closer = _ROUNDING[token.text]
+                inner = self._sum()
+                self.expect(closer)
+                return Apply(name, (plain(inner),))
+            case "word" if self.peek.kind == "num" and token.text in units.CURRENCIES:
+                return Quantity(self._factor(), units.UNITS[token.text])
+        raise UnreadableError(f"unexpected {token.text!r}")
+
+    def _numeral(self, token: Token) -> Node:
+        base = self._base()
+        if base in (None, "10"):
+            return Number(token.value, token.places)
+        return Symbol(f"{token.text.lstrip('0')} in base {base}")
+
+    def _base(self) -> str | None:
+        """The base of the numeral before: ``_8``, ``_{eight}``, ``_{\\text{base } 8}``; in digits where it can be."""
+        if not self.take("_"):
+            return None
+        text = self._subscript().lower().removeprefix("base")
+        return str(SMALL.get(text, text))
+
+    def _symbol(self, token: Token) -> Node:
+        name = token.text
+        if self.take("_"):
+            name += "_" + self._subscript()
+        while self.take("'"):
+            name += "'"
+        letter = name.partition("_")[0].rstrip("'")
+        plain_name = name.rstrip("'") in ("f", "F")
+        if plain_name or (letter in ("f", "F", "g", "h", "G", "H") and self._is_argument()):
+            return self._call(name)
+        return Symbol(name)
+
+    def _is_argument(self) -> bool:
+        """Whether a bracket with nothing but one letter for a variable, or another function, follows."""
+        letter = self.ahead(1)
+        return letter.kind == "sym" and (
+            letter.text in "fgh" or (letter.text in "xyztun" and self.ahead(2).text == ")")
+        )
+
+    def _call(self, name: str) -> Node:
+        """An unknown function of what stands in the brackets behind it, or its name."""
+        if not self.op("("):
+            return Symbol(name)
+        inside = self._within_depth(self.next().text)
+        args = inside.items if isinstance(inside, Group) and inside.kind == "tuple" else (inside,)
+        return Apply("call", (Symbol(name), *map(plain, args)))
+
+    def _subscript(self) -> str:
+        if not self.take("{"):
+            return self.next().text
+        inside = ""
+        while not self.take("}"):
+            inside += self.next().text
+        return inside
+
+    def _named(self, mark: str) -> Node:
+        """A thing with a name, such as a line ``\\overline{CD}``: a symbol, whatever the letters mean elsewhere."""
+        if self.op("{"):
+            self.at += 1
+            inside = ""
+            while not self.take("}"):
+                inside += self.next().text
+        else:
+            inside = self.next().text
+            while self.peek.kind == "sym":
+                inside += self.next().text
+        return Symbol(f"{mark} {inside}")
+
+    # --- functions ---------------------------------------------------------------------------------------------
+
+    def _function(self, name: str) -> Node:
+        match name:
+            case "frac":
+                top = self._fraction_part()
+                return Apply("*", (top, Apply("inv", (self._fraction_part(),))))
+            case "binom":
+                return Apply("binom", (self._fraction_part(), self._fraction_part()))
+            case "sqrt":
+                return self._root()
+            case "cbrt":
+                return Apply("root", (self._argument(), Number(Fraction(3))))
+        base: Node | None = None
+        power: Node | None = None
+        if name == "log" and self.take("_"):
+            base = self._one_token_or_braces()
+        if self.take("^"):
+            power = self._one_token_or_braces()
+        if power == Number(Fraction(-1)) and f"arc{name}" in FUNCTIONS.values():
+            name, power = f"arc{name}", None
+        argument = self._argument()
+        if name == "lg":
+            name, base = "log", Number(Fraction(10))
+        called: Node
+        if name in ("exp", "cis"):
+            turned = argument if name == "exp" else Apply("*", (Symbol("i"), argument))
+            called = Apply("^", (Symbol("e"), turned))
+        else:
+            if name == "log" and base is None and self._decadic:
+                base = Number(Fraction(10))
+            called = Apply("ln" if name == "log" and base is None else name, (argument, *([base] if base else ())))
+        return called if power is None else Apply("^", (called, power))
+
+    def _argument(self) -> Node:
+        """What a function is applied to: a bracket, or the product that follows up to the next function."""
+        if self.op("(", "[", "{"):
+            return plain(self._within_depth(self.next().text))
+        factors: list[Node] = []
+        if self.peek.kind == "fn":
+            return plain(self._factor())
+        if self.op("-", "|", "⌊", "⌈"):
+            return plain(self._factor())
+        while self.peek.kind in ("num", "sym"):
+            factors.append(plain(self._factor()))
+            if self.op("/") and self.ahead(1).kind in ("num", "sym"):
+                self.at += 1
+                factors.append(Apply("inv", (plain(self._factor()),)))
+        if not factors:
+            raise UnreadableError("a function without an argument")
+        return factors[0] if len(factors) == 1 else Apply("*", tuple(factors))
+
+    def _root(self) -> Node:
+        index: Node = Number(Fraction(2))
+        if self.take("["):
+            index = plain(self._sum())
+            self.expect("]")
+        return Apply("root", (self._one_token_or_braces(), index))
+
+    def _one_token_or_braces(self) -> Node:
+        if self.op("(", "{"):
+            return plain(self._within_depth(self.next().text))
+        if self.op("-"):
+            return plain(self._factor())
+        return plain(self._primary())
+
+    def _fraction_part(self) -> Node:
+        token = self.peek
+        if token.kind == "num" and len(token.text) > 1 and token.text.isdigit():  # \frac12 takes one digit each
+            rest = token.text[1:]
+            self.tokens[self.at] = Token("num", rest, False, Fraction(rest))
+            return Number(Fraction(token.text[0]))
+        return self._one_token_or_braces()
+
+    def _over_index(self, name: str) -> Node:
+        """``\\sum_{k=1}^{n}`` with the product that follows."""
+        below: Node | None = None
+        above: Node | None = None
+        while self.op("_", "^"):
+            if self.take("^"):
+                above = self._one_token_or_braces()
+            elif self.next() and self.take("{"):
+                below = self._item()
+                self.expect("}")
+            else:
+                below = Symbol(self.next().text)
+        return big(name, below, above, plain(self._product()))
+
+    # --- brackets ----------------------------------------------------------------------------------------------
+
+    def _within_depth(self, opener: str) -> Node:
+        self._depth += 1
+        if self._depth > DEEPEST:
+            raise TooLargeError("nested too deeply")
+        node = self._bracket(opener)
+        self._depth -= 1
+        return node
+
+    def _bracket(self, opener: str) -> Node:
+        bars, self._bars = self._bars, 0
+        usual = _CLOSERS.get(opener, "[")
+        closers = {"(": (")", "]"), "[": ("]", ")", "["), "]": ("[", "]")}.get(opener, (usual,))
+        if self.take(usual):
+            return Group("list" if opener == "[" else "set", ())
+        if opener == "\\{" and self.peek.kind == "sym" and self.ahead(1).text in ("|", ":", "∈"):
+            return self._described_set()
+        items, _ = self._items()
+        closer = self.expect(*closers)
+        self._bars = bars
+        if closer != usual or opener == "]":
+            if len(items) != 2:
+                raise UnreadableError("brackets do not match")
+            return Interval(plain(items[0]), plain(items[1]), opener == "[", closer == "]")
+        if len(items) == 1 and opener in ("(", "{"):
+            only = items[0]
+            if isinstance(only, Number) and only.places == 0 and opener == "(" and self.op("_"):
+                return Symbol(f"{only.value} in base {self._base()}")
+            return only
+        kinds: dict[str, Kind] = {"(": "tuple", "[": "list", "{": "set", "\\{": "set"}
+        return Group(kinds[opener], tuple(items))
+
+    def _described_set(self) -> Node:
+        """``{x ∈ ℝ : 1 < x}`` after its bracket, as what it says of x."""
+        name = self.next()
+        if self.take("∈"):
+            domain = self._sum()
+            if self.take("\\}"):
+                return Relation((Symbol(name.text), domain), ("∈",))
+            if domain != Symbol("ℝ"):
+                raise UnreadableError("a set of other than real numbers")
+        self.expect("|", ":")
+        items, kind = self._items()
+        self.expect("\\}")
+        return items[0] if len(items) == 1 else Group(kind, tuple(items))
+
+    def _cases(self) -> Node:
+        """A function in pieces: rows of a value and when it is taken."""
+        pieces: list[Node] = []
+        while self.peek.kind != "end":
+            value = self._item()
+            self.expect("&")
+            while self.peek.text in ("if", "when", "for"):
+                self.next()
+            if self.peek.text in ("otherwise", "else", "elsewhere"):
+                self.next()
+                condition: Node = Text("otherwise")
+            else:
+                condition = self._when()
+            pieces.append(Group("tuple", (value, condition)))
+            if not self.take("\\\\"):
+                break
+        if self.next().kind != "end":
+            raise UnreadableError("not a function in pieces")
+        return Group("cases", tuple(pieces))
+
+    def _when(self) -> Node:
+        """A condition up to the end of its row: in symbols, or as it is said ("n even")."""
+        start = self.at
+        try:
+            items, kind = self._items()
+            if self.peek.kind == "end" or self.op("\\\\"):
+                return items[0] if len(items) == 1 else Group(kind, tuple(items))
+        except UnreadableError:
+            pass
+        self.at = start
+        said: list[str] = []
+        while self.peek is not END and self.peek.kind != "end" and not self.op("\\\\"):
+            said.append(self.next().text)
+        return Text(" ".join(word for word in said if word != "is"))
+
+    def _matrix(self, brackets: str) -> Node:
+        rows: list[tuple[Node, ...]] = []
+        row: list[Node] = []
+        while self.peek.kind != "end":
+            row.append(self._item())
+            if self.take("&"):
+                continue
+            rows.append(tuple(row))
+            row = []
+            if not self.take("\\\\"):
+                break
+        if self.next().kind != "end" or row or not rows or len({len(row) for row in rows}) != 1:
+            raise UnreadableError("not a matrix")
+        if brackets not in ("vmatrix", "Vmatrix"):
+            return Matrix(tuple(rows))
+        if brackets == "Vmatrix" or len(rows) != len(rows[0]) or len(rows) > MOST_ROWS:
+            raise UnreadableError("not a determinant")
+        return _determinant(rows)
+
+
+def _determinant(rows: list[tuple[Node, ...]]) -> Node:
+    if len(rows) == 1:
+        return plain(rows[0][0])
+    terms = []
+    for column, entry in enumerate(rows[0]):
+        minor = _determinant([row[:column] + row[column + 1 :] for row in rows[1:]])
+        terms.append(Apply("*", (Number(Fraction((-1) ** column)), plain(entry), minor)))
+    return Apply("+", tuple(terms))

@@ -1,0 +1,209 @@
+r"""The spellings that `rstar.grading.read.normal` brings to one wherever they stand: characters, LaTeX, notations.
+
+Tables, in the order in which their rules apply.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+Rule = tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]
+
+UNICODE = {
+    "−": "-",
+    "–": "-",
+    "—": "-",
+    "×": r"\times ",
+    "⋅": r"\cdot ",
+    "·": r"\cdot ",
+    "∙": r"\cdot ",
+    "÷": "/",
+    "∕": "/",
+    "⁄": "/",
+    "√": r"\sqrt ",
+    "∛": r"\sqrt[3]",
+    "π": r"\pi ",
+    "⌊": r"\lfloor ",
+    "⌋": r"\rfloor ",
+    "⌈": r"\lceil ",
+    "⌉": r"\rceil ",
+    "∶": ":",
+    "‐": "-",
+    "‑": "-",
+    "‒": "-",
+    "―": "-",
+    "≦": r"\le ",
+    "≧": r"\ge ",
+    "△": r"\triangle ",
+    "≡": r"\equiv ",
+    "∥": r"\parallel ",
+    "→": r"\to ",
+    "。": ".",
+    "…": r"\ldots ",
+    "∞": r"\infty ",
+    "≤": r"\le ",
+    "⩽": r"\le ",
+    "≥": r"\ge ",
+    "⩾": r"\ge ",
+    "≠": r"\ne ",
+    "≈": r"\approx ",
+    "±": r"\pm ",
+    "∓": r"\mp ",
+    "∪": r"\cup ",
+    "∩": r"\cap ",
+    "∈": r"\in ",
+    "∅": r"\emptyset ",
+    "ℝ": r"\mathbb{R}",
+    "ℤ": r"\mathbb{Z}",
+    "∠": r"\angle ",
+    "°": r"^\circ ",
+    "€": "EUR ",
+    "£": "GBP ",
+    "¢": " cents ",
+    "º": r"^\circ ",
+    "′": "'",
+    "’": "'",
+    "α": r"\alpha ",
+    "β": r"\beta ",
+    "γ": r"\gamma ",
+    "θ": r"\theta ",
+    "λ": r"\lambda ",
+    "μ": r"\mu ",
+    "φ": r"\phi ",
+    "ϕ": r"\phi ",
+    "ω": r"\omega ",
+}
+"""Signs as LaTeX writes them."""
+
+
+def _pieces(match: re.Match[str]) -> str:
+    """A function in pieces without the punctuation that some give it."""
+    rows = [re.sub(r"[,;.]? ?(&|$)", r"\1", row.strip()) for row in match[1].split(r"\\") if row.strip()]
+    rows = [row if "&" in row else re.sub(r"[,;]? ?\\text ?\{ ?(?:if|when|for) ?\}", "&", row, count=1) for row in rows]
+    return r"\begin{cases}" + r" \\ ".join(rows) + r"\end{cases}"
+
+
+def _filled(by: str | Callable[[re.Match[str]], str]) -> str | Callable[[re.Match[str]], str]:
+    """A template with groups as a function: `re` would look at the template again whether anything matches or not."""
+    return (lambda match: match.expand(by)) if isinstance(by, str) and "\\" in by else by
+
+
+_SIGN = re.compile(r"[=<>≤≥]|\\(?:[lg]eq?|[lg]t|ne|in)(?![a-z])")
+"""What makes equations of the rows of an array; else they are those of a vector."""
+
+RULES: list[Rule] = [
+    (re.compile(pattern), _filled(by))
+    for pattern, by in (
+        (r"\\\\\[\d+(?:\.\d+)?(?:pt|em|ex|mm|cm)\]", r"\\\\"),
+        (r"\\\$", "USD "),
+        (r"(?<!\\)\\[()\[\]]|\$", " "),
+        (r"\\(?:left|right|[bB]igg?[lrm]?)(?![A-Za-z])\.?", ""),
+        (r"\\(?:(?:display|text)style|(?:no)?limits|tiny|small|large|Large|LARGE|huge|Huge)(?![A-Za-z])", ""),
+        (r"\\(?:bf|rm|it|sf)(?![A-Za-z])(?! ?\{)|\^\{ ?\}", ""),
+        (
+            r"(?<=\d) ?(?:\\text ?\{ ?percentage points? ?\}|percentage points?\b|points? de pourcentage\b|puntos?"
+            r" porcentual(?:es)?\b|[Pp]rozentpunkte?\b)",
+            " pp",
+        ),
+        (r"(?<=\d),(?=\d{1,2} ?(?:pour cent|por ciento|Prozent)\b)|(?<=\d)\{,\}(?=\d{1,2} ?Prozent\b)", "."),
+        (r"(?<=\d) ?(?:per cent|pour cent|por ciento|Prozent)\b", " percent"),
+        (r"\\phantom\{[^{}]*\}|\\(?:text)?color ?\{[^{}]*\}", ""),
+        (r"\\(?:[dtcs]|nice)frac(?![A-Za-z])", r"\\frac"),
+        (r"\\surd(?![A-Za-z])", r"\\sqrt"),
+        (r"\\bigtriangleup(?![A-Za-z])", r"\\triangle"),
+        (r"\\vec ?\{ ?([A-Z] ?[A-Z]) ?\}", r"\\overrightarrow{\1}"),
+        (r"\(mod (\w+)\)|\\[bp]?mod ?\{? ?(\w+) ?\}?", r"\\pmod{\1\2}"),
+        (r"\\equiv(?!.*mod)", "="),
+        (r"\^ ?\{? ?\\prime ?\}?(?! ?\\prime)", "'"),
+        (r"(?<![A-Za-z\\])m ?\\angle", r"\\angle"),
+        (r"\\bar(?![A-Za-z])", r"\\overline"),
+        (r"smallmatrix", "matrix"),
+        (r"\\(begin|end) ?\{([pbvBV]?)matrix\*\}(?:\[[lcr]\])?", r"\\\1{\2matrix}"),
+        (r"\\frac ?\{ ?d ?([a-z]) ?\} ?\{ ?d ?x ?\}", r"\1'"),
+        (r"[,;]?(?:\\?\s)*\\forall ?[a-z](?: ?\\in ?\\mathbb ?\{? ?R ?\}?)?\s*$", ""),
+        (r"(?<=\w) ?\\text ?\{ ?\(?(?:in )?base[- ]?(\w+)\)? ?\}", r"_{\1}"),
+        (r"\( ?([a-zA-Z] ?\\in ?\\mathbb ?\{? ?[ZNQR] ?\}?) ?\)", r",\1"),
+        (
+            r",? ?(?:\\text ?\{ ?,? ?)?\b(?:for|where|with)(?: any| all| some| each)? ?\}? ?"
+            r"(?=[a-zA-Z] ?\\in(?![a-z]))",
+            ",",
+        ),
+        (
+            r",? ?(?:\\text ?\{ ?,? ?)?\bfor (?:all|any|every|each)(?: real| positive)?(?: numbers?| values of)? ?\}? ?"
+            r"[a-z][ .}]*$",
+            "",
+        ),
+        (r"\\(?:dbinom|tbinom)(?![A-Za-z])", r"\\binom"),
+        (r"\{([^{}]*)\\choose(?![A-Za-z])([^{}]*)\}", r"\\binom{\1}{\2}"),
+        (r"\{([^{}]*)\\over(?![A-Za-z])([^{}]*)\}|^([^{}]*)\\over(?![A-Za-z])([^{}]*)$", r"\\frac{\1\3}{\2\4}"),
+        (r"(?<![A-Za-z])C\((\d+), ?(\d+)\)", r"\\binom{\1}{\2}"),
+        (r"(?:\{\})?[_^]\{?(\d{1,4}|[mnrk])\}? ?C ?_\{?(\d{1,4}|[mnrk])\}?", r"\\binom{\1}{\2}"),
+        (r"(?<![A-Za-z])C_\{?([mnr])\}?\^\{?(\d+|[mrk])\}?", r"\\binom{\1}{\2}"),
+        (r"(?<![\w^])(\d{1,4})C_?(\d{1,4})(?!\w)|(?<![A-Za-z])C_\{?(\d+)\}?\^\{?(\d+)\}?", r"\\binom{\1\3}{\2\4}"),
+        (
+            r"(?:\{\})?[_^]\{?(\d{1,4})\}? ?P ?_\{?(\d{1,4})\}?|(?<![\w^])(\d{1,4})P_?(\d{1,4})(?!\w)",
+            r"\\frac{\1\3!}{(\1\3-\2\4)!}",
+        ),
+        (
+            r"\\frac ?\{ ?(\\(?:text|mathrm) ?\{[^{}]*\}) ?\} ?\{ ?(\\(?:text|mathrm) ?\{[^{}]*\}(?:\^\{?\d\}?)?) ?\}",
+            r"\1/\2",
+        ),
+        (r"(?<=\d) ?x ?(?=10 ?\^)|(?<=\d) [xX] (?=\d)", r"\\times "),
+        (r"\\dot ?\{?(\d)\}?(\d*)\\dot ?\{?(\d)\}?", r"\\overline{\1\2\3}"),
+        (r"(?<![A-Za-z])(sq|cu|in|ft|yd|mi|hr|hrs|min|sec|lb|lbs|oz|mm|cm|km|kg)\.(?!\d)", r"\1"),
+        (r"_\{?\((\d+)\)\}?", r"_{\1}"),
+        (
+            r"(?:\\\{ ?)?\\begin\{(cases|aligned|align\*?|array)\}(?:\{[lcr]*\})?((?:[^&]|& ?=)*?)"
+            r"(?:\\\\)? ?\\end\{\1\}",
+            lambda m: m[0] if m[1] == "array" and not _SIGN.search(m[2]) else m[2].replace(r"\\", ",").replace("&", ""),
+        ),
+        (r"\\begin\{cases\}(.*?)\\end\{cases\}", _pieces),
+        (r"\\det ?\\begin\{[pb]matrix\}(.*?)\\end\{[pb]matrix\}", r"\\begin{vmatrix}\1\\end{vmatrix}"),
+        (r"\^\{?(\d+)\}?/_\{?(\d+)\}?", r"\\frac{\1}{\2}"),
+        (r"(?<=\d) ?\\text ?\{ ?([,:]|to) ?\} ?(?=\d)", lambda m: m[1].replace("to", ":")),
+        (r"(?<=\d) ?\{ ?: ?\} ?(?=\d)", ":"),
+        (r"(?<=[\])]) ?U ?(?=[(\[])", r"\\cup "),
+        (
+            r"(\d+) ?\^ ?\{? ?\\circ ?\}? ?(\d+) ?(?:'|\^\{? ?\\prime ?\}?)"
+            r"(?: ?(\d+) ?(?:''|\"|\^\{? ?\\prime ?\\prime ?\}?))?",
+            lambda m: rf"({m[1]}+\frac{{{m[2]}}}{{60}}+\frac{{{m[3] or 0}}}{{3600}})^\circ",
+        ),
+        (r"(?<![\d.])(\d*)\.(\d+) (?:repeating|recurring)(?![a-z])", r"\1.\\overline{\2}"),
+        (
+            r"\\\{ ?((?:[^{}]|\{[^{}]*\})+?) ?(?:\\mid|\||:) ?([a-z] ?\\in ?\\mathbb\{[ZNQ]\}) ?\\\}",
+            lambda m: m[0] if "\\in" in m[1] else f"{m[1]},{m[2]}",
+        ),
+        (r"\\begin\{array\} ?\{[^{}]*\}", r"\\begin{matrix}"),
+        (r"\\end\{array\}", r"\\end{matrix}"),
+        (r"\| ?\\begin\{matrix\}(.*?)\\end\{matrix\} ?\|", r"\\begin{vmatrix}\1\\end{vmatrix}"),
+        (r"\\mathbb ?\{? ?([RZNQC]) ?\}?", r"\\mathbb{\1}"),
+        (r"\\mathbb\{R\}(?:\^|_)(?:\{ ?(?:\+|> ?0) ?\}|\+)", r"(0,\\infty)"),
+        (r"\\mathbb\{R\}(?:\^|_)(?:\{ ?(?:-|< ?0) ?\}|-)", r"(-\\infty,0)"),
+        (
+            r"[,;(]? ?(?:\\text\{ ?)?(?:where|for|with)?(?: any| all| some)? ?\}? ?([a-zA-Z]) ?(?:\\text\{ ?)?"
+            r"(?:is|being) (?:an?|any) (?:arbitrary )?integer ?\}?\)?$",
+            r",\1\\in\\mathbb{Z}",
+        ),
+        (
+            r"[,;(]? ?(?:\\text\{ ?)?for (?:any|all|every|each)? ?integers? ?\}? ?([a-zA-Z])\)?$",
+            r",\1\\in\\mathbb{Z}",
+        ),
+        (r"\\(?:long)?rightarrow(?![A-Za-z])", r"\\to"),
+        (r"(?<=\d) ?(?:''|\"|\^\{\\prime ?\\prime\})(?!\w)", " inches"),
+        (r"(?<=\d) ?'(?= ?\d)", " feet "),
+        (r"(?<=\.)(\d{0,12}?)(\d{1,12}?)\2+(?:\.\.\.|\\[lc]?dots(?![A-Za-z]))", r"\1\\overline{\2}"),
+        (r"\.\.\.|\\c?dots[bc]?(?![A-Za-z])", r"\\ldots "),
+        (r"\\(?:boxed|fbox)(?![A-Za-z])", ""),
+        (r"(?<=\d)\s*\{\s*,\s*\}\s*(?=\d)", ","),
+        (r"\\!\s*", ""),
+        (r"(?<=\d)(and|or)(?=[a-zA-Z\\(])|(?<=[\w})])(?<!f)(or|and)(?=[a-zA-Z] ?=)", r" \1\2 "),
+        (r"(?<=\d)\\,(?=\d{3}(?!\d))", ""),
+        (r"(?<!\\)\\(?:[,;:> ]|q?quad|hspace\{[^{}]*\})|~", " "),
+        (r"\\lbrace(?![A-Za-z])", r"\\{"),
+        (r"\\rbrace(?![A-Za-z])", r"\\}"),
+        (r"\\%", "%"),
+        (r"\s+", " "),
+    )
+]
+"""Spellings that mean the same wherever they stand."""

@@ -1,0 +1,82 @@
+"""Answers in plain words: "twenty-one", "five twelfths", "no solution", "all real numbers"."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from rstar.grading.read.nodes import Group, Node, Number, Quantity, Symbol, Text
+from rstar.grading.read.units import is_known, unit_of
+from rstar.grading.read.vocabulary import PARTS, SMALL
+
+_LARGE = {"thousand": 10**3, "million": 10**6, "billion": 10**9}
+_NOTHING = ("no solution", "no solutions", "no real solution", "no real solutions", "empty set", "there is no solution")
+_EVERYTHING = ("all real numbers", "all reals", "any real number", "every real number", "set of all real numbers")
+_PHRASES: dict[str, Node] = {
+    **dict.fromkeys(_NOTHING, Group("set", ())),
+    **dict.fromkeys(_EVERYTHING, Symbol("ℝ")),
+    **dict.fromkeys(("infinitely many solutions", "infinite number of solutions"), Text("infinitely many")),
+    "dne": Text("does not exist"),
+    "undefined": Text("does not exist"),
+}
+
+
+def spoken(words: str) -> Node | None:
+    """What lower-case words without punctuation and articles mean as mathematics; None where they mean nothing."""
+    if words in _PHRASES:
+        return _PHRASES[words]
+    said = words.split()
+    value = number_in_words(said)
+    if value is not None:
+        return Number(value)
+    if said[-2:-1] == ["of"] and is_known(said[-1]):  # three quarters of an hour
+        said = [*said[:-2], said[-1]]
+    unit, counted = (unit_of(said[-1]), number_in_words(said[:-1])) if len(said) > 1 else (None, None)
+    return None if unit is None or counted is None else Quantity(Number(counted), unit)
+
+
+def number_in_words(words: list[str]) -> Fraction | None:
+    """The value of a number in words, up to the billions, and of simple fractions of them."""
+    if words[:1] in (["minus"], ["negative"]):
+        value = number_in_words(words[1:])
+        return None if value is None else -value
+    if "and" in words:  # three and a half; one hundred and five
+        place = len(words) - 1 - words[::-1].index("and")
+        before, part = _whole(words[:place]), number_in_words(words[place + 1 :])
+        if before is None or part is None or part >= 100:
+            return None
+        return before + part if part < 1 or before % 100 == 0 else None
+    denominator = PARTS.get(words[-1].removesuffix("s") if words else "")
+    if denominator is not None:
+        top = 1 if len(words) == 1 else _whole(words[:-1])
+        return None if top is None else Fraction(top, denominator)
+    whole = _whole(words)
+    return None if whole is None else Fraction(whole)
+
+
+def _whole(words: list[str]) -> int | None:
+    """A whole number; None when the words do not follow each other as in one."""
+    if not words:
+        return None
+    total, group, room = 0, 0, 10**12  # `room`: what comes next must be smaller
+    for word in words:
+        if word in SMALL:
+            value = SMALL[word]
+            if not _fits(group, value):
+                return None
+            group += value
+        elif word == "hundred" and group < 100:
+            group = 100 * (group or 1)
+        elif word in _LARGE and group and _LARGE[word] < room:
+            room = _LARGE[word]
+            total, group = total + group * room, 0
+        else:
+            return None
+    return total + group
+
+
+def _fits(group: int, value: int) -> bool:
+    """Whether a number may follow in a group: nothing after units, units after tens, anything after hundreds."""
+    rest = group % 100
+    if rest == 0:
+        return value > 0 or group == 0
+    return rest >= 20 and rest % 10 == 0 and 0 < value < 10

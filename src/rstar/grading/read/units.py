@@ -1,0 +1,156 @@
+"""Units: what a word after a number means, and when two of them measure the same thing.
+
+A unit is a factor and powers of base units, so ``m/s`` is ``meters per second``, ``2 hours`` is ``120 minutes`` and
+``cm^2`` is not ``cm``. Factors are exact; what is not known by name ("apples") is a base unit of its own.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from fractions import Fraction
+
+from rstar.grading.read.vocabulary import NO_UNITS, PARTS, words_of
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """`factor` times a product of base units; `powers`: (name, power), in the order of the names, none of them 0."""
+
+    factor: Fraction
+    powers: tuple[tuple[str, int], ...]
+
+    def times(self, other: Unit, power: int = 1) -> Unit:
+        """The product with a power of another unit."""
+        powers = Counter(dict(self.powers))
+        for name, count in other.powers:
+            powers[name] += count * power
+        if powers["°"] == 1 and (powers["C"] or powers["F"]):  # one name for a temperature
+            del powers["°"]
+        return Unit(self.factor * other.factor**power, tuple(sorted((n, p) for n, p in powers.items() if p)))
+
+
+def _base(name: str) -> Unit:
+    return Unit(Fraction(1), ((name, 1),))
+
+
+NONE = Unit(Fraction(1), ())
+PERCENT, POINT, DEGREE = _base("%"), _base("pp"), _base("°")
+
+_TABLE = """
+    1 m         m meter metre metro mètre
+    1/1000 m    mm millimeter millimetre
+    1/100 m     cm centimeter centimetre centímetro centimètre zentimeter
+    1/10 m      dm decimeter decimetre
+    1000 m      km kilometer kilometre kilómetro kilomètre quilómetro quilômetro chilometro chilometri
+    127/5000 m  in inch inches
+    381/1250 m  ft foot feet
+    1143/1250 m yd yard
+    201168/125 m mi mile
+    1 s         s sec second secs sekunde sekunden seconde segundo
+    1/1000 s    ms millisecond
+    60 s        min minute mins minuten minuto minuti
+    3600 s      h hr hour hrs stunde stunden heure hora
+    86400 s     day tage tagen jour día dia
+    604800 s    week wk woche wochen semaine semana
+    1 yr        yr year yrs annum jahr jahre jahren ans année año ano
+    1/12 yr     month mo monat monate monaten mois meses
+    1 g         g gram gramm gramme gramo
+    1/1000 g    mg milligram
+    1000 g      kg kilogram kgs kilogramm kilogramme kilogramo
+    1 lb        lb lbs pound
+    1/16 lb     oz ounce
+    1 gal       gal gallon
+    1/4 gal     quart qt
+    1/8 gal     pint pt
+    1 USD       USD dollar usd buck
+    1/100 USD   cent
+    1 EUR       EUR euro
+    1 GBP       GBP quid
+    1/100 GBP   penny pence
+    1 person    person persons people
+    1 box       box boxes
+    1 child     child children
+    1 °         ° degree deg
+    1 rad       rad radian
+    1 %         % percent pct percentage
+    1 pp        pp
+"""
+UNITS: dict[str, Unit] = {
+    alias: Unit(Fraction(factor), ((base, 1),))
+    for factor, base, *aliases in map(str.split, filter(str.strip, _TABLE.splitlines()))
+    for alias in aliases
+}
+_LITER = Unit(Fraction(1, 1000), (("m", 3),))
+UNITS |= dict.fromkeys(words_of("L l liter litre litro"), _LITER)
+UNITS |= dict.fromkeys(words_of("mL ml milliliter millilitre cc"), Unit(Fraction(1, 10**6), (("m", 3),)))
+UNITS |= {"mph": UNITS["mi"].times(UNITS["h"], -1), "fps": UNITS["ft"].times(UNITS["s"], -1)}
+UNITS |= dict.fromkeys(("kph", "kmh"), UNITS["km"].times(UNITS["h"], -1))
+UNITS |= {name: _base(name) for name in words_of("N J W V A K C F Hz Pa")}
+UNITS |= {"celsius": UNITS["C"], "centigrade": UNITS["C"], "fahrenheit": UNITS["F"], "kelvin": UNITS["K"]}
+
+LETTERS = frozenset(name for name in UNITS if len(name) == 1)
+"""Units only where they are set upright, after a number."""
+CURRENCIES = frozenset({"USD", "EUR", "GBP"})
+POWERS = {"sq": 2, "square": 2, "cu": 3, "cubic": 3}
+"""Words before a unit that raise it to a power."""
+RAISED = {"squared": 2, "cubed": 3}
+"""Words after a unit that do so."""
+FILLERS = words_of("old tall long wide high deep away apart left total altogether each remaining exactly only now")
+"""Words beside a unit that say nothing about it."""
+SCALES = {
+    "dozen": 12,
+    "score": 20,
+    "hundred": 100,
+    "gross": 144,
+    "thousand": 10**3,
+    "lakh": 10**5,
+    "million": 10**6,
+    "crore": 10**7,
+    "billion": 10**9,
+    "trillion": 10**12,
+    "quadrillion": 10**15,
+    "quintillion": 10**18,
+}
+"""Words after a number that multiply it."""
+
+
+def singular(word: str) -> str:
+    """A word without its final s, where it may be a plural; known units as they are known."""
+    for form in (word, word.lower(), word.removesuffix("s"), word.lower().removesuffix("s")):
+        if form in UNITS:
+            return form
+    lower = word.lower()
+    return lower[:-1] if lower.endswith("s") and len(lower) > 3 else lower
+
+
+def scale_of(word: str) -> Fraction | None:
+    """What a word after a number multiplies it by ("7 thirds", "5 million"); None for any other word."""
+    name = singular(word)
+    if word.lower() != "second" and name in PARTS and name != "s":
+        return Fraction(1, PARTS[name])
+    scale = SCALES.get(word.lower()) or SCALES.get(name)
+    return None if scale is None else Fraction(scale)
+
+
+def is_frequency(unit: Unit) -> bool:
+    """Whether a unit is once in some time."""
+    return unit.powers in ((("s", -1),), (("yr", -1),))
+
+
+def is_known(word: str) -> bool:
+    """Whether a run of letters is the name of a unit, wherever it stands."""
+    return len(word) > 1 and singular(word) in UNITS
+
+
+def unit_of(word: str) -> Unit | None:
+    """What a word after a number measures; None for a word that is no unit but changes the number."""
+    name = singular(word)
+    if name in NO_UNITS or word.lower() in NO_UNITS or name.endswith("ieth"):
+        return None
+    return UNITS.get(name) or _base(name)
+
+
+def is_filler(word: str) -> bool:
+    """Whether a word beside a unit may be left out."""
+    return word.lower() in FILLERS

@@ -1,0 +1,124 @@
+"""The words that the grader's language knows: functions, constants, signs, units.
+
+Tables only. How a run of letters is split among them is `rstar.grading.read.lexer`'s affair.
+"""
+
+from __future__ import annotations
+
+
+def words_of(*lines: str) -> frozenset[str]:
+    """The words of the lines of a table."""
+    return frozenset(name for line in lines for name in line.split())
+
+
+FUNCTIONS = {
+    name: name
+    for name in words_of(
+        "sin cos tan cot sec csc sinh cosh tanh coth arcsin arccos arctan arccot",
+        "ln log lg exp sqrt cbrt frac binom abs floor cis",
+    )
+} | {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "cosec": "csc"}
+"""One spelling for each function."""
+CONSTANTS = {"ldots": "…", "pi": "π", "infty": "∞", "infinity": "∞", "inf": "∞", "oo": "∞"}
+HAN = "\u4e00-\u9fff"
+"""Chinese characters, for a class of a regular expression."""
+HANGUL = "\uac00-\ud7a3"
+"""Korean syllables, likewise."""
+BIG = words_of("sum prod")
+"""Commands for an operation over an index."""
+NOON = r"noon|midday|midi|mittags?|mediod[ií]a|meio[- ]dia|mezzogiorno|中午|正午"
+MIDNIGHT = r"midnight|minuit|mitternachts?|medianoche|meia[- ]noite|mezzanotte|午夜|半夜|零点"
+"""The middle of the day and of the night in the languages of the grader."""
+GREEK = words_of(
+    "alpha beta gamma delta epsilon varepsilon zeta eta theta vartheta iota kappa lambda mu nu xi rho sigma tau",
+    "phi varphi chi psi omega Gamma Delta Theta Lambda Sigma Phi Psi Omega ell",
+)
+OPERATORS = {
+    "cdot": "*",
+    "times": "*",
+    "ast": "*",
+    "div": "/",
+    "pm": "±",
+    "mp": "∓",
+    "le": "≤",
+    "leq": "≤",
+    "leqslant": "≤",
+    "ge": "≥",
+    "geq": "≥",
+    "geqslant": "≥",
+    "lt": "<",
+    "gt": ">",
+    "ne": "≠",
+    "neq": "≠",
+    "in": "∈",
+    "approx": "≈",
+    "cup": "∪",
+    "setminus": "∖",
+    "backslash": "∖",
+    "lor": "or",
+    "vee": "or",
+    "land": "and",
+    "circ": "°",
+    "degree": "°",
+    "colon": ":",
+    "lvert": "|",
+    "rvert": "|",
+    "vert": "|",
+    "mid": "|",
+    "langle": "(",
+    "rangle": ")",
+    "lfloor": "⌊",
+    "rfloor": "⌋",
+    "lceil": "⌈",
+    "rceil": "⌉",
+    "emptyset": "∅",
+    "varnothing": "∅",
+}
+OTHER_COMMANDS = words_of(
+    "int iint iiint oint intop inf sum prod lim limsup liminf sup max min gcd lcm det deg dim ker arg mod bmod pmod",
+    "pod cdots dots ldots vdots ddots dotsb dotsc leftarrow leftrightarrow longleftarrow Leftarrow Leftrightarrow",
+    "lesssim lessgtr gets geqq leqq gg ll neg ngeq nleq lnot lneq gneq ni notin nmid nparallel nless ngtr nexists",
+    "simeq models equiv cong sim approxeq propto perp parallel subset subseteq supset supseteq cap wedge oplus",
+    "otimes ominus odot prime nabla partial forall exists therefore because implies iff to mapsto leadsto mathbb",
+    "mathbf mathrm text begin end left right middle big Big sqrt frac star bullet dagger hbar imath jmath Re Im",
+    "aleph wp ddot dot breve check acute",
+)
+"""Commands that are not in the language, and are not to be taken for one that is and some letters."""
+NAMED = words_of("overline bar vec hat widehat overrightarrow angle triangle widetilde tilde")
+"""Accents and marks that make a name of the letters under them."""
+_NUMBERS = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen",
+    "eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety",
+)
+_ORDINALS = (
+    "first third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth fifteenth",
+    "sixteenth seventeenth eighteenth nineteenth twentieth thirtieth fortieth fiftieth hundredth thousandth millionth",
+)
+SMALL = {word: value for value, word in enumerate(" ".join(_NUMBERS).split()[:20])} | {
+    word: 10 * (value + 2) for value, word in enumerate(" ".join(_NUMBERS).split()[20:])
+}
+"""The numbers that have a word of their own, up to ninety."""
+PARTS = {"half": 2, "halve": 2, "quarter": 4} | dict(
+    zip(
+        " ".join(_ORDINALS).split()[1:],
+        (*range(3, 21), 30, 40, 50, 100, 1_000, 1_000_000),
+        strict=True,
+    )
+)
+"""Words for a fraction with a numerator of one: its denominator."""
+LANGUAGE = frozenset({*FUNCTIONS, *CONSTANTS, *GREEK})
+"""What letters mean in formulas."""
+NO_UNITS = words_of(
+    "billionth trillionth fold twice thrice double triple matrix matrices repeating recurring approximately roughly",
+    "quadrillionth except",
+    "mod modulo squared cubed choose minus plus times over under less more most least than not percentile factorial",
+    "remainder below above negative positive and or to from of by is are was were base both but",
+    *_NUMBERS,
+    *_ORDINALS,
+    "half halve quarter",
+)
+"""Words that change the number beside them (in the singular)."""
+TEXT_WORDS = words_of(
+    "if for the an no on yes odd all not one two six ten up so if it to is as at by of per and or mod"
+)
+"""Short words that are no products of variables."""

@@ -1,0 +1,194 @@
+"""Talking JSON to a server: connection pool, limit of requests under way, retries, clear errors.
+
+Tried again, after an exponential pause with jitter (or the server's ``Retry-After``, at most 30 seconds): 408, 429, 5xx
+and lost or refused connections. Everything else raises at once. The key is sent and never appears in a message. What
+the server is for is its users' business: they turn `ServerError` into their own kind of failure.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from email.utils import parsedate_to_datetime
+from typing import Any, TypeVar
+
+import httpx
+
+from rstar.errors import ServerError
+
+T = TypeVar("T")
+_LONGEST_PAUSE = 30.0
+_EXCERPT = 400
+
+
+class HttpRefusedError(ServerError):
+    """The server answered with an error status."""
+
+    def __init__(self, where: str, status: int, body: str, retry_after: float | None = None) -> None:
+        """`where` is the URL, `retry_after` what the server asked for, in seconds."""
+        super().__init__(f"{where}: HTTP {status}: {body[:_EXCERPT].strip() or '(empty body)'}")
+        self.status, self.body, self.retry_after = status, body, retry_after
+
+    @property
+    def passing(self) -> bool:
+        """Whether the same request may succeed later."""
+        return self.status in (408, 429) or self.status >= 500
+
+
+class ServerClient:
+    """HTTP to one server; use in ``async with``."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        key: str | None,
+        concurrency: int,
+        timeout: float | httpx.Timeout,
+        retries: int,
+        pause: float = 0.5,
+    ) -> None:
+        """`url` is the base of all paths, `pause` the first pause in seconds before a retry."""
+        self.url = url.rstrip("/")
+        self._headers = {"Authorization": f"Bearer {key}"} if key else {}
+        self._concurrency, self._timeout, self._retries, self._pause = concurrency, timeout, retries, pause
+        self._client: httpx.AsyncClient | None = None
+
+    async def open(self) -> None:
+        """Make the connection pool, in the running event loop."""
+        limits = httpx.Limits(max_connections=self._concurrency, max_keepalive_connections=self._concurrency)
+        self._slots = asyncio.Semaphore(self._concurrency)
+        # Reading certificates takes a third of a second: only where there is something to verify.
+        verify = self.url.startswith("https:")
+        self._client = httpx.AsyncClient(headers=self._headers, limits=limits, timeout=self._timeout, verify=verify)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        if self._client is not None:
+            await self._client.aclose()
+            self._client = None
+
+    async def get(self, path: str) -> Any:
+        """The JSON at `path`, or None when the server has none there.
+
+        Raises:
+            HttpRefusedError: it refuses the key.
+            ServerError: it cannot be reached.
+        """
+
+        async def attempt(client: httpx.AsyncClient) -> Any:
+            try:
+                return await self._fetch(client, "GET", path, None)
+            except HttpRefusedError as error:
+                if error.status in (401, 403):
+                    raise
+                return None
+
+        return await self._retrying(path, attempt, min(1, self._retries))  # who waits for a first contact wants to know
+
+    async def ask(self, method: str, path: str, body: Any = None, retries: int | None = None) -> Any:
+        """The JSON that answers, None where there is none. Raises `HttpRefusedError` or another `ServerError`."""
+        return await self._retrying(path, lambda client: self._fetch(client, method, path, body), retries)
+
+    async def lines(self, path: str, left: Callable[[], Any], read: Callable[[str], object]) -> None:
+        """Post what is `left` to do until that is None; `read` is given each line of the answers as it comes."""
+
+        async def attempt(client: httpx.AsyncClient) -> None:
+            while (body := left()) is not None:
+                headers = {"Accept": "application/x-ndjson"}
+                async with client.stream("POST", self.url + path, json=body, headers=headers) as response:
+                    if response.is_error:
+                        await response.aread()
+                        raise self._refused(path, response)
+                    async for line in response.aiter_lines():
+                        read(line)
+
+        await self._retrying(path, attempt)
+
+    async def stream(self, path: str, body: dict[str, Any], read: Callable[[AsyncIterator[Any]], Awaitable[T]]) -> T:
+        """What `read` makes of the server-sent events that answer `body`; the connection closes when it returns."""
+
+        async def attempt(client: httpx.AsyncClient) -> T:
+            async with client.stream("POST", self.url + path, json=body) as response:
+                if response.is_error:
+                    await response.aread()
+                    raise self._refused(path, response)
+                return await read(self._events(path, response))
+
+        return await self._retrying(path, attempt)
+
+    async def _fetch(self, client: httpx.AsyncClient, method: str, path: str, body: dict[str, Any] | None) -> Any:
+        # A server that fails at a GET may drop the connection without saying so: do not post over it.
+        headers = {"Connection": "close"} if method == "GET" else None
+        response = await client.request(method, self.url + path, json=body, headers=headers)
+        if response.is_error:
+            raise self._refused(path, response)
+        if not response.content:
+            return None
+        try:
+            return response.json()
+        except ValueError:
+            raise ServerError(f"{self.url}{path}: not JSON: {response.text[:_EXCERPT]!r}") from None
+
+    async def _events(self, path: str, response: httpx.Response) -> AsyncIterator[Any]:
+        async for line in response.aiter_lines():
+            data = line.removeprefix("data:").strip()
+            if not line.startswith("data:") or data == "[DONE]":
+                continue
+            try:
+                event = json.loads(data)
+            except ValueError:
+                raise ServerError(f"{self.url}{path}: not JSON in a stream: {data[:_EXCERPT]!r}") from None
+            if isinstance(event, dict) and event.get("error"):
+                raise ServerError(f"{self.url}{path}: {str(event['error'])[:_EXCERPT]}")
+            yield event
+
+    async def _retrying(
+        self, path: str, attempt: Callable[[httpx.AsyncClient], Awaitable[T]], retries: int | None = None
+    ) -> T:
+        pause = self._pause
+        retries = self._retries if retries is None else retries
+        for left in range(retries, -1, -1):
+            if self._client is None:
+                raise ServerError(f"{self.url}: the client is not open; use it in `async with`")
+            wait = None
+            try:
+                async with self._slots:
+                    return await attempt(self._client)
+            except HttpRefusedError as error:
+                if not error.passing or not left:
+                    raise
+                wait = error.retry_after
+            except (httpx.InvalidURL, httpx.DecodingError, httpx.TooManyRedirects) as error:
+                raise ServerError(f"{self.url}{path}: {type(error).__name__}: {error}") from error
+            except httpx.TransportError as error:
+                if not left:
+                    reason = f"{type(error).__name__}: {error}".removesuffix(": ")
+                    hint = "; is a server running there?" if isinstance(error, httpx.ConnectError) else ""
+                    tries = f"{retries + 1} attempt{'s' * (retries > 0)}"
+                    raise ServerError(f"{self.url}{path}: {reason} ({tries}){hint}") from error
+            # Jitter keeps requests that failed together from coming back together.
+            await asyncio.sleep(pause * random.uniform(0.5, 1.0) if wait is None else min(wait, _LONGEST_PAUSE))
+            pause = min(2 * pause, _LONGEST_PAUSE)
+        raise AssertionError("unreachable")
+
+    def _refused(self, path: str, response: httpx.Response) -> HttpRefusedError:
+        return HttpRefusedError(self.url + path, response.status_code, response.text, _retry_after(response.headers))
+
+
+def _retry_after(headers: httpx.Headers) -> float | None:
+    """Seconds that a ``Retry-After`` header asks for; it may also hold a date."""
+    value = headers.get("Retry-After")
+    if value is None:
+        return None
+    try:
+        return max(0.0, float(value))
+    except ValueError:
+        pass
+    try:
+        return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
+    except ValueError:
+        return None

@@ -1,0 +1,145 @@
+"""JSON on the disk: files of one record per line, and small files that are written whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from rstar.errors import DataError
+
+Record = dict[str, Any]
+
+
+def line_of(record: Mapping[str, Any]) -> bytes:
+    """A record as a line of UTF-8. Lone surrogates become JSON's own escapes."""
+    text = json.dumps(record, ensure_ascii=False, separators=(",", ":"))
+    return text.encode(errors="backslashreplace") + b"\n"
+
+
+@contextmanager
+def replaced(file: Path) -> Iterator[BinaryIO]:
+    """Write a file that appears, or replaces the one of that name, when the block ends without an error."""
+    part = file.with_name(f"{file.name}.part")
+    with part.open("wb") as out:
+        yield out
+        out.flush()
+        os.fsync(out.fileno())
+    part.replace(file)
+
+
+def write_json(file: Path, content: Mapping[str, Any]) -> None:
+    """Write a small JSON file, whole or not at all."""
+    with replaced(file) as out:
+        out.write((json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode(errors="backslashreplace"))
+
+
+def write_lines(file: Path, records: Iterable[Mapping[str, Any]]) -> None:
+    """Write a file of records, whole or not at all."""
+    with replaced(file) as out:
+        for record in records:
+            out.write(line_of(record))
+
+
+def read_lines(file: Path, key: str = "id") -> Iterator[Record]:
+    """The records of a file, each with `key`; a torn last line is passed over. Raises `DataError` for a damaged one."""
+    with file.open("rb") as lines:
+        for number, line in enumerate(lines, 1):
+            if line.endswith(b"\n"):
+                try:
+                    record = json.loads(line)
+                except ValueError as error:
+                    raise DataError(f"{file}:{number}: damaged: {error}") from error
+                if not isinstance(record, dict) or key not in record:
+                    raise DataError(f"{file}:{number}: damaged: not an object with {key!r}")
+                yield record
+
+
+class Stream:
+    """An append-only file of records that each have a key of their own.
+
+    A line is written in one piece and flushed to the disk, so a crash costs at most the line being written. A torn last
+    line is cut off with the next `append`.
+
+    Args:
+        file: made with the first record.
+        key: the field that tells records apart.
+
+    Raises:
+        DataError: a damaged line that is not the last.
+    """
+
+    def __init__(self, file: Path, key: str = "id") -> None:
+        self.file, self._key = file, key
+        self._places: dict[Any, int] = {}  # key → byte offset of its line
+        self._end = self._scan()
+        self._out: BinaryIO | None = None
+
+    @property
+    def keys(self) -> set[Any]:
+        """The keys of all records."""
+        return set(self._places)
+
+    def __iter__(self) -> Iterator[Record]:
+        """The records, one at a time, in the file's order."""
+        return read_lines(self.file, self._key) if self.file.exists() else iter(())
+
+    def _scan(self) -> int:
+        """Fill `_places`; returns where the last whole line ends."""
+        end = 0
+        if not self.file.exists():
+            return end
+        with self.file.open("rb") as lines:
+            for line in lines:
+                if not line.endswith(b"\n"):
+                    break
+                try:
+                    self._places[json.loads(line)[self._key]] = end
+                except (ValueError, KeyError, TypeError) as error:
+                    raise DataError(f"{self.file}: damaged at byte {end}: {error}") from error
+                end += len(line)
+        return end
+
+    def cut(self, keep: Callable[[Any], bool]) -> None:
+        """Drop the records at the end whose keys are not to be kept; the file changes with the next `append`."""
+        self.close()  # `append` truncates the file that it opens
+        while self._places and not keep(last := next(reversed(self._places))):
+            self._end = self._places.pop(last)
+
+    def append(self, record: Mapping[str, Any]) -> None:
+        """Add a record."""
+        if self._out is None:
+            self._out = self.file.open("ab")
+            self._out.truncate(self._end)
+            self._out.seek(self._end)
+        start = self._out.tell()
+        self._out.write(line_of(record))
+        self._out.flush()
+        os.fsync(self._out.fileno())
+        self._places[record[self._key]], self._end = start, self._out.tell()
+
+    def reorder(self, order: Sequence[Any]) -> None:
+        """Rewrite the file with the records of `order` in that order; a file without records is removed."""
+        self.close()
+        if not self._places:
+            self.file.unlink(missing_ok=True)
+            return
+        places: dict[Any, int] = {}
+        with self.file.open("rb") as lines, replaced(self.file) as out:
+            for key in order:
+                if key in self._places:
+                    lines.seek(self._places[key])
+                    places[key] = out.tell()
+                    out.write(lines.readline())
+            self._end = out.tell()
+        self._places = places
+
+    def close(self) -> None:
+        """Close the file; it is opened again by `append`."""
+        if self._out is not None:
+            with suppress(OSError):  # what could not be written has been reported when it was to be
+                self._out.close()
+            self._out = None

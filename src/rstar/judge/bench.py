@@ -1,0 +1,308 @@
+"""Load for a judge service: what it does with the programs that agents send.
+
+Speaks the reference service's interface only, so the same load can be put on either. Every answer is checked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import quantiles
+from typing import Any
+
+import httpx
+
+from rstar.errors import SandboxError
+
+PROGRAMS = {
+    "print": ("print(1 + 1)", "2"),
+    "numpy": ("import numpy as np\nprint(np.arange(10).sum())", "45"),
+    "sympy": ("from sympy import solve, symbols\nx = symbols('x')\nprint(solve(x**2 - 5*x + 6, x))", "[2, 3]"),
+}
+"""Programs of an agent, and what they print."""
+
+MIX = ("print", "print", "numpy", "print", "numpy", "print", "sympy", "print")
+LOOP = "while True: pass"
+LOOP_SECONDS = 1.0
+"""Limit of wall time of the loops that are sent at once."""
+
+_SAMPLE_SECONDS = 0.5
+_WARM_CALLS = 160
+_TIMEOUT = httpx.Timeout(7_200.0, connect=30.0)
+
+
+@dataclass(slots=True)
+class LoadResult:
+    """What came of a load.
+
+    Attributes:
+        calls: how many were made.
+        started: when, on the clock of `time.perf_counter`.
+        seconds: from then to the last answer, endless loops left out as in all that follows.
+        latencies: of the calls in seconds, from sending to answer.
+        wrong: answers that were not what the program prints, by what they were instead.
+        queue: (seconds since the start, calls that wait), sampled.
+        cpu_seconds: processor time of the service, None where it cannot be known or went into endless loops.
+        memory_mb: growth of the service's memory at its highest, None where it cannot be known.
+    """
+
+    calls: int = 0
+    started: float = 0.0
+    seconds: float = 0.0
+    latencies: list[float] = field(default_factory=list)
+    wrong: dict[str, int] = field(default_factory=dict)
+    queue: list[tuple[float, int]] = field(default_factory=list)
+    cpu_seconds: float | None = None
+    memory_mb: float | None = None
+
+    @property
+    def per_second(self) -> float:
+        """Calls answered per second."""
+        return len(self.latencies) / self.seconds if self.seconds else 0.0
+
+    @property
+    def cpu_ms(self) -> float | None:
+        """Processor time of the service per call, in milliseconds."""
+        return None if self.cpu_seconds is None or not self.calls else 1e3 * self.cpu_seconds / self.calls
+
+    def percentile(self, percent: int) -> float:
+        """Latency that so many percent of the calls stay under, in seconds."""
+        if len(self.latencies) < 2:
+            return self.latencies[0] if self.latencies else 0.0
+        return quantiles(self.latencies, n=100, method="inclusive")[percent - 1]
+
+    def plain(self) -> dict[str, Any]:
+        """The figures, as plain data."""
+        return {
+            "per_second": round(self.per_second, 1),
+            "p50_ms": round(1e3 * self.percentile(50), 1),
+            "p95_ms": round(1e3 * self.percentile(95), 1),
+            "p99_ms": round(1e3 * self.percentile(99), 1),
+            "max_ms": round(1e3 * max(self.latencies, default=0.0), 1),
+            "cpu_ms": None if self.cpu_ms is None else round(self.cpu_ms, 2),
+            "memory_mb": None if self.memory_mb is None else round(self.memory_mb, 1),
+            "wrong": self.wrong,
+        }
+
+
+async def put(
+    url: str, programs: Sequence[str], *, batch: int = 1, concurrency: int = 8, token: str | None = None, pid: int = 0
+) -> LoadResult:
+    """Send `programs` (names of `PROGRAMS`, or ``loop``) and check what comes back.
+
+    Args:
+        url: of the service.
+        programs: what to send, in order.
+        batch: calls per request; 1 uses ``/run``, more ``/run/long-batch``.
+        concurrency: requests under way at the same time; single calls of ``loop`` come on top of them.
+        token: bearer token.
+        pid: a process of this machine whose descendants are the service, for its processor time and memory.
+
+    Raises:
+        SandboxError: the service refuses or cannot be reached.
+    """
+    load = LoadResult(len(programs))
+    endless = sum(name == "loop" for name in programs) if batch == 1 else 0
+    chunks = [programs[start : start + batch] for start in range(0, len(programs), batch)]
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    connections = concurrency + endless + 1
+    limits = httpx.Limits(max_connections=connections, max_keepalive_connections=connections)
+    async with httpx.AsyncClient(base_url=url, headers=headers, limits=limits, timeout=_TIMEOUT, verify=False) as http:
+        slots = asyncio.Semaphore(concurrency)
+        before, load.started = usage(pid), time.perf_counter()
+        watching = asyncio.create_task(_watch(http, load, pid))
+        try:
+            await asyncio.gather(*(_send(http, chunk, batch > 1, slots, load) for chunk in chunks))
+        except httpx.HTTPError as error:
+            raise SandboxError(f"{url}: {type(error).__name__}: {error}") from error
+        finally:
+            watching.cancel()
+        after = usage(pid)
+        await _look(http, load)  # a short load is over before it has been looked at
+    if before is not None and after is not None:
+        load.cpu_seconds = None if endless else after[0] - before[0]
+        load.memory_mb = max(load.memory_mb or 0.0, after[1]) - before[1]
+    return load
+
+
+async def put_loops(url: str, count: int, token: str | None = None) -> LoadResult:
+    """Send so many endless loops at once, with a limit of a second. The latencies are how long each of them ran.
+
+    Raises:
+        SandboxError: as `put`.
+    """
+    load = LoadResult(count, time.perf_counter())
+    loop = _submission("loop") | {"limits": {"seconds": LOOP_SECONDS}}
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    async with httpx.AsyncClient(base_url=url, headers=headers, timeout=_TIMEOUT, verify=False) as http:
+        try:
+            response = await http.post("/run/long-batch", json={"type": "batch", "submissions": [loop] * count})
+            response.raise_for_status()
+        except httpx.HTTPError as error:
+            raise SandboxError(f"{url}: {type(error).__name__}: {error}") from error
+    load.seconds = time.perf_counter() - load.started
+    for reply in response.json()["results"]:
+        load.latencies.append(reply["cost"])
+        if reply["reason"] != "worker_timeout":
+            bad = reply["reason"] or "ended"
+            load.wrong[bad] = load.wrong.get(bad, 0) + 1
+    return load
+
+
+async def _send(
+    http: httpx.AsyncClient, names: Sequence[str], together: bool, slots: asyncio.Semaphore, load: LoadResult
+) -> None:
+    submissions = [_submission(name) for name in names]
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(slots)
+        if names == ["loop"]:  # sent in its turn, and then no hindrance to the load that the others are
+            await stack.aclose()
+        started = time.perf_counter()
+        if together:
+            body: dict[str, Any] = {"type": "batch", "submissions": submissions}
+            response = await http.post("/run/long-batch", json=body)
+        else:
+            response = await http.post("/run", json=submissions[0])
+        seconds = time.perf_counter() - started
+    response.raise_for_status()
+    replies = response.json()["results"] if together else [response.json()]
+    for name, reply in zip(names, replies, strict=True):
+        if name == "loop":
+            bad = None if reply["reason"] == "worker_timeout" else reply["reason"] or "ended"
+        else:
+            load.latencies.append(seconds)
+            load.seconds = time.perf_counter() - load.started
+            bad = None if reply["success"] else reply["reason"] or f"printed {reply['stdout']!r}"
+        if bad is not None:
+            load.wrong[bad] = load.wrong.get(bad, 0) + 1
+
+
+def _submission(name: str) -> dict[str, Any]:
+    if name == "loop":
+        return {"type": "python", "solution": LOOP}
+    code, printed = PROGRAMS[name]
+    return {"type": "python", "solution": code, "expected_output": printed}
+
+
+async def _watch(http: httpx.AsyncClient, load: LoadResult, pid: int) -> None:
+    """Look at queue and memory from time to time."""
+    while True:
+        await _look(http, load)
+        used = usage(pid)
+        if used is not None:
+            load.memory_mb = max(load.memory_mb or 0.0, used[1])
+        await asyncio.sleep(_SAMPLE_SECONDS)
+
+
+async def _look(http: httpx.AsyncClient, load: LoadResult) -> None:
+    with suppress(httpx.HTTPError, KeyError, ValueError):
+        status = (await http.get("/status")).json()
+        load.queue.append((time.perf_counter() - load.started, int(status["queue"])))
+
+
+def usage(pid: int) -> tuple[float, float] | None:
+    """Processor time in seconds and proportional memory in MiB of a process and all below it, dead ones included."""
+    if not pid:
+        return None
+    cpu, memory = 0.0, 0.0
+    tick = os.sysconf("SC_CLK_TCK")
+    for process in descendants(pid):
+        with suppress(OSError, IndexError, ValueError):
+            fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+            cpu += sum(map(int, fields[11:15])) / tick
+            memory += _proportional_mb(process)
+    return cpu, memory
+
+
+def _proportional_mb(process: int) -> float:
+    for line in Path(f"/proc/{process}/smaps_rollup").read_text().splitlines():
+        if line.startswith("Pss:"):
+            return int(line.split()[1]) / 1024
+    return 0.0
+
+
+def descendants(pid: int) -> list[int]:
+    """A process and all below it."""
+    found, look = [], [pid]
+    while look:
+        process = look.pop()
+        found.append(process)
+        with suppress(OSError):
+            for task in os.listdir(f"/proc/{process}/task"):
+                look += map(int, Path(f"/proc/{process}/task/{task}/children").read_text().split())
+    return found
+
+
+def mixed(calls: int, programs: Sequence[str] = MIX, loops: float = 0.0) -> list[str]:
+    """`calls` names of programs in a fixed order, a share `loops` of them endless, spread evenly."""
+    names = [programs[place % len(programs)] for place in range(calls)]
+    if loops:
+        step = max(1, round(1 / loops))
+        for place in range(step // 2, calls, step):
+            names[place] = "loop"
+    return names
+
+
+async def bench_judge(
+    url: str | None,
+    calls: int,
+    burst: int,
+    loops: Sequence[int] = (),
+    *,
+    redis: str | None,
+    pid: int,
+    token: str | None,
+    advance: Callable[..., object],
+) -> dict[str, LoadResult]:
+    """Several loads, by name. Without a URL, on a service that is started for it with one worker per processor."""
+    async with AsyncExitStack() as stack:
+        place, pid = (url, pid) if url is not None else await stack.enter_async_context(_service(redis))
+        await put(place, mixed(_WARM_CALLS), token=token)
+        kinds = [(f"{name}, one at a time", [name] * (calls // 4), 1, 1) for name in PROGRAMS]
+        kinds += [(f"{name}, batches of 32", [name] * calls, 32, 8) for name in PROGRAMS]
+        kinds += [("mix", mixed(calls), 1, 16), ("mix with 2% endless loops", mixed(calls, loops=0.02), 1, 16)]
+        total = len(kinds) + bool(burst) + len(loops)
+        if burst:
+            kinds.append((f"{burst:,} at once", mixed(burst), 32, burst))
+        loads: dict[str, LoadResult] = {}
+        for name, programs, batch, concurrency in kinds:
+            advance(0, name, total=total)
+            loads[name] = await put(place, programs, batch=batch, concurrency=concurrency, token=token, pid=pid)
+            advance()
+        for count in loops:
+            name = f"{count:,} endless loops with a limit of {LOOP_SECONDS:g} s"
+            advance(0, name, total=total)
+            loads[name] = await put_loops(place, count, token)
+            advance()
+        return loads
+
+
+@asynccontextmanager
+async def _service(redis: str | None) -> AsyncIterator[tuple[str, int]]:
+    command = [sys.executable, "-c", "from rstar.cli.app import main; main()", "judge", "serve", "--port", "0"]
+    command += ["--redis", redis] if redis else []
+    process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+    try:
+        assert process.stdout is not None
+        line = (await process.stdout.readline()).decode()
+        found = re.search(r"http://\S+", line)
+        if found is None:
+            raise SandboxError("the service did not start")
+        workers = len(os.sched_getaffinity(0))
+        async with httpx.AsyncClient(base_url=found[0], verify=False) as http:
+            for _ in range(600):
+                with suppress(httpx.HTTPError):
+                    if (await http.get("/status")).json().get("num_workers", 0) >= workers:
+                        break
+                await asyncio.sleep(0.1)
+        yield found[0], process.pid
+    finally:
+        process.terminate()
+        await process.wait()

@@ -1,0 +1,427 @@
+"""The queue in Redis: calls for workers on many machines, which outlive workers, API processes and Redis itself.
+
+Jobs are entries of streams with one consumer group. A worker that reads an entry owns it as long as it says so every
+few seconds; what a dead worker owned is taken over by the others. The answer is written, and the entry removed, in one
+script that only the first one to finish gets through, so every entry is answered once. The API reads its own stream of
+answers. It keeps what it waits for, and when Redis has been away it looks whether the entries are still there and adds
+those that are not: with persistence on nothing is lost, without it nothing that somebody still waits for.
+
+Keys: see `Keys`. Bodies are JSON (`rstar.judge.queue.jobs`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import re
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+from redis.asyncio import BlockingConnectionPool, Redis
+from redis.exceptions import RedisError, ResponseError
+
+from rstar.errors import ConfigError, SandboxError
+from rstar.judge.queue.broker import BusyError, QueueStatus
+from rstar.judge.queue.fair import FairQueue
+from rstar.judge.queue.jobs import Answer, Job, pack, read_answer
+from rstar.judge.queue.shares import Shares
+
+GROUP = "workers"
+ALIVE_SECONDS = 10
+"""A worker or API process that has not been heard of for so long is dead."""
+
+HEARTBEAT_SECONDS = 2.0
+_BLOCK_MS = 1_000
+_RETRY_SECONDS = 0.25
+_CHECK_SECONDS = 30.0
+_SHORT_SECONDS = 60.0
+_ANSWERS_KEPT_SECONDS = 600
+_PER_PIPELINE = 1_000
+_WINDOW = 256
+"""Entries that no worker has read yet. What is beyond waits here, where clients take turns."""
+
+_WINDOW_SECONDS = 0.02
+_LOAD_SECONDS = 0.5
+_AGAIN_SECONDS = 10.0
+"""A call that Redis has lost may wait so long again, whether its time to begin is up or not: it may have begun."""
+
+_SWEEP_SECONDS = 1.0
+_FAILURES = (RedisError, OSError)
+_PASSING = re.compile(r"OOM|LOADING|BUSY|READONLY|MISCONF|CLUSTERDOWN|TRYAGAIN|MASTERDOWN|NOREPLICAS")
+"""How replies of Redis begin that will be others later. What it refuses for good has no such word."""
+_LOG = logging.getLogger("rstar.judge")
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """The names that a service uses in Redis."""
+
+    prefix: str = "rstar:judge"
+
+    @property
+    def short(self) -> str:
+        """Stream of the jobs that must begin soon."""
+        return f"{self.prefix}:jobs:short"
+
+    @property
+    def long(self) -> str:
+        """Stream of the jobs that can wait."""
+        return f"{self.prefix}:jobs:long"
+
+    @property
+    def cancel(self) -> str:
+        """Channel for ids of jobs that nobody waits for any more."""
+        return f"{self.prefix}:cancel"
+
+    def own(self, worker: str) -> str:
+        """Stream of the jobs that one worker should do, and (field ``f``) of states that it can forget."""
+        return f"{self.prefix}:jobs:for:{worker}"
+
+    def answers(self, owner: str) -> str:
+        """Stream of the answers to one API process."""
+        return f"{self.prefix}:answers:{owner}"
+
+    def worker(self, name: str) -> str:
+        """Its slots and places, as long as the worker lives."""
+        return f"{self.prefix}:worker:{name}"
+
+    def owner(self, name: str) -> str:
+        """There as long as the API process lives."""
+        return f"{self.prefix}:owner:{name}"
+
+    def trial(self, worker: str) -> str:
+        """Ids of the suspects that a worker is trying, one a line."""
+        return f"{self.prefix}:trial:{worker}"
+
+    def deaths(self, job: str) -> str:
+        """How many workers have died with a job."""
+        return f"{self.prefix}:deaths:{job}"
+
+
+def connect(url: str) -> Any:  # the client's own types are those of both of its protocols at once
+    """A client with its own pool. Raises `ConfigError` for a URL that is none."""
+    try:
+        pool = BlockingConnectionPool.from_url(  # who finds no connection free waits for one
+            url, max_connections=100, timeout=20, socket_connect_timeout=5, socket_timeout=30, health_check_interval=15
+        )
+        return Redis.from_pool(pool)
+    except ValueError as error:
+        raise ConfigError(f"the URL of Redis: {error}") from error
+
+
+async def make_group(client: Any, stream: str) -> None:
+    """Make the consumer group of a stream, where it is missing."""
+    try:
+        await client.xgroup_create(stream, GROUP, id="0", mkstream=True)
+    except ResponseError as error:
+        if "BUSYGROUP" not in str(error):
+            raise
+
+
+@dataclass(slots=True)
+class _Pending:
+    """A job that somebody waits for: where its entry is, once it has been added."""
+
+    job: Job
+    future: asyncio.Future[Answer]
+    stream: str
+    worker: str
+    entry: bytes | None = None
+    read: bool = False
+    counted: bool = False
+
+
+class RedisBroker:
+    """See `rstar.judge.queue.broker.Broker` and the module.
+
+    Args:
+        url: of Redis.
+        owner: a name of this API process that no other has.
+        most_waiting: jobs that may wait for this process.
+    """
+
+    def __init__(self, url: str, owner: str, most_waiting: int = 1_000_000, keys: Keys | None = None) -> None:
+        self._client, self._owner, self._most = connect(url), owner, most_waiting
+        self._keys = keys or Keys()
+        self._pending: dict[str, _Pending] = {}
+        self._under_way = Shares(_WINDOW)
+        self._outbox = FairQueue(lambda client: not self._under_way.fits(client))
+        self._directed: list[_Pending] = []
+        self._loading: asyncio.Task[QueueStatus] | None = None
+        self._loaded = float("-inf")
+        self._added = 0
+        self._filled = asyncio.Event()
+        self._cancelled: list[_Pending] = []
+        self._cancelling = asyncio.Event()
+        self._away = False
+        self._tasks: list[asyncio.Task[None]] = []
+        self._asides: set[asyncio.Task[None]] = set()
+
+    async def __aenter__(self) -> Self:
+        """Begin to add, listen and look after things; Redis may come later."""
+        loops: tuple[Callable[[], Awaitable[None]], ...]
+        loops = (self._add, self._listen, self._look_after, self._expire, self._cancel_all)
+        self._tasks = [asyncio.create_task(self._forever(loop)) for loop in loops]
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop; who still waits is cancelled."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for pending in list(self._pending.values()):
+            pending.future.cancel()
+        with contextlib.suppress(*_FAILURES):
+            await self._client.delete(self._keys.owner(self._owner), self._keys.answers(self._owner))
+        await self._client.aclose()
+
+    def submit(self, job: Job, prefer: str = "") -> asyncio.Future[Answer]:
+        """See `Broker.submit`."""
+        if len(self._pending) >= self._most:
+            raise BusyError(f"{len(self._pending)} calls are waiting already")
+        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        soon = job.expires - time.time() < _SHORT_SECONDS
+        stream = self._keys.own(prefer) if prefer else self._keys.short if soon else self._keys.long
+        pending = self._pending[job.id] = _Pending(job, future, stream, prefer)
+        future.add_done_callback(lambda done: self._done(pending, done))
+        self._post(pending)
+        return future
+
+    def forget(self, states: list[str], worker: str) -> None:
+        """See `Broker.forget`."""
+        self._aside(self._send_forget(states, worker))
+
+    async def load(self) -> QueueStatus:
+        """See `Broker.load`. Raises `SandboxError` while Redis is away.
+
+        Who asks often gets the same again: each look takes connections that calls need.
+        """
+        now = time.monotonic()
+        if self._loading is None or (self._loading.done() and now - self._loaded > _LOAD_SECONDS):
+            self._loading, self._loaded = asyncio.create_task(self._load()), now
+        return await asyncio.shield(self._loading)
+
+    async def _load(self) -> QueueStatus:
+        try:
+            waiting = running = 0
+            for stream in (self._keys.short, self._keys.long):
+                with contextlib.suppress(ResponseError):
+                    under_way = (await self._client.xpending(stream, GROUP))["pending"]
+                    running += under_way
+                    waiting += await self._client.xlen(stream) - under_way
+            return QueueStatus(waiting, running, sum(slots for slots, _ in await self._workers()))
+        except _FAILURES as error:
+            raise SandboxError(f"Redis: {error}") from error
+
+    async def _workers(self) -> list[tuple[int, int]]:
+        """Slots and places of the workers that live."""
+        names = [name async for name in self._client.scan_iter(match=self._keys.worker("*"), count=1_000)]
+        values = await self._client.mget(names) if names else []
+        pairs = [value.split() for value in values if value]
+        return [(int(slots), int(places)) for slots, places in pairs]
+
+    # ---- loops
+
+    async def _forever(self, loop: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            try:
+                await loop()
+            except _FAILURES as error:
+                if not self._away:
+                    _LOG.warning("Redis is away: %s", error)
+                self._away = True
+                await asyncio.sleep(_RETRY_SECONDS)
+            except Exception:  # a loop that ended would leave every call waiting for ever
+                _LOG.exception("the queue in Redis")
+                self._away = True
+                await asyncio.sleep(_RETRY_SECONDS)
+
+    async def _add(self) -> None:
+        """Add what is in the outbox, many entries in one exchange."""
+        while True:
+            await self._filled.wait()
+            if batch := await self._next_batch():
+                try:
+                    async with self._client.pipeline(transaction=False) as pipeline:
+                        # First: workers drop the jobs of an owner that does not live.
+                        pipeline.set(self._keys.owner(self._owner), 1, ex=ALIVE_SECONDS)
+                        for pending in batch:
+                            pipeline.xadd(pending.stream, {"j": pack(pending.job)})
+                        _, *added = await pipeline.execute(raise_on_error=False)
+                        self._note_added(batch, added)
+                except BaseException:
+                    for pending in batch:
+                        self._post(pending)
+                    raise
+            if not self._outbox and not self._directed:
+                self._filled.clear()
+
+    async def _next_batch(self) -> list[_Pending]:
+        """Take what can be added now. Nothing is taken that Redis could not be asked about before."""
+        room = _PER_PIPELINE
+        if len(self._outbox) and self._added >= _WINDOW:
+            room = _WINDOW - await self._unread()
+            if room <= 0 and not self._directed:
+                await asyncio.sleep(_WINDOW_SECONDS)
+        batch, self._directed = self._directed, []
+        while room > 0 and (job := self._outbox.pop()) is not None:
+            room -= 1
+            pending = self._pending.get(job.id)
+            if pending is not None:
+                batch.append(pending)
+                self._under_way.add(job.client)
+                pending.counted = True
+        if room > 0 and not batch and len(self._outbox):  # all that wait have enough under way
+            await asyncio.sleep(_WINDOW_SECONDS)
+        return [pending for pending in batch if not pending.future.done()]
+
+    async def _unread(self) -> int:
+        """How many jobs no worker has read yet."""
+        waiting = 0
+        for stream in (self._keys.short, self._keys.long):
+            with contextlib.suppress(ResponseError):
+                waiting += await self._client.xlen(stream) - (await self._client.xpending(stream, GROUP))["pending"]
+        return waiting
+
+    def _note_added(self, batch: Sequence[_Pending], entries: Sequence[Any]) -> None:
+        """Remember where entries are. What Redis refuses for its content fails by itself; all else is tried again."""
+        for entry in entries:
+            if isinstance(entry, Exception) and (not isinstance(entry, ResponseError) or _PASSING.match(str(entry))):
+                raise entry
+        for pending, entry in zip(batch, entries, strict=True):
+            if not isinstance(entry, ResponseError):
+                pending.entry = entry
+                if pending.future.cancelled():  # while it was on its way
+                    self._cancel(pending)
+                elif not pending.future.done():
+                    self._added += 1
+            elif not pending.future.done():
+                pending.future.set_result(Answer(pending.job.id, "failed", message=f"Redis: {entry}"))
+
+    async def _expire(self) -> None:
+        """Answer those whose time runs out while no worker has read them."""
+        while True:
+            await asyncio.sleep(_SWEEP_SECONDS)
+            now = time.time() - _SWEEP_SECONDS
+            late = [one for one in self._pending.values() if one.job.expires < now and not one.future.done()]
+            for one in late:
+                if one.entry is None:
+                    one.future.set_result(Answer(one.job.id, "expired"))
+                elif not one.read:
+                    begun = await self._client.xpending_range(one.stream, GROUP, one.entry, one.entry, 1)
+                    one.read = bool(begun)
+                    if not begun and await self._client.xdel(one.stream, one.entry) and not one.future.done():
+                        one.future.set_result(Answer(one.job.id, "expired"))
+
+    async def _listen(self) -> None:
+        """Read answers as they come; those that have been read are removed with the next exchange."""
+        stream = self._keys.answers(self._owner)
+        last: bytes | str = "0"
+        while True:
+            for _, entries in await self._client.xread({stream: last}, count=_PER_PIPELINE, block=_BLOCK_MS) or ():
+                for entry, fields in entries:
+                    last = entry
+                    self._resolve(read_answer(fields[b"a"]))
+                await self._client.xtrim(stream, minid=last, approximate=False)
+
+    async def _look_after(self) -> None:
+        """Say that this process lives; find entries that have been lost with Redis or with the worker they were for."""
+        checked = time.monotonic()
+        while True:
+            await self._client.set(self._keys.owner(self._owner), 1, ex=ALIVE_SECONDS)
+            if self._away or time.monotonic() - checked > _CHECK_SECONDS:
+                await asyncio.sleep(2 * _RETRY_SECONDS)  # answers first
+                await self._find_lost(list(self._pending.values()))
+                self._away, checked = False, time.monotonic()
+            self._under_way.total = max(_WINDOW, sum(places for _, places in await self._workers()))
+            self._outbox.resume()
+            await self._redirect([pending for pending in self._pending.values() if pending.worker])
+            await asyncio.sleep(HEARTBEAT_SECONDS)
+
+    async def _find_lost(self, pending: Iterable[_Pending]) -> None:
+        known = [one for one in pending if one.entry is not None]
+        for start in range(0, len(known), _PER_PIPELINE):
+            some = known[start : start + _PER_PIPELINE]
+            pipeline = self._client.pipeline(transaction=False)
+            for one in some:
+                pipeline.xrange(one.stream, one.entry, one.entry)
+            for one, found in zip(some, await pipeline.execute(), strict=True):
+                if not found and not one.future.done():
+                    one.job.expires = max(one.job.expires, time.time() + _AGAIN_SECONDS)
+                    self._post(one)
+
+    async def _redirect(self, pending: Iterable[_Pending]) -> None:
+        """Let anybody do what was for a worker that is no more."""
+        for one in pending:
+            if one.entry is not None and not await self._client.exists(self._keys.worker(one.worker)):
+                await self._client.xdel(one.stream, one.entry)
+                one.worker, one.stream = "", self._keys.short
+                self._post(one)
+
+    # ---- one job
+
+    def _post(self, pending: _Pending) -> None:
+        self._added -= pending.entry is not None
+        pending.entry, pending.read = None, False
+        self._discount(pending)
+        if pending.worker:
+            self._directed.append(pending)
+        else:
+            self._outbox.push(pending.job)
+        self._filled.set()
+
+    def _discount(self, pending: _Pending) -> None:
+        """It is not under way any more."""
+        if pending.counted:
+            pending.counted = False
+            self._under_way.add(pending.job.client, -1)
+            self._outbox.resume()
+
+    def _resolve(self, answer: Answer) -> None:
+        pending = self._pending.get(answer.id)
+        if pending is not None and not pending.future.done():
+            pending.future.set_result(answer)
+
+    def _done(self, pending: _Pending, future: asyncio.Future[Answer]) -> None:
+        self._discount(pending)
+        if future.cancelled():
+            self._outbox.discard(pending.job.id)
+        if self._pending.pop(pending.job.id, None) is not None:
+            self._added -= pending.entry is not None
+        if future.cancelled() and pending.entry is not None:
+            self._cancel(pending)
+
+    def _cancel(self, pending: _Pending) -> None:
+        self._cancelled.append(pending)
+        self._cancelling.set()
+
+    async def _cancel_all(self) -> None:
+        """Tell workers what nobody waits for any more, until they have been told."""
+        while True:
+            await self._cancelling.wait()
+            batch = self._cancelled[:_PER_PIPELINE]
+            async with self._client.pipeline(transaction=False) as pipeline:
+                for pending in batch:
+                    pipeline.xdel(pending.stream, pending.entry)
+                    pipeline.publish(self._keys.cancel, pending.job.id)
+                await pipeline.execute()
+            del self._cancelled[: len(batch)]
+            if not self._cancelled:
+                self._cancelling.clear()
+
+    def _aside(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do something that nobody waits for."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._asides.add(task)
+        task.add_done_callback(self._asides.discard)
+
+    async def _send_forget(self, states: list[str], worker: str) -> None:
+        with contextlib.suppress(*_FAILURES):
+            if await self._client.exists(self._keys.worker(worker)):
+                await self._client.xadd(self._keys.own(worker), {"f": "\n".join(states)})

@@ -1,0 +1,299 @@
+"""A worker's side of the queue in Redis. See `rstar.judge.queue.redis_broker`."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from redis.exceptions import RedisError, ResponseError
+
+from rstar.judge.queue.broker import LAST_TRIAL, MOST_DEATHS, on_trial
+from rstar.judge.queue.jobs import Answer, Job, pack_answer, read_job
+from rstar.judge.queue.redis_broker import ALIVE_SECONDS, GROUP, HEARTBEAT_SECONDS, Keys, connect, make_group
+from rstar.judge.worker.worker import AHEAD, Worker
+
+_BLOCK_MS = 1_000
+_RETRY_SECONDS = 0.25
+_ALONE_SECONDS = 0.1
+_TELL_SECONDS = 10.0
+_OWN_SECONDS = 600
+"""The stream of what only one worker can do outlives that worker by so long."""
+
+_IDLE_MS = 6_000
+"""A job whose worker has not said so for so long that it still has it is taken over."""
+
+_FAILURES = (RedisError, OSError)
+_LOG = logging.getLogger("rstar.judge")
+
+_FINISH = """
+if redis.call('XACK', KEYS[1], ARGV[1], ARGV[2]) == 1 then
+    redis.call('XDEL', KEYS[1], ARGV[2])
+    redis.call('XADD', KEYS[2], '*', 'a', ARGV[3])
+    redis.call('EXPIRE', KEYS[2], 600)
+end
+"""
+"""Answer an entry, unless somebody has done so already."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    stream: str
+    id: bytes
+    owner: str
+
+
+class RedisSource:
+    """Jobs from Redis, for one worker.
+
+    Args:
+        url: of Redis.
+        name: of the worker; no other has it.
+    """
+
+    def __init__(self, url: str, name: str, keys: Keys | None = None) -> None:
+        self._client, self._name, self._keys = connect(url), name, keys or Keys()
+        self._finish = self._client.register_script(_FINISH)
+        self._entries: dict[str, _Entry] = {}
+        self._suspects: dict[str, tuple[Job, int]] = {}
+        self._trial: set[str] = set()
+        self._alone, self._reading = False, False  # no new jobs are read before and during a last trial
+        self._claiming = asyncio.Lock()
+        self._credit = 0
+        self._credited = asyncio.Event()
+        self._done: list[Answer] = []
+        self._filled = asyncio.Event()
+        self._told = -_TELL_SECONDS
+
+    async def serve(self, worker: Worker) -> None:
+        """See `Source.serve`."""
+        self.ready(AHEAD * worker.slots)
+        loops = (self._read, self._heartbeat, self._listen, self._answer_all)
+        try:
+            await asyncio.gather(*(self._forever(loop, worker) for loop in loops))
+        finally:
+            with contextlib.suppress(*_FAILURES):
+                await self._client.delete(self._keys.worker(self._name))
+            await self._client.aclose()
+
+    def ready(self, count: int) -> None:
+        """See `Source.ready`."""
+        self._credit += count
+        if self._credit > 0:
+            self._credited.set()
+
+    def answer(self, answer: Answer) -> None:
+        """See `Source.answer`."""
+        self._done.append(answer)
+        self._filled.set()
+
+    # ---- loops
+
+    async def _forever(self, loop: Callable[[Worker], Awaitable[None]], worker: Worker) -> None:
+        while True:
+            try:
+                await loop(worker)
+            except ResponseError as error:
+                if "NOGROUP" not in str(error):
+                    _LOG.warning("Redis: %s", error)
+                    await asyncio.sleep(_RETRY_SECONDS)
+                with contextlib.suppress(*_FAILURES):  # Redis has lost its data
+                    await self._make_groups()
+            except _FAILURES as error:
+                if time.monotonic() - self._told > _TELL_SECONDS:
+                    self._told = time.monotonic()
+                    _LOG.warning("Redis is away: %s", error)
+                await asyncio.sleep(_RETRY_SECONDS)
+            except Exception:  # a loop that ended would take all calls of this worker along
+                _LOG.exception("the queue in Redis")
+                await asyncio.sleep(_RETRY_SECONDS)
+
+    @property
+    def _streams(self) -> tuple[str, ...]:
+        return self._keys.own(self._name), self._keys.short, self._keys.long
+
+    async def _make_groups(self) -> None:
+        for stream in self._streams:
+            await make_group(self._client, stream)
+
+    async def _read(self, worker: Worker) -> None:
+        await self._make_groups()
+        for stream in self._streams:  # handed to this worker by a reply that was lost on the way
+            async with self._claiming:  # what is being taken over is this worker's already, but not to be begun at once
+                for _, entries in await self._client.xreadgroup(GROUP, self._name, {stream: "0"}) or ():
+                    known = {entry.id for entry in self._entries.values()}
+                    await self._begin(worker, stream, [one for one in entries if one[0] not in known])
+        while True:
+            self._reading = False
+            await self._credited.wait()
+            self._reading = not self._alone
+            if self._alone:
+                await self._try_suspects(worker)
+                await asyncio.sleep(_ALONE_SECONDS)
+                continue
+            streams = dict.fromkeys(self._streams, ">")
+            found = await self._client.xreadgroup(GROUP, self._name, streams, count=self._credit, block=_BLOCK_MS)
+            for stream, entries in found or ():
+                await self._begin(worker, stream.decode(), entries)
+
+    async def _heartbeat(self, worker: Worker) -> None:
+        """Say that this worker lives and what it has; take over what dead ones had."""
+        while True:
+            value = f"{worker.slots} {worker.places}"
+            await self._client.set(self._keys.worker(self._name), value, ex=ALIVE_SECONDS)
+            await self._client.expire(self._keys.own(self._name), _OWN_SECONDS)
+            await self._end_orphans(worker)
+            for stream in self._streams:
+                mine = [entry.id for entry in self._entries.values() if entry.stream == stream]
+                if mine:
+                    await self._client.xclaim(stream, GROUP, self._name, 0, mine, justid=True)
+            if self._credit > 0:
+                for stream in self._streams[1:]:
+                    async with self._claiming:
+                        await self._take_over(stream, self._credit)
+            await self._try_suspects(worker)
+            await asyncio.sleep(HEARTBEAT_SECONDS)
+
+    async def _end_orphans(self, worker: Worker) -> None:
+        """Cancel the jobs of API processes that have died. Who waited for them has lost the connection."""
+        owners = {entry.owner for entry in self._entries.values()}
+        dead = {owner for owner in owners if not await self._client.exists(self._keys.owner(owner))}
+        for name, entry in list(self._entries.items()):
+            if entry.owner in dead:
+                self._end(worker, name)
+                await self._drop(entry.stream, entry.id)
+
+    async def _listen(self, worker: Worker) -> None:
+        """Cancel what nobody waits for any more."""
+        async with self._client.pubsub() as channel:
+            await channel.subscribe(self._keys.cancel)
+            while True:
+                message = await channel.get_message(ignore_subscribe_messages=True, timeout=10)
+                entry = self._end(worker, message["data"].decode()) if message is not None else None
+                if entry is not None:
+                    await self._client.xack(entry.stream, GROUP, entry.id)
+
+    async def _answer_all(self, worker: Worker) -> None:
+        """Write answers as they come, until they are written."""
+        while True:
+            await self._filled.wait()
+            batch = list(self._done)
+            async with self._client.pipeline(transaction=False) as pipeline:
+                for answer in batch:
+                    if (entry := self._entries.get(answer.id)) is not None:
+                        keys = [entry.stream, self._keys.answers(entry.owner)]
+                        await self._finish(keys=keys, args=[GROUP, entry.id, pack_answer(answer)], client=pipeline)
+                if len(pipeline):
+                    await pipeline.execute()
+            for answer in batch:
+                self._entries.pop(answer.id, None)
+                self._acquit(answer.id)
+            del self._done[: len(batch)]
+            await self._try_suspects(worker)
+            if not self._done:
+                self._filled.clear()
+
+    # ---- one entry
+
+    async def _begin(self, worker: Worker, stream: str, entries: list[tuple[bytes, dict[bytes, bytes]]]) -> None:
+        """Start the jobs of entries whose owner still lives."""
+        jobs: list[tuple[bytes, Job]] = []
+        for entry, fields in entries:
+            if not fields or b"f" in fields:  # removed meanwhile, or states to forget
+                await self._drop(stream, entry)
+                if fields:
+                    worker.forget(fields[b"f"].decode().split("\n"))
+                continue
+            try:
+                jobs.append((entry, read_job(fields[b"j"])))
+            except (ValueError, KeyError):
+                _LOG.warning("an entry of %s that is no job", stream)
+                await self._drop(stream, entry)
+        owners = {job.owner for _, job in jobs}
+        living = {owner for owner in owners if await self._client.exists(self._keys.owner(owner))}
+        for entry, job in jobs:
+            if job.owner not in living:
+                await self._drop(stream, entry)
+                continue
+            known = self._entries.get(job.id)
+            self._entries[job.id] = _Entry(stream, entry, job.owner)
+            if known is not None:  # added again while it is under way: the answer goes with the later entry
+                await self._drop(known.stream, known.id)
+                continue
+            if job.expires < time.time():
+                self.answer(Answer(job.id, "expired", self._name))
+                continue
+            self._spend()
+            worker.begin(job)
+
+    async def _take_over(self, stream: str, most: int) -> None:
+        """Claim entries whose worker is dead. See `broker` about who is blamed."""
+        found = await self._client.xpending_range(stream, GROUP, "-", "+", most, idle=_IDLE_MS)
+        holders = {one["message_id"]: one["consumer"].decode() for one in found}
+        if not holders:
+            return
+        trials = {holder: await self._client.get(self._keys.trial(holder)) for holder in set(holders.values())}
+        for entry, fields in await self._client.xclaim(stream, GROUP, self._name, _IDLE_MS, list(holders)):
+            try:
+                job = read_job(fields[b"j"])
+            except (ValueError, KeyError):
+                if fields:
+                    _LOG.warning("an entry of %s that is no job", stream)
+                await self._drop(stream, entry)
+                continue
+            tried = trials[holders[entry]]
+            blamed = tried is None or job.id in tried.decode().split("\n")
+            key = self._keys.deaths(job.id)
+            deaths = max(1, int(await (self._client.incr(key) if blamed else self._client.get(key)) or 0))
+            await self._client.set(key, deaths, ex=3600)
+            if deaths >= MOST_DEATHS:
+                self._entries[job.id] = _Entry(stream, entry, job.owner)
+                message = f"{MOST_DEATHS} workers died with this call"
+                self.answer(Answer(job.id, "failed", self._name, message=message))
+            elif job.id not in self._entries:
+                self._entries[job.id] = _Entry(stream, entry, job.owner)
+                self._suspects[job.id] = job, deaths
+                self._spend()
+
+    async def _try_suspects(self, worker: Worker) -> None:
+        """Begin some of the jobs that were taken over, if none is under way; all may know which, should this fail."""
+        if self._trial or not self._suspects:
+            return
+        names = on_trial([(name, deaths) for name, (_, deaths) in self._suspects.items()])
+        self._alone = self._suspects[names[0]][1] >= LAST_TRIAL
+        if self._alone and (self._reading or self._entries.keys() - self._suspects.keys()):
+            return
+        await self._client.set(self._keys.trial(self._name), "\n".join(names), ex=3600)
+        if self._trial:  # another loop was faster
+            return
+        for name in names:
+            if (suspect := self._suspects.pop(name, None)) is not None:
+                self._trial.add(name)
+                worker.begin(suspect[0])
+
+    def _end(self, worker: Worker, name: str) -> _Entry | None:
+        """End a job that nobody waits for any more. Returns its entry, if it is this worker's."""
+        entry = self._entries.pop(name, None)
+        if entry is not None:
+            worker.cancel(name)
+            self._acquit(name)
+        return entry
+
+    def _acquit(self, name: str) -> None:
+        """A job is over."""
+        if self._suspects.pop(name, None) is not None:
+            self.ready(1)
+        self._trial.discard(name)
+        self._alone = self._alone and bool(self._trial or self._suspects)
+
+    def _spend(self) -> None:
+        self._credit -= 1
+        if self._credit <= 0:
+            self._credited.clear()
+
+    async def _drop(self, stream: str, entry: bytes) -> None:
+        await self._client.xack(stream, GROUP, entry)
+        await self._client.xdel(stream, entry)

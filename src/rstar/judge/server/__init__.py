@@ -1,0 +1,1 @@
+"""The HTTP API of the judge: requests in, jobs to the queue, replies out."""

@@ -1,0 +1,119 @@
+"""The HTTP API: requests in, jobs to the broker, replies out. See `rstar.judge.wire` for what they look like.
+
+Failures of programs are results, with HTTP 200. What is not: 401 without the token, 404 for a session that is not (or
+no more) there, 409 when two cells ran in one session at once, 422 for a malformed request, 503 when the queue is full.
+A caller that goes away takes its calls with it.
+"""
+
+from __future__ import annotations
+
+import uuid
+
+import fastapi
+from fastapi import Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import PlainTextResponse, RedirectResponse, StreamingResponse
+
+from rstar.judge import wire
+from rstar.judge.queue.broker import Broker
+from rstar.judge.server.calls import Service, json, report_of
+from rstar.judge.server.guard import Guard, malformed, other_methods
+from rstar.judge.server.session_routes import add_sessions
+from rstar.judge.settings import JudgeSettings
+
+LINES = "application/x-ndjson"
+_BODY = wire.FULL | wire.UNREADABLE | wire.LARGE
+
+
+def create_app(broker: Broker, settings: JudgeSettings, owner: str, pulse: int) -> Guard:
+    """The service as an ASGI application, called `owner` in jobs; `broker` is opened and closed with it.
+
+    `pulse` is a descriptor that it writes to as long as it is able to (see `boot.beat`).
+    """
+    service = Service(broker, settings, owner, pulse)
+    app = fastapi.FastAPI(
+        title="rstar judge",
+        description="Runs programs in isolation, compares their output, keeps notebook sessions.",
+        lifespan=service.lifespan,
+    )
+    app.add_exception_handler(405, other_methods)
+    app.add_exception_handler(RequestValidationError, malformed)  # type: ignore[arg-type]
+    _add_calls(app, service)
+    add_sessions(app, service)
+    _add_state(app, service)
+    return Guard(app, settings, service.memory)
+
+
+def _add_calls(app: fastapi.FastAPI, service: Service) -> None:
+    short, long = service.settings.queue_seconds, service.settings.long_queue_seconds
+
+    async def one(submission: wire.Submission, request: Request) -> wire.Report:
+        (answer,) = await service.answers([service.job(submission, short, request)], request)
+        return report_of(submission, answer)
+
+    async def many(batch: wire.Batch, request: Request, life: float) -> wire.BatchReports:
+        answers = await service.answers(service.jobs(batch, life, request), request)
+        results = list(map(report_of, batch.submissions, answers))
+        return wire.BatchReports(sub_id=batch.sub_id or str(uuid.uuid4()), results=results)
+
+    @app.post("/run", response_model=wire.Report, responses=_BODY, tags=["calls"])
+    async def run(submission: wire.Submission, request: Request) -> Response:
+        """Run a program; compare its output with what is expected. Waits a few seconds at most for a free worker."""
+        return json(await one(submission, request))
+
+    async def reply(batch: wire.Batch, request: Request, life: float) -> Response:
+        if LINES in request.headers.get("accept", ""):
+            lines = service.lines(service.jobs(batch, life, request), batch.submissions)
+            return StreamingResponse(lines, media_type=LINES)
+        return json(await many(batch, request, life))
+
+    @app.post("/run/batch", response_model=wire.BatchReports, responses=_BODY, tags=["calls"])
+    async def run_batch(batch: wire.Batch, request: Request) -> Response:
+        """Several programs, answered together. Each waits a few seconds at most for a free worker.
+
+        With `Accept: application/x-ndjson` each result is a line of its own, sent as soon as it is there.
+        """
+        return await reply(batch, request, short)
+
+    @app.post("/run/long-batch", response_model=wire.BatchReports, responses=_BODY, tags=["calls"])
+    async def run_long_batch(batch: wire.Batch, request: Request) -> Response:
+        """Several programs, which may wait for an hour. Results as lines: see `/run/batch`."""
+        return await reply(batch, request, long)
+
+    @app.post("/judge", response_model=wire.Verdict, responses=_BODY, tags=["calls"])
+    async def judge(submission: wire.Submission, request: Request) -> Response:
+        """As `/run`, without the output."""
+        return json(wire.verdict(await one(submission, request)))
+
+    @app.post("/judge/batch", response_model=wire.BatchVerdicts, responses=_BODY, tags=["calls"])
+    async def judge_batch(batch: wire.Batch, request: Request) -> Response:
+        """As `/run/batch`, without the output."""
+        return json(wire.verdicts(await many(batch, request, short)))
+
+    @app.post("/judge/long-batch", response_model=wire.BatchVerdicts, responses=_BODY, tags=["calls"])
+    async def judge_long_batch(batch: wire.Batch, request: Request) -> Response:
+        """As `/run/long-batch`, without the output."""
+        return json(wire.verdicts(await many(batch, request, long)))
+
+
+def _add_state(app: fastapi.FastAPI, service: Service) -> None:
+    @app.get("/", include_in_schema=False)
+    async def root() -> Response:
+        return RedirectResponse("/docs")
+
+    @app.get("/ping", tags=["state"])
+    async def ping() -> str:
+        """Whether the API is there."""
+        return "pong"
+
+    @app.get("/status", response_model=wire.Status, responses=wire.FULL, tags=["state"])
+    async def status() -> Response:
+        """How many calls wait, and how many programs can run at a time."""
+        load = await service.load()
+        return json(wire.Status(queue=load.waiting, num_workers=load.slots))
+
+    @app.get("/metrics", tags=["state"], response_class=PlainTextResponse)
+    async def metrics() -> Response:
+        """For Prometheus."""
+        text, kind = service.metrics.text(await service.load(), len(service.sessions))
+        return Response(text, media_type=kind)

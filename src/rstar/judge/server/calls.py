@@ -1,0 +1,203 @@
+"""What the routes of the API share: calls become jobs, wait for their answers, and end when the caller goes away."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import TypeVar
+
+import fastapi
+from fastapi import HTTPException, Request, Response
+from pydantic import BaseModel
+
+from rstar.errors import SandboxError
+from rstar.judge import wire
+from rstar.judge.boot import beat
+from rstar.judge.queue.broker import Broker, BusyError, QueueStatus
+from rstar.judge.queue.jobs import MOST_SHOWN, OUTPUT_BYTES, Answer, Cell, Job, Kind
+from rstar.judge.queue.shares import Shares
+from rstar.judge.server.metrics import Metrics
+from rstar.judge.server.sessions import Session, Sessions
+from rstar.judge.settings import JudgeSettings
+from rstar.sandbox import Limits, machine_share
+
+_HOUSEKEEPING_SECONDS = 1.0
+_ATTENTIVE_SECONDS = 0.05
+_MEMORY_SHARE = 6
+"""Clients may take a sixth of what programs may use: a tenth of the machine's memory."""
+
+T = TypeVar("T")
+
+
+class Service:
+    """What the routes share."""
+
+    def __init__(self, broker: Broker, settings: JudgeSettings, owner: str, pulse: int) -> None:
+        self.broker, self.settings, self.owner, self._pulse = broker, settings, owner, pulse
+        self.memory = Shares(machine_share() // _MEMORY_SHARE)
+        self.sessions = Sessions(Shares(settings.most_sessions), self.memory, settings.idle_seconds)
+        self.metrics = Metrics()
+        self._numbers = 0
+
+    @asynccontextmanager
+    async def lifespan(self, app: fastapi.FastAPI) -> AsyncIterator[None]:
+        """From start to end."""
+        async with self.broker:
+            tasks = [asyncio.create_task(self._keep_house()), asyncio.create_task(beat(self._pulse))]
+            try:
+                yield
+            finally:
+                for task in tasks:
+                    task.cancel()
+
+    async def _keep_house(self) -> None:
+        while True:
+            await asyncio.sleep(_HOUSEKEEPING_SECONDS)
+            self.release(self.sessions.expire())
+
+    def release(self, unused: list[tuple[str, str]]) -> None:
+        """Give up states of workers."""
+        for worker in {worker for worker, _ in unused}:
+            self.broker.forget([state for holder, state in unused if holder == worker], worker)
+
+    def job(self, submission: wire.Submission, life: float, request: Request) -> Job:
+        """The job for a submission, which may wait for `life` seconds."""
+        job = self._job(submission.type, submission.solution, submission.limits, life, request)
+        job.stdin, job.expected, job.echo = submission.input, submission.expected_output, submission.echo
+        job.shown = wire.shown(submission.limits)
+        return job
+
+    def jobs(self, batch: wire.Batch, life: float, request: Request) -> list[Job]:
+        """The jobs for a batch. The reply is held in memory whole, so its submissions share what it may show."""
+        share = MOST_SHOWN // len(batch.submissions)
+        jobs = [self.job(submission, life, request) for submission in batch.submissions]
+        for job in jobs:
+            job.shown = min(job.shown, share)
+        return jobs
+
+    async def run_cell(self, session: Session, cell: wire.CellRequest, request: Request) -> tuple[Job, Answer]:
+        """Run a cell where the state of the session is; where that is lost, once more with all that leads to it."""
+        prefer, history = session.worker, tuple[Cell, ...]()
+        while True:
+            job = self._job("cell", cell.code, cell.limits, self.settings.long_queue_seconds, request)
+            job.state, job.history, job.shown = session.state, history, wire.shown(cell.limits)
+            (answer,) = await self.answers([job], request, prefer)
+            if answer.outcome != "lost" or history:
+                return job, answer
+            prefer, history = "", session.cells
+
+    def _job(self, kind: Kind, code: str, asked: wire.CallLimits | None, life: float, request: Request) -> Job:
+        self._numbers += 1
+        limits = asked or wire.CallLimits()
+        return Job(
+            id=f"{self.owner}-{self._numbers}",
+            owner=self.owner,
+            kind=kind,
+            code=code,
+            limits=Limits(
+                seconds=limits.seconds or self.settings.seconds,
+                memory_mb=limits.memory_mb or self.settings.memory_mb,
+                output_bytes=limits.output_bytes or OUTPUT_BYTES,
+                values=limits.values,
+            ),
+            expires=time.time() + life,
+            client="" if request.client is None else f"{request.client.host}:{request.client.port}",
+        )
+
+    async def load(self) -> QueueStatus:
+        """How much there is to do."""
+        try:
+            return await self.broker.load()
+        except SandboxError as error:
+            raise HTTPException(503, str(error), {"Retry-After": "1"}) from error
+
+    async def answers(self, jobs: Sequence[Job], request: Request, prefer: str = "") -> list[Answer]:
+        """The answers to jobs, in order. When the caller goes away, the jobs are cancelled."""
+        started = time.perf_counter()
+        futures: list[asyncio.Future[Answer]] = []
+        try:
+            futures += [self._submit(job, prefer) for job in jobs]
+            _, waiting = await asyncio.wait(futures, timeout=_ATTENTIVE_SECONDS)
+            if waiting:
+                await _while_connected(asyncio.ensure_future(asyncio.wait(waiting)), request)
+            answers = [future.result() for future in futures]
+        except BusyError as error:
+            raise HTTPException(503, str(error), {"Retry-After": "1"}) from error
+        finally:
+            for future in futures:
+                future.cancel()
+        self.metrics.count(jobs, answers, time.perf_counter() - started)
+        return answers
+
+    async def lines(self, jobs: Sequence[Job], submissions: Sequence[wire.Submission]) -> AsyncIterator[bytes]:
+        """Reports as lines, in the order in which the jobs are done; submissions that find the queue full fail."""
+        started = time.perf_counter()
+        futures = {self._line(job): (job, submission) for job, submission in zip(jobs, submissions, strict=True)}
+        done: asyncio.Queue[asyncio.Future[Answer]] = asyncio.Queue()
+        for future in futures:
+            future.add_done_callback(done.put_nowait)
+        try:
+            for _ in futures:
+                future = await done.get()
+                job, submission = futures[future]
+                self.metrics.count([job], [future.result()], time.perf_counter() - started)
+                yield report_of(submission, future.result()).model_dump_json().encode() + b"\n"
+        finally:
+            for future in futures:
+                future.cancel()
+
+    def _line(self, job: Job) -> asyncio.Future[Answer]:
+        try:
+            return self._submit(job)
+        except BusyError as error:
+            return _settled(Answer(job.id, "expired", message=str(error)))
+
+    def _submit(self, job: Job, prefer: str = "") -> asyncio.Future[Answer]:
+        """Have a job done, unless no queue could carry it."""
+        for name, text in (("program", job.code), ("input", job.stdin), ("expected output", job.expected)):
+            if text is not None and not text.isascii() and not _is_unicode(text):
+                message = f"half a character (a lone surrogate) in the {name}"
+                return _settled(Answer(job.id, "invalid", message=message))
+        return self.broker.submit(job, prefer)
+
+
+def _settled(answer: Answer) -> asyncio.Future[Answer]:
+    future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+    future.set_result(answer)
+    return future
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+async def _while_connected(work: asyncio.Future[T], request: Request) -> None:
+    """Wait for `work`; raises `HTTPException` when the caller has gone (who will not see it)."""
+    leaving = asyncio.ensure_future(request.receive())
+    try:
+        while not work.done():
+            await asyncio.wait((work, leaving), return_when=asyncio.FIRST_COMPLETED)
+            if leaving.done() and not work.done():
+                if leaving.result()["type"] == "http.disconnect":
+                    work.cancel()
+                    raise HTTPException(499, "the caller has gone")
+                leaving = asyncio.ensure_future(request.receive())
+    finally:
+        leaving.cancel()
+
+
+def json(content: BaseModel, status: int = 200) -> Response:
+    """A reply."""
+    return Response(content.__pydantic_serializer__.to_json(content), status, media_type="application/json")
+
+
+def report_of(submission: wire.Submission, answer: Answer) -> wire.Report:
+    """What the answer says of a submission."""
+    return wire.report(submission.sub_id or str(uuid.uuid4()), answer, wire.shown(submission.limits))

@@ -1,0 +1,155 @@
+"""What requests meet before they reach the routes, and refusals in the interface's own terms.
+
+What is in memory for a request counts as its client's until it is answered: no client may have so much that others
+find no room (see `shares`).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+
+from fastapi import HTTPException, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.routing import Match
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from rstar.judge.queue.shares import Shares
+from rstar.judge.settings import JudgeSettings, allowed
+
+OPEN_PATHS = frozenset({"/ping"})
+"""What needs no token."""
+
+LARGEST_BODY = 32 << 20
+"""Bytes of a request, which is held in memory, in the queue and on every connection."""
+
+MOST_VALUES = 500_000
+"""JSON values of a request. Small ones take thirty times their bytes when they are read, and hold up all others."""
+
+VALUE_BYTES = 1_000
+"""What a JSON value takes on its way from text to job. A call has four or five."""
+
+_TOO_LARGE = f"a request may have {LARGEST_BODY:,} bytes; send several"
+_TOO_MANY = f"a request may have {MOST_VALUES:,} JSON values; send several"
+_NOT_UTF8 = "expected JSON in UTF-8"
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+("|\\?)', re.DOTALL)
+"""A string of JSON, or as much of it as there is. Group 1 is its end: a quote, nothing, or half an escape."""
+
+_MOST_ERRORS = 20
+_LONGEST_MESSAGE = 500
+_LONGEST_PLACE, _DEEPEST_PLACE = 100, 8
+
+
+async def other_methods(request: Request, error: Exception) -> Response:
+    """405 with all methods of the path: the framework names those of one route."""
+    matching = (route for route in request.app.routes if route.matches(dict(request.scope))[0] != Match.NONE)
+    methods = sorted({method for route in matching for method in getattr(route, "methods", ())})
+    return JSONResponse({"detail": "Method Not Allowed"}, 405, {"Allow": ", ".join(methods)})
+
+
+async def malformed(_: Request, error: RequestValidationError) -> Response:
+    """422 with what is wrong and where. What was sent is not sent back: it may be large, or no text at all."""
+    errors = error.errors()
+    detail = [
+        {
+            "type": found["type"],
+            "loc": [part if isinstance(part, int) else part[:_LONGEST_PLACE] for part in found["loc"][:_DEEPEST_PLACE]],
+            "msg": found["msg"][:_LONGEST_MESSAGE],
+        }
+        for found in errors[:_MOST_ERRORS]
+    ]
+    if len(errors) > _MOST_ERRORS:
+        more = f"{len(errors) - _MOST_ERRORS:,} more errors"
+        detail.append({"type": "more", "loc": [], "msg": more})
+    return Response(json.dumps({"detail": detail}), 422, media_type="application/json")
+
+
+class Guard:
+    """Lets requests pass that have the token and are of a reasonable size, as far as there is memory for them.
+
+    Attributes:
+        memory: bytes that clients have in it.
+    """
+
+    def __init__(self, app: ASGIApp, settings: JudgeSettings, memory: Shares) -> None:
+        self._app, self._settings, self.memory = app, settings, memory
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Of ASGI."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = dict(scope["headers"])
+        if self._settings.token is not None and scope["path"] not in OPEN_PATHS:
+            header = headers.get(b"authorization", b"").decode("latin-1")
+            if not allowed(self._settings, header):
+                detail = "this is not the token" if header else "a bearer token is needed"
+                refusal = JSONResponse({"detail": detail}, 401, {"WWW-Authenticate": "Bearer"})
+                await refusal(scope, receive, send)
+                return
+        if int(headers.get(b"content-length", b"0")) > LARGEST_BODY:  # the parser lets only numbers pass
+            await JSONResponse({"detail": _TOO_LARGE}, 413, {"Connection": "close"})(scope, receive, send)
+            return
+        body = _Body(receive, self.memory, "" if scope["client"] is None else "{}:{}".format(*scope["client"]))
+        try:
+            await self._app(scope, body.read, send)
+        finally:
+            self.memory.add(body.client, -body.charged)
+
+
+class _Body:
+    """The body of a request, up to the largest one, and the most values in it.
+
+    Attributes:
+        client: who sends it.
+        charged: bytes that count as the client's.
+    """
+
+    def __init__(self, receive: Receive, memory: Shares, client: str) -> None:
+        self._receive, self._memory = receive, memory
+        self._size, self._values = 0, ValueCount()
+        self.client, self.charged = client, 0
+
+    async def read(self) -> Message:
+        """The next message."""
+        message = await self._receive()
+        piece = message.get("body", b"")
+        self._size += len(piece)
+        if self._size > LARGEST_BODY:
+            raise HTTPException(413, _TOO_LARGE)
+        if b"\0" in piece:  # UTF-16, in which the values could not be counted
+            raise HTTPException(400, _NOT_UTF8)
+        if (values := self._values.add(piece)) > MOST_VALUES:
+            raise HTTPException(413, _TOO_MANY)
+        more = self._size + VALUE_BYTES * values - self.charged if piece else 0
+        if not self._memory.take(self.client, more):
+            raise HTTPException(503, "too much is in memory already", {"Retry-After": "1"})
+        self.charged += more
+        return message
+
+
+class ValueCount:
+    """Counts the values of a JSON text that comes in pieces: each but the first follows a bracket, brace or comma.
+
+    An empty list or object counts twice.
+    """
+
+    def __init__(self) -> None:
+        self._count, self._open = 1, b""
+
+    def add(self, piece: bytes) -> int:
+        """The values so far."""
+        text, end = self._open + piece, 0
+        self._open = b""
+        for string in _STRING.finditer(text):
+            self._count += _separators(text[end : string.start()])
+            end = string.end()
+            if string[1] != b'"':  # the next piece goes on with it
+                self._open = b'"' + string[1]
+        self._count += _separators(text[end:])
+        return self._count
+
+
+def _separators(text: bytes) -> int:
+    return text.count(b",") + text.count(b"[") + text.count(b"{")

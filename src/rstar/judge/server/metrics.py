@@ -1,0 +1,59 @@
+"""What Prometheus may ask: calls by kind and outcome, how long they took, how much waits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+
+from rstar.judge.queue.broker import QueueStatus
+from rstar.judge.queue.jobs import Answer, Job
+
+_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 3600)
+
+
+class Metrics:
+    """The figures of one API process."""
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        self._calls = Counter(
+            "rstar_judge_calls",
+            "Calls answered, by kind and by how they ended.",
+            ["kind", "end"],
+            registry=self._registry,
+        )
+        self._run = Histogram(
+            "rstar_judge_run_seconds", "Wall time of the runs.", buckets=_BUCKETS, registry=self._registry
+        )
+        self._latency = Histogram(
+            "rstar_judge_request_seconds",
+            "Time from a request to its reply.",
+            buckets=_BUCKETS,
+            registry=self._registry,
+        )
+        self._gauges = {
+            name: Gauge(f"rstar_judge_{name}", text, registry=self._registry)
+            for name, text in (
+                ("waiting", "Calls that wait."),
+                ("running", "Calls under way."),
+                ("slots", "Programs that can run at a time."),
+                ("sessions", "Sessions."),
+            )
+        }
+
+    def count(self, jobs: Sequence[Job], answers: Sequence[Answer], seconds: float) -> None:
+        """Count the answers to one request, which took so long."""
+        self._latency.observe(seconds)
+        for job, answer in zip(jobs, answers, strict=True):
+            self._calls.labels(job.kind, answer.status if answer.outcome == "done" else answer.outcome).inc()
+            if answer.outcome == "done":
+                self._run.observe(answer.seconds)
+
+    def text(self, load: QueueStatus, sessions: int) -> tuple[bytes, str]:
+        """The figures in Prometheus' format, and its content type."""
+        values = {"waiting": load.waiting, "running": load.running, "slots": load.slots, "sessions": sessions}
+        for name, value in values.items():
+            self._gauges[name].set(value)
+        return generate_latest(self._registry), CONTENT_TYPE_LATEST

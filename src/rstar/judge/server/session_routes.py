@@ -1,0 +1,126 @@
+"""The routes of sessions: notebooks that live between calls."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import fastapi
+from fastapi import HTTPException, Request, Response
+
+from rstar.judge import wire
+from rstar.judge.queue.jobs import Answer, Cell, pack
+from rstar.judge.server.calls import Service, json
+from rstar.judge.server.guard import LARGEST_BODY
+from rstar.judge.server.sessions import Session
+
+_GONE: dict[int | str, dict[str, Any]] = {404: {"model": wire.Refusal, "description": "no such session"}}
+_RACE: dict[int | str, dict[str, Any]] = {409: {"model": wire.Refusal, "description": "two cells at once"}}
+_FORK = _GONE | wire.FULL
+_CELL = _FORK | _RACE | wire.UNREADABLE | wire.LARGE
+
+
+def add_sessions(app: fastapi.FastAPI, service: Service) -> None:
+    """Add the routes."""
+    sessions = service.sessions
+
+    def find(name: str, *, use: bool = True) -> Session:
+        session = sessions.get(name, use=use)
+        if session is None:
+            raise HTTPException(
+                404, f"no session {name!r}: it was deleted, not used for too long, or lost when the API was restarted"
+            )
+        return session
+
+    def admit(session: Session) -> None:
+        if not sessions.fits(session):
+            raise HTTPException(503, f"{len(sessions)} sessions leave no room for another", {"Retry-After": "10"})
+
+    @app.post("/sessions", response_model=wire.SessionReply, status_code=201, responses=wire.FULL, tags=["sessions"])
+    async def create(request: Request) -> Response:
+        """Begin a session: a fresh interpreter."""
+        session = Session(host=_host(request))
+        admit(session)
+        return json(wire.SessionReply(session_id=sessions.add(session), cells=0), 201)
+
+    @app.get("/sessions/{session_id}", response_model=wire.SessionReply, responses=_GONE, tags=["sessions"])
+    async def show(session_id: str) -> Response:
+        """A session. Looking at it does not keep it from ending when it is idle."""
+        return json(wire.SessionReply(session_id=session_id, cells=len(find(session_id, use=False).cells)))
+
+    @app.post(
+        "/sessions/{session_id}/run",
+        response_model=wire.CellReply,
+        responses=_CELL,
+        tags=["sessions"],
+    )
+    async def run_cell(session_id: str, cell: wire.CellRequest, request: Request) -> Response:
+        """Run code in a session, as in a notebook. After a timeout the session is what it was before."""
+        before = find(session_id)
+        more = len(pack(Cell(cell.code.encode(errors="replace").decode())))
+        size = before.size + more
+        if size > LARGEST_BODY:
+            raise HTTPException(413, f"all cells of a session together may have {LARGEST_BODY:,} bytes")
+        if cell.fork:
+            admit(replace(before, host=_host(request), size=size))
+        elif not sessions.memory.fits(before.host, more):
+            raise HTTPException(503, "the cells of all sessions leave no room for more", {"Retry-After": "10"})
+        with sessions.working(session_id):
+            job, answer = await service.run_cell(before, cell, request)
+        if answer.outcome == "invalid":
+            raise HTTPException(400, answer.message)
+        if answer.outcome != "done":
+            raise HTTPException(503, answer.message or "no worker was free", {"Retry-After": "1"})
+        after: str | None = None if cell.fork else session_id
+        if answer.lives:
+            ran = Cell(job.code, job.limits)
+            session = Session(job.id, answer.worker, (*before.cells, ran), size, before.host)
+            if cell.fork:
+                after = sessions.add(replace(session, host=_host(request)))
+            elif sessions.get(session_id) is not before:
+                service.release([(answer.worker, job.id)])
+                raise HTTPException(409, "another cell ran in this session, or it was deleted, at the same time")
+            else:
+                service.release(sessions.put(session_id, session))
+        return json(_cell_reply(after, cell, answer))
+
+    @app.post(
+        "/sessions/{session_id}/fork",
+        response_model=wire.SessionReply,
+        status_code=201,
+        responses=_FORK,
+        tags=["sessions"],
+    )
+    async def fork(session_id: str, request: Request) -> Response:
+        """A second session that is what this one is now."""
+        before = replace(find(session_id), host=_host(request))
+        admit(before)
+        name = sessions.add(before)
+        return json(wire.SessionReply(session_id=name, cells=len(before.cells)), 201)
+
+    @app.delete("/sessions/{session_id}", status_code=204, responses=_GONE, tags=["sessions"])
+    async def delete(session_id: str) -> Response:
+        """End a session."""
+        find(session_id)
+        service.release(sessions.drop(session_id))
+        return Response(status_code=204)
+
+
+def _host(request: Request) -> str:
+    return "" if request.client is None else request.client.host
+
+
+def _cell_reply(session_id: str | None, cell: wire.CellRequest, answer: Answer) -> wire.CellReply:
+    shown = wire.shown(cell.limits)
+    return wire.CellReply(
+        session_id=session_id,
+        status=answer.status,
+        stdout=answer.stdout[:shown],
+        stderr=answer.stderr[:shown],
+        seconds=answer.seconds,
+        truncated=answer.truncated or max(len(answer.stdout), len(answer.stderr)) > shown,
+        exit_code=answer.exit_code,
+        signal=answer.signal,
+        error=wire.failure(answer),
+        values=list(answer.values),
+    )

@@ -1,0 +1,183 @@
+"""C++: compiled once per source, run as a program of its own, both under the sandbox's isolation.
+
+Compiler and program are started by a few trusted lines of Python inside the sandbox (`LocalSandbox.drive`), which tell
+how they ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import hashlib
+import os
+import shutil
+import signal
+import time
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+
+from rstar.errors import SandboxError
+from rstar.sandbox import Limits, LocalSandbox, Result
+
+_FLAGS = ("-O2", "-pipe")
+_CACHE_BYTES, _MOST_KNOWN = 256 << 20, 1_000
+"""Of the programs that are remembered, each of which holds a descriptor."""
+
+_FAILED_SECONDS = 300.0
+"""How long a source is remembered that took too much to compile."""
+
+_SIGNALLED = 1_000
+"""Added to a signal's number to make the exit code with which a driver reports it: real codes end at 255."""
+
+_END = f"""
+code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+raise SystemExit(code if code >= 0 else {_SIGNALLED} - code)
+"""
+_COMPILE = f"""
+import os
+with open("main.cpp", "wb") as file:
+    while block := os.read(0, 1 << 20):
+        file.write(block)
+command = ["g++", *{_FLAGS!r}, "-o", "main", "main.cpp"]
+process = os.posix_spawn("/usr/bin/g++", command, {{"PATH": "/usr/bin", "LANG": "C.UTF-8", "TMPDIR": "."}})
+status = os.waitpid(process, 0)[1]
+if status:
+    raise SystemExit(1)
+with open("main", "rb") as file:
+    while os.sendfile(3, file.fileno(), None, 1 << 30):
+        pass
+"""
+_RUN = f"""
+import os
+program = os.open("main", os.O_WRONLY | os.O_CREAT, 0o700)
+os.sendfile(program, 3, 0, 1 << 30)
+os.close(program)
+for inherited in range(3, 256):
+    try:
+        os.set_inheritable(inherited, False)
+    except OSError:
+        pass
+process = os.posix_spawn("./main", ["main"], {{"LANG": "C.UTF-8"}})
+{_END}"""
+
+
+class _Program:
+    """A memory file that nobody can write to any more; all runs of the program have the same one."""
+
+    def __init__(self, handle: int) -> None:
+        self.handle = handle
+        fcntl.fcntl(handle, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE)
+        self.size = os.fstat(handle).st_size
+
+    def __del__(self) -> None:
+        os.close(self.handle)
+
+
+@dataclass(frozen=True, slots=True)
+class _Compiled:
+    """What came of a source: how compiling went, and the program, if it went well."""
+
+    result: Result
+    program: _Program | None
+
+
+class Compiler:
+    """Compiles and runs C++ in a sandbox; what has been compiled is remembered, as far as memory allows.
+
+    Args:
+        sandbox: an open one.
+        seconds: wall time of compiling, and processor time of each program of the compiler.
+        memory_mb: of all programs of the compiler together; at most what one run may have.
+    """
+
+    def __init__(self, sandbox: LocalSandbox, seconds: float, memory_mb: int) -> None:
+        self._sandbox = sandbox
+        memory_mb = min(memory_mb, sandbox.total >> 21)
+        self._limits = Limits(seconds, memory_mb=memory_mb, output_bytes=64_000, scratch_mb=64)
+        self._known: OrderedDict[str, _Compiled] = OrderedDict()
+        self._size = 0
+        self._failed: dict[str, tuple[float, _Compiled]] = {}
+        self._under_way: dict[str, asyncio.Future[_Compiled]] = {}
+
+    async def run(self, source: str, stdin: str | None, limits: Limits) -> Result:
+        """Compile `source`, unless that has been done, and run it.
+
+        A source that does not compile ends as ``error`` with the compiler's messages on stderr.
+
+        Raises:
+            SandboxError: there is no compiler, or the sandbox failed.
+        """
+        if shutil.which("g++", path="/usr/bin") is None:
+            raise SandboxError("C++ needs the compiler /usr/bin/g++, which is not installed")
+        compiled = await self._compiled(source)
+        if compiled.program is None:
+            return compiled.result
+        # The program's file lies in the scratch folder, and is not to count.
+        room = limits.scratch_mb + (compiled.program.size >> 20) + 1
+        result = await self._sandbox.drive(_RUN, stdin, compiled.program.handle, replace(limits, scratch_mb=room))
+        return _ended(result, limits.seconds)
+
+    async def _compiled(self, source: str) -> _Compiled:
+        """What comes of a source. The same one, several times at once, is compiled once, for all who wait."""
+        name = hashlib.sha256(source.encode(errors="surrogatepass")).hexdigest()
+        while (others := self._under_way.get(name)) is not None:
+            await asyncio.wait((others,))
+            if not others.cancelled() and others.exception() is None:
+                return others.result()
+        if (compiled := self._known.get(name)) is not None:
+            self._known.move_to_end(name)
+            return compiled
+        if (failed := self._failed.get(name)) is not None and time.monotonic() - failed[0] < _FAILED_SECONDS:
+            return failed[1]
+        ours = self._under_way[name] = asyncio.get_running_loop().create_future()
+        try:
+            compiled = await self._compile(source)
+            ours.set_result(compiled)
+        finally:
+            ours.cancel()  # unless it is done: one of those who wait goes on
+            del self._under_way[name]
+        if compiled.result.status in ("ok", "error"):
+            self._remember(name, compiled)
+        else:
+            self._forget_failed()
+            self._failed[name] = time.monotonic(), compiled
+        return compiled
+
+    def _forget_failed(self) -> None:
+        old = time.monotonic() - _FAILED_SECONDS
+        self._failed = {name: failed for name, failed in self._failed.items() if failed[0] > old}
+
+    async def _compile(self, source: str) -> _Compiled:
+        memory = os.memfd_create("program", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        try:
+            result = await self._sandbox.drive(_COMPILE, source, memory, self._limits)
+        except BaseException:
+            os.close(memory)
+            raise
+        program = _Program(memory)
+        return _Compiled(replace(result, error=None), program if result.ok else None)
+
+    def _remember(self, name: str, compiled: _Compiled) -> None:
+        self._known[name] = compiled
+        self._size += _size(compiled)
+        while (self._size > _CACHE_BYTES or len(self._known) > _MOST_KNOWN) and len(self._known) > 1:
+            self._size -= _size(self._known.popitem(last=False)[1])
+
+
+def _size(compiled: _Compiled) -> int:
+    return (0 if compiled.program is None else compiled.program.size) + len(compiled.result.stderr) + 1_000
+
+
+def _ended(result: Result, seconds: float) -> Result:
+    """A driver's result as that of the program that it has run, which had so many seconds.
+
+    A program may kill itself, too; the kernel does it when the processor time is up.
+    """
+    code = result.exit_code
+    if result.status != "error" or code is None:
+        return replace(result, exit_code=0 if result.ok else None)
+    if code < _SIGNALLED:
+        return replace(result, error=None)
+    number = code - _SIGNALLED
+    late = number == signal.SIGXCPU or (number == signal.SIGKILL and result.seconds >= seconds / 2)
+    return replace(result, status="timeout" if late else "error", error=None, exit_code=None, signal=number)

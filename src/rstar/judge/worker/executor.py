@@ -1,0 +1,145 @@
+"""Doing one job: Python in the sandbox, C++ through its compiler, answers with the grader.
+
+Whatever stands in a job ends in an answer. What fails here for reasons of this machine is tried again, and only then
+answered as ``failed``: never as the program's own failure.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict
+
+from rstar.errors import SandboxError
+from rstar.grading import grade
+from rstar.judge.queue.jobs import Answer, Job
+from rstar.judge.settings import JudgeSettings
+from rstar.judge.worker.cpp import Compiler
+from rstar.sandbox import LocalSandbox, Result, State, TooMuchError
+
+_PAUSES = (0.1, 0.5, 2.0, 5.0, 10.0, 10.0)
+"""Seconds before a job is tried again after the sandbox failed: a full disk, say, may be seen to meanwhile."""
+
+_LOG = logging.getLogger("rstar.judge")
+
+
+class Executor:
+    """Does jobs, many at a time; the sandbox decides how many run.
+
+    Args:
+        name: of this worker, for `Answer.worker`.
+        sandbox: an open one.
+        settings: of the service.
+        most_states: session states kept; the ones not used for longest are given up and rebuilt when wanted.
+    """
+
+    def __init__(self, name: str, sandbox: LocalSandbox, settings: JudgeSettings, most_states: int = 4_096) -> None:
+        self._name, self._sandbox, self._most = name, sandbox, most_states
+        self._compiler = Compiler(sandbox, settings.compile_seconds, settings.compile_mb)
+        self._states: OrderedDict[str, State] = OrderedDict()
+
+    async def do(self, job: Job) -> Answer:
+        """The answer to a job; only cancellation is raised."""
+        most = self._sandbox.total // 2 >> 20
+        if job.limits.memory_mb > most:  # while it runs, others must find some
+            message = f"{job.limits.memory_mb} MB of memory are too much; a call may have {most} MB here"
+            return Answer(job.id, "invalid", self._name, message=message)
+        for pause in (*_PAUSES, None):
+            try:
+                match job.kind:
+                    case "python":
+                        result = await self._sandbox.run(job.code, job.stdin, job.limits, echo=job.echo)
+                        return self._answer(job, result)
+                    case "cpp":
+                        return self._answer(job, await self._compiler.run(job.code, job.stdin, job.limits))
+                    case "math":
+                        return await self._verify(job)
+                    case "cell":
+                        return await self._cell(job)
+            except TooMuchError as error:
+                return Answer(job.id, "invalid", self._name, message=str(error))
+            except (SandboxError, OSError) as error:
+                message = f"{type(error).__name__}: {error}"
+                _LOG.warning("job %s: %s", job.id, message)
+                if pause is not None:
+                    await asyncio.sleep(pause)
+            except Exception as error:
+                _LOG.exception("job %s", job.id)
+                message = f"{type(error).__name__}: {error}"
+                break
+        return Answer(job.id, "failed", self._name, message=message)
+
+    def forget(self, states: list[str]) -> None:
+        """Give up states that nobody will run from again."""
+        for name in states:
+            if (state := self._states.pop(name, None)) is not None:
+                state.release()
+
+    # ---- the kinds
+
+    async def _cell(self, job: Job) -> Answer:
+        if job.state and job.state not in self._states and not job.history:
+            return Answer(job.id, "lost", self._name)
+        state = await self._state(job)
+        if state is None:
+            lost = ("StateLost", "the session could not be rebuilt: its code ended differently this time", None)
+            return Answer(job.id, worker=self._name, status="killed", error=lost)
+        after, result = await state.run(job.code, job.limits)
+        answer = self._answer(job, result)
+        if after is not None:
+            self._keep(job.id, after)
+            answer.lives = True
+        return answer
+
+    async def _state(self, job: Job) -> State | None:
+        """The state that a cell runs from, rebuilt where this worker does not have it; None if that is impossible."""
+        if not job.state:
+            return self._sandbox.start()
+        if job.state in self._states:
+            self._states.move_to_end(job.state)
+            return self._states[job.state]
+        state: State | None = self._sandbox.start()
+        for cell in job.history:
+            assert state is not None
+            state, _ = await state.run(cell.code, cell.limits)
+            if state is None:
+                return None
+        assert state is not None
+        self._keep(job.state, state)
+        return state
+
+    def _keep(self, name: str, state: State) -> None:
+        self._states[name] = state
+        if len(self._states) > self._most:
+            self._states.popitem(last=False)[1].release()
+
+    async def _verify(self, job: Job) -> Answer:
+        if job.expected is None:
+            return Answer(job.id, "invalid", self._name, message="math needs an expected_output")
+        verdict = await asyncio.to_thread(grade, job.expected, job.code)
+        readable = verdict.outcome in ("correct", "wrong")
+        return Answer(
+            job.id,
+            worker=self._name,
+            status="ok" if readable else "timeout" if verdict.outcome == "timeout" else "error",
+            success=verdict.correct,
+            stderr="" if verdict.correct else f"{verdict.reason}: {verdict.gold_form!r}, {verdict.prediction_form!r}",
+        )
+
+    def _answer(self, job: Job, result: Result) -> Answer:
+        error = result.error
+        matches = job.expected is None or result.stdout.strip() == job.expected.strip()
+        return Answer(
+            job.id,
+            worker=self._name,
+            status=result.status,
+            success=result.ok and matches,
+            stdout=result.stdout[: job.shown],  # the rest would fill the memory of those who carry it
+            stderr=result.stderr[: job.shown],
+            truncated=result.truncated or max(len(result.stdout), len(result.stderr)) > job.shown,
+            seconds=result.seconds,
+            exit_code=result.exit_code,
+            signal=result.signal,
+            error=None if error is None else (error.kind, error.message, error.line),
+            values=result.values,
+        )

@@ -1,0 +1,52 @@
+"""A worker process. Started by `rstar.judge.service`."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import uuid
+from pathlib import Path
+from typing import Any
+
+from rstar.judge.boot import beat, boot
+from rstar.judge.queue.redis_source import RedisSource
+from rstar.judge.settings import JudgeSettings
+from rstar.judge.worker.executor import Executor
+from rstar.judge.worker.worker import SocketSource, Source, Worker
+from rstar.sandbox import LocalSandbox, machine_share
+
+_BYTES_PER_OLD_RUN = 8 << 20
+"""Of memory for each run that may take long: one that sleeps has 2 to 4 MB of its own."""
+
+
+async def work(settings: JudgeSettings, arguments: dict[str, Any]) -> None:
+    """Work until SIGTERM."""
+    slots = arguments["slots"]
+    memory = machine_share() * slots // settings.workers
+    old = memory // _BYTES_PER_OLD_RUN
+    name = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"  # containers may share both
+    source: Source
+    if settings.redis is None:
+        source = SocketSource(str(Path(arguments["folder"]) / "workers"), name)
+    else:
+        source = RedisSource(settings.redis, name)
+    async with LocalSandbox(settings.level, workers=slots, old_runs=old, total_mb=memory >> 20) as sandbox:
+        await sandbox.warm()
+        working = asyncio.create_task(Worker(source, Executor(name, sandbox, settings), slots, old).run())
+        beating = asyncio.create_task(beat(arguments["pulse"]))
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, working.cancel)
+        with contextlib.suppress(asyncio.CancelledError):
+            await working
+        beating.cancel()
+
+
+def main() -> None:
+    """See the module."""
+    asyncio.run(work(*boot()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,172 @@
+"""A worker process: takes jobs from a source, does them in its own sandbox, gives the answers back.
+
+It asks for as many jobs as keep its processors busy. A job that takes long does not count any more (the sandbox runs it
+beside the others, see `rstar.sandbox.parent.priorities`), up to a bound.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Protocol
+
+from rstar.judge.queue import frames
+from rstar.judge.queue.frames import Frames
+from rstar.judge.queue.jobs import Answer, Job, pack_answer, read_job, unsent
+from rstar.judge.worker.executor import Executor
+from rstar.sandbox import PATIENCE
+
+AHEAD = 2
+"""Jobs asked for per slot: the next ones are here when one ends."""
+
+_RECONNECT_SECONDS = 0.1
+_LOG = logging.getLogger("rstar.judge")
+
+
+class Source(Protocol):
+    """Where a worker gets its jobs from."""
+
+    async def serve(self, worker: Worker) -> None:
+        """Call `worker.begin`, `cancel` and `forget` as it comes, until cancelled."""
+        ...
+
+    def ready(self, count: int) -> None:
+        """So many more jobs can be taken."""
+        ...
+
+    def answer(self, answer: Answer) -> None:
+        """A job is done."""
+        ...
+
+
+class Worker:
+    """Does the jobs of a source.
+
+    Args:
+        source: of the jobs.
+        executor: does one.
+        slots: programs that run at a time.
+        old: long ones that may run beside them.
+
+    Attributes:
+        places: jobs that it may have under way, those that it holds ahead included.
+    """
+
+    def __init__(self, source: Source, executor: Executor, slots: int, old: int) -> None:
+        self._source, self._executor = source, executor
+        self.slots, self._old = slots, old
+        self.places = AHEAD * slots + old
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._late: dict[str, Callable[[], None]] = {}  # long jobs that have found no room beside the others yet
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        try:
+            await self._source.serve(self)
+        finally:
+            await self.abandon()
+
+    def begin(self, job: Job) -> None:
+        """Start a job."""
+        if job.id not in self._tasks:
+            self._tasks[job.id] = asyncio.create_task(self._do(job))
+
+    def cancel(self, name: str) -> None:
+        """Nobody waits for this job any more."""
+        if (task := self._tasks.get(name)) is not None:
+            # Not before it has begun: what never begins never gives its place back.
+            asyncio.get_running_loop().call_soon(task.cancel)
+
+    def forget(self, states: list[str]) -> None:
+        """Nobody will run from these states."""
+        self._executor.forget(states)
+
+    async def abandon(self) -> None:
+        """Nobody waits for any job; returns when all have ended."""
+        await asyncio.sleep(0)  # all have begun
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _do(self, job: Job) -> None:
+        counted = True
+
+        def discount() -> None:
+            nonlocal counted
+            if self._old > 0:
+                self._old -= 1
+                counted = False
+                self._source.ready(1)
+            else:
+                self._late[job.id] = discount
+
+        alarm = asyncio.get_running_loop().call_later(2 * PATIENCE, discount)
+        try:
+            self._source.answer(await self._executor.do(job))
+        finally:
+            alarm.cancel()
+            del self._tasks[job.id]
+            self._late.pop(job.id, None)
+            if counted:
+                self._source.ready(1)
+            else:
+                self._old += 1
+                if self._late:
+                    self._late.pop(next(iter(self._late)))()
+
+
+class SocketSource:
+    """Jobs from the API of this machine, which may die and come back."""
+
+    def __init__(self, path: str, name: str) -> None:
+        self._path, self._name = path, name
+        self._link: Frames | None = None
+
+    async def serve(self, worker: Worker) -> None:
+        """See `Source.serve`."""
+        loop = asyncio.get_running_loop()
+        while True:
+            lost = asyncio.Event()
+            frames_of = partial(Frames, partial(_obey, worker), partial(_set, lost))
+            try:
+                _, link = await loop.create_unix_connection(frames_of, self._path)
+            except OSError:
+                await asyncio.sleep(_RECONNECT_SECONDS)
+                continue
+            link.send(frames.HELLO, f"{self._name}\n{worker.slots}\n{worker.places}".encode())
+            self._link = link
+            self.ready(AHEAD * worker.slots)
+            await lost.wait()
+            self._link = None
+            await asyncio.sleep(_RECONNECT_SECONDS)
+            await worker.abandon()  # who waited for these has lost the connection, too, and asks again
+
+    def ready(self, count: int) -> None:
+        """See `Source.ready`."""
+        if self._link is not None:
+            self._link.send(frames.READY, str(count).encode())
+
+    def answer(self, answer: Answer) -> None:
+        """See `Source.answer`."""
+        if self._link is not None:
+            try:
+                self._link.send(frames.ANSWER, pack_answer(answer))
+            except ValueError as error:  # it is too large
+                self._link.send(frames.ANSWER, pack_answer(unsent(answer, error)))
+
+
+def _set(event: asyncio.Event, link: Frames) -> None:
+    event.set()
+
+
+def _obey(worker: Worker, link: Frames, tag: bytes, body: bytes) -> None:
+    match tag:
+        case frames.JOB:
+            worker.begin(read_job(body))
+        case frames.CANCEL:
+            worker.cancel(body.decode())
+        case frames.FORGET:
+            worker.forget(body.decode().split("\n"))

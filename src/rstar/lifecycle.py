@@ -1,0 +1,94 @@
+"""Opening, closing and driving what many callers share; processes that end with this one."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import signal
+from collections.abc import AsyncGenerator, Coroutine, Iterable, Iterator
+from typing import Any, Self, TypeVar
+
+K = TypeVar("K")
+T = TypeVar("T")
+
+
+class Shared:
+    """Opened by its first user and closed by its last: ``async with`` may be nested, and entered by several tasks.
+
+    A class that inherits from it has `_open` and `_close`. An `_open` that raises leaves nothing open.
+    """
+
+    def __init__(self) -> None:
+        self._users = 0
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    async def _open(self) -> None:
+        raise NotImplementedError
+
+    async def _close(self) -> None:
+        raise NotImplementedError
+
+    @property
+    def _changing(self) -> asyncio.Lock:
+        """Held while it is opened or closed; each event loop that uses it has its own."""
+        if self._loop is not (loop := asyncio.get_running_loop()):
+            self._loop, self._lock = loop, asyncio.Lock()
+        return self._lock
+
+    async def __aenter__(self) -> Self:
+        async with self._changing:
+            if self._users == 0:
+                await self._open()
+            self._users += 1
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        async with self._changing:
+            self._users -= 1
+            if self._users == 0:
+                await self._close()
+
+
+async def together(parts: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """Run all, like `asyncio.gather`; where one fails, the others are cancelled and have ended before it raises."""
+    tasks = [asyncio.create_task(part) for part in parts]
+    try:
+        return list(await asyncio.gather(*tasks))
+    except BaseException:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        raise
+
+
+async def bounded(
+    jobs: Iterable[tuple[K, Coroutine[Any, Any, T]]], limit: int
+) -> AsyncGenerator[tuple[K, asyncio.Task[T]], None]:
+    """Run jobs, at most `limit` at a time, and yield each with its key when it is done, in the order of completion.
+
+    Jobs are taken from the iterable as there is room. Of jobs that are done at once, those that failed come last. When
+    the iterator is closed the rest is cancelled, and has ended.
+    """
+    waiting: Iterator[tuple[K, Coroutine[Any, Any, T]]] = iter(jobs)
+    running: dict[asyncio.Task[T], K] = {}
+    try:
+        while True:
+            while len(running) < limit and (job := next(waiting, None)) is not None:
+                running[asyncio.create_task(job[1])] = job[0]
+            if not running:
+                return
+            done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+            for task in sorted(done, key=lambda task: task.exception() is not None):
+                yield running.pop(task), task
+    finally:
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+
+_PR_SET_PDEATHSIG = 1
+
+
+def die_with_parent() -> None:
+    """In a process that has just been forked (``preexec_fn``): get SIGTERM when its parent ends, however that ends."""
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

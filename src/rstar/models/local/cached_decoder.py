@@ -1,0 +1,220 @@
+"""A `Decoder` arranged for generation: fused weights, rotary positions as complex products, a static KV cache.
+
+The cache has a fixed number of rows; each row holds the keys and values of one sequence. `forward` continues a
+contiguous range of rows by T tokens each, whether these are prompts (T large) or one new token per row (T = 1).
+
+Invariant (float32 on a CPU): what a row yields depends on its own tokens alone, bit for bit, and not on how many rows
+or tokens were computed beside it, nor on how its tokens were divided into calls. It rests on a property of the matrix
+product kernels there, measured and held by a test: a row's result is the same for any shape with at least 16 rows
+(`ROW_STEP`), and within the batched products of attention for at least 4 (`QUERY_STEP`); smaller products are padded.
+With one thread, that is: with two, rows of 1,536 numbers were seen to have other results among up to 128 than in larger
+products; sizes up to 1,024 not.
+Sums over more positions than `SUM_STEP` are divided differently for different lengths: attention adds them in blocks.
+
+Not done here: choosing tokens, deciding what runs when (`rstar.models.local.engine`), gradients.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from rstar.models.decoder import Block, Decoder, inverse_frequencies
+
+ROW_STEP = 16
+QUERY_STEP = 4
+SUM_STEP = 128
+LENGTH_STEP = 16
+"""Attention is computed over a multiple of this many positions, so that few different shapes occur."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Layer:
+    """Weights of one block; queries and keys have their rotary pairs adjacent."""
+
+    norm_in: Tensor
+    qkv: Tensor
+    qkv_bias: Tensor | None
+    q_norm: Tensor | None
+    k_norm: Tensor | None
+    out: Tensor
+    out_bias: Tensor | None
+    norm_mlp: Tensor
+    gate_up: Tensor
+    down: Tensor
+
+
+class CachedDecoder:
+    """Generation with the weights of a `Decoder`; see the module's docstring for the invariant."""
+
+    def __init__(self, decoder: Decoder, rows: int, dtype: torch.dtype, device: torch.device) -> None:
+        """A cache of `rows` rows; computation in `dtype` on `device`."""
+        self.config = decoder.config
+        self.rows = rows
+        self.dtype = dtype
+        self.device = device
+        self.capacity = 0
+        self._keys = self._values = self._turns = self._places = torch.empty(0)
+        self.reserve(1)
+        self.load(decoder)
+
+    @torch.no_grad()
+    def load(self, decoder: Decoder) -> None:
+        """Copy the weights of `decoder`, which has the same configuration. What the cache holds becomes stale."""
+
+        def ready(weight: Tensor) -> Tensor:
+            return weight.detach().to(self.device, self.dtype, copy=True).contiguous()
+
+        self._layers = [_fuse(block, ready) for block in decoder.model.layers if isinstance(block, Block)]
+        self._embedding = ready(decoder.model.embed_tokens.weight)
+        self._norm = ready(decoder.model.norm.weight)
+        self._output = self._embedding if self.config.tie_word_embeddings else ready(decoder.output_weight())
+
+    def reserve(self, length: int) -> None:
+        """Make room for `length` positions in every row, keeping what the cache holds."""
+        if length <= self.capacity:
+            return
+        config = self.config
+        capacity = max(256, 1 << (length - 1).bit_length())
+        layers, kv, dim = config.num_hidden_layers, config.num_key_value_heads, config.head_dim
+        keys = _zeros((layers, self.rows, kv, dim, capacity), self.dtype, self.device)
+        values = _zeros((layers, self.rows, kv, capacity, dim), self.dtype, self.device)
+        if self.capacity:
+            keys[..., : self.capacity] = self._keys
+            values[..., : self.capacity, :] = self._values
+        self._keys, self._values, self.capacity = keys, values, capacity
+        angles = torch.arange(capacity, dtype=torch.float32)[:, None] * inverse_frequencies(config)
+        self._turns = torch.polar(torch.ones_like(angles), angles).to(self.device)
+        self._places = torch.arange(capacity, device=self.device)
+
+    def copy(self, source: int, target: int, length: int) -> None:
+        """Copy the first `length` positions of one row into another."""
+        self._keys[:, target, :, :, :length] = self._keys[:, source, :, :, :length]
+        self._values[:, target, :, :length] = self._values[:, source, :, :length]
+
+    def forward(self, first: int, ids: Tensor, starts: Tensor, last: Tensor | None = None) -> Tensor:
+        """Continue rows `first` .. `first` + R - 1 and return logits (R, V) in float32.
+
+        Args:
+            first: the first of R adjacent rows.
+            ids: (R, T) tokens, on the CPU; R * T is a multiple of `ROW_STEP`.
+            starts: (R,) how many positions each row holds already, on the CPU. Padding behind a row's tokens is
+                harmless: the next call overwrites it.
+            last: (R,) on the CPU, index in 0..T-1 of the token whose logits are wanted; None when T is 1.
+        """
+        rows, length = ids.shape
+        span = int(starts.max()) + length
+        span += -span % LENGTH_STEP
+        self.reserve(span)
+        positions = starts.to(self.device)[:, None] + self._places[:length]
+        bias = torch.zeros((rows, 1, length, span), dtype=self.dtype, device=self.device)
+        bias.masked_fill_((self._places[:span] > positions[:, :, None])[:, None], -torch.inf)
+        turns = self._turns[positions.reshape(-1)][:, None]
+        chosen = slice(first, first + rows)
+        x = F.embedding(ids.to(self.device).reshape(-1), self._embedding)
+        for layer, keys, values in zip(self._layers, self._keys, self._values, strict=True):
+            mixed = self._attention(layer, keys[chosen], values[chosen], x, bias, turns, positions)
+            x = _add_linear(x, mixed, layer.out, layer.out_bias)
+            gate, up = F.linear(self._normed(x, layer.norm_mlp), layer.gate_up).chunk(2, dim=-1)
+            x = _add_linear(x, F.silu(gate).mul_(up), layer.down, None)
+        if last is not None:
+            x = x.view(rows, length, -1)[self._places[:rows], last.to(self.device)]
+        return self._logits(x)
+
+    def _logits(self, x: Tensor) -> Tensor:
+        rows = x.shape[0]
+        if rows % ROW_STEP:
+            x = F.pad(x, (0, 0, 0, -rows % ROW_STEP))
+        return F.linear(self._normed(x, self._norm), self._output)[:rows].float()
+
+    def _normed(self, x: Tensor, weight: Tensor) -> Tensor:
+        return F.rms_norm(x, weight.shape, weight, self.config.rms_norm_eps)
+
+    def _attention(
+        self, layer: _Layer, keys: Tensor, values: Tensor, x: Tensor, bias: Tensor, turns: Tensor, positions: Tensor
+    ) -> Tensor:
+        """Attention of `x` (R * T, D), as (R * T, H * C).
+
+        Its keys and values are first written into `keys` (R, K, C, capacity) and `values` (R, K, capacity, C).
+        """
+        config = self.config
+        rows, _, length, span = bias.shape
+        heads, kv, dim, group = config.num_attention_heads, config.num_key_value_heads, config.head_dim, config.group
+        fused = F.linear(self._normed(x, layer.norm_in), layer.qkv, layer.qkv_bias).view(rows * length, -1, dim)
+        qk = fused[:, : heads + kv]
+        if layer.q_norm is not None and layer.k_norm is not None:
+            qk = torch.cat((self._normed(qk[:, :heads], layer.q_norm), self._normed(qk[:, heads:], layer.k_norm)), 1)
+        pairs = torch.view_as_complex(qk.float().view(rows * length, heads + kv, dim // 2, 2))
+        qk = torch.view_as_real(pairs * turns).flatten(-2).to(self.dtype).view(rows, length, -1, dim)
+        row = self._places[:rows, None]
+        keys.flatten(1, 2)[row, :, positions] = qk[:, :, heads:].flatten(2)
+        values[row, :, positions] = fused[:, heads + kv :].view(rows, length, kv, dim)
+        q = (
+            qk[:, :, :heads]
+            .view(rows, length, kv, group, dim)
+            .permute(0, 2, 3, 1, 4)
+            .reshape(rows * kv, group * length, dim)
+        )
+        padding = max(QUERY_STEP - group * length, 0)
+        if padding:
+            q = F.pad(q, (0, 0, 0, padding))
+        scores = torch.bmm(q, keys[..., :span].flatten(0, 1)).mul_(dim**-0.5)
+        per_token = (rows, -1, length, span) if not padding else (rows, -1, 1, span)
+        scores.view(per_token).add_(bias)
+        mixed = _weighted(torch.softmax(scores, dim=-1), values[:, :, :span].flatten(0, 1))[:, : group * length]
+        return mixed.view(rows, kv, group, length, dim).permute(0, 3, 1, 2, 4).reshape(rows * length, heads * dim)
+
+
+def _weighted(weights: Tensor, values: Tensor) -> Tensor:
+    """`weights` (B, Q, S) times `values` (B, S, C), the positions S added in blocks."""
+    blocks = zip(torch.split(weights, SUM_STEP, 2), torch.split(values, SUM_STEP, 1), strict=True)
+    mixed = torch.bmm(*next(blocks))
+    for some_weights, some_values in blocks:
+        mixed.baddbmm_(some_weights, some_values)
+    return mixed
+
+
+def _zeros(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Zeros; on a CPU memory of rows that are never used is never touched."""
+    if device.type != "cpu":
+        return torch.zeros(shape, dtype=dtype, device=device)
+    return torch.from_numpy(np.zeros(math.prod(shape) * dtype.itemsize, np.uint8)).view(dtype).view(shape)
+
+
+def _add_linear(x: Tensor, y: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """The sum of x, y @ weight.T and the bias, in one product."""
+    return torch.addmm(x if bias is None else x + bias, y, weight.t())
+
+
+def _fuse(block: Block, ready: Callable[[Tensor], Tensor]) -> _Layer:
+    attention, mlp = block.self_attn, block.mlp
+    dim = attention.config.head_dim
+    # Pair i of a head is (i, i + dim / 2) in the decoder; adjacent pairs can be viewed as complex numbers.
+    order = torch.arange(dim).view(2, -1).t().reshape(-1)
+
+    def paired(weight: Tensor) -> Tensor:
+        return weight.reshape(-1, dim, *weight.shape[1:])[:, order].flatten(0, 1)
+
+    def fused(name: str) -> Tensor:
+        q, k, v = (getattr(layer, name) for layer in (attention.q_proj, attention.k_proj, attention.v_proj))
+        return ready(torch.cat((paired(q), paired(k), v)))
+
+    normed = attention.config.qk_norm
+    return _Layer(
+        norm_in=ready(block.input_layernorm.weight),
+        qkv=fused("weight"),
+        qkv_bias=fused("bias") if attention.config.qkv_bias else None,
+        q_norm=ready(paired(attention.q_norm.weight)) if normed else None,
+        k_norm=ready(paired(attention.k_norm.weight)) if normed else None,
+        out=ready(attention.o_proj.weight),
+        out_bias=ready(attention.o_proj.bias) if attention.config.output_bias else None,
+        norm_mlp=ready(block.post_attention_layernorm.weight),
+        gate_up=ready(torch.cat((mlp.gate_proj.weight, mlp.up_proj.weight))),
+        down=ready(mlp.down_proj.weight),
+    )

@@ -1,0 +1,301 @@
+"""`LocalEngine`: a model folder run by torch on this machine, with continuous batching.
+
+One thread owns the model. It computes the prompts of waiting requests, then generates one token at a time for up to
+`batch` samples at once; samples that end make room for others (`rstar.models.local.batch`). The samples of one request
+share one computation of the prompt, and prompts that continue earlier ones compute only what is new.
+
+Invariants, beside those of `Engine`:
+
+* In float32 on a CPU the completions of a request are the same, bit for bit, whatever is computed beside or before
+  them (`rstar.models.local.cached_decoder` says why, tests hold it). Elsewhere they may differ where two tokens are
+  nearly tied.
+* Log-probabilities are those of the untempered distribution, whatever the temperature.
+* A sample's random numbers depend on seed, sample index and position in the context alone.
+* `Completion.ids` are exactly the tokens chosen. Where a stop string ends inside a token, `text` is cut behind the stop
+  string and the ids keep the whole token.
+* Cancelling the task that awaits `complete` frees its place in the batch at the next token.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from rstar.errors import ConfigError, ContextFullError, EngineError
+from rstar.lifecycle import Shared
+from rstar.models.decoder import Decoder
+from rstar.models.decoder_files import DTYPES, load_decoder
+from rstar.models.device import SMALL, open_device, resolve_device
+from rstar.models.engine import Capacity, Completion, Context, Request, Weights
+from rstar.models.local.batch import Batch, Job
+from rstar.models.local.cached_decoder import ROW_STEP, CachedDecoder
+from rstar.models.local.futures import call, finish, refuse
+from rstar.models.local.prefix import PromptRing
+from rstar.models.local.tokens import TokenText
+
+
+@dataclass(slots=True, eq=False)
+class _Update:
+    """New weights on their way, and who waits for them."""
+
+    decoder: Decoder
+    version: int
+    future: asyncio.Future[None]
+
+
+FileStamps = tuple[tuple[str, int, int], ...]
+
+
+def file_stamps(folder: Path) -> FileStamps:
+    """Name, bytes and time of change (ns) of each file of a model; changes when a file is replaced."""
+    stats = [(file.name, file.stat()) for file in sorted(folder.glob("*")) if file.suffix in (".json", ".safetensors")]
+    return tuple((name, stat.st_size, stat.st_mtime_ns) for name, stat in stats)
+
+
+@dataclass(frozen=True, slots=True)
+class Loading:
+    """How a model folder is loaded, ``auto`` resolved: all that another process needs to compute the same.
+
+    Attributes:
+        folder: the model's, absolute.
+        stamps: the `file_stamps` of the folder when it was read.
+        batch_size: samples generated at once, rounded up to a multiple of `ROW_STEP`.
+        dtype: one of `DTYPES`.
+        device: a torch device.
+        threads: processor threads; None is torch's choice.
+    """
+
+    folder: Path
+    stamps: FileStamps
+    batch_size: int
+    dtype: str
+    device: str
+    threads: int | None
+
+    def batch(self, decoder: Decoder, tokens: TokenText) -> Batch:
+        """An empty batch for the weights of `decoder`."""
+        size = self.batch_size + -self.batch_size % ROW_STEP
+        # Enough rows that the prompt of a search comes back before as many others as there are samples pass by.
+        ring = PromptRing(size, 2 * size)
+        model = CachedDecoder(decoder, size + ring.rows, DTYPES[self.dtype], torch.device(self.device))
+        return Batch(model, ring, tokens, size)
+
+
+class LocalEngine(Shared):
+    """An `Engine` on the weights of a transformers folder; see the module's docstring for its invariants."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        name: str | None = None,
+        batch: int = 64,
+        dtype: str = "auto",
+        device: str = "auto",
+        threads: int | None = None,
+        max_context: int | None = None,
+    ) -> None:
+        """Load the model.
+
+        Args:
+            folder: ``config.json``, safetensors weights, ``tokenizer.json``.
+            name: what run folders call the model; default ``hf:FOLDER``.
+            batch: samples generated at once, rounded up to a multiple of 8. The cache of keys and values has three
+                times as many rows: two thirds keep prompts for reuse.
+            dtype: ``float32``, ``bfloat16``, ``float16``, or ``auto``: float32 on a CPU, bfloat16 elsewhere.
+            device: a torch device, or ``auto``: cuda where there is one.
+            threads: CPU threads of the model; None is one for a small model, else torch's choice.
+            max_context: prompt and completion together; default (and at most) what the model was made for.
+
+        Raises:
+            ConfigError: a folder that is missing, incomplete or of an unsupported architecture, a bad dtype, or a
+                device that is not there.
+        """
+        super().__init__()
+        self.name = name or f"hf:{folder}"
+        device, dtype = resolve_device(device, dtype)
+        if dtype not in DTYPES:
+            raise ConfigError(f"dtype {dtype!r} is not one of auto, {', '.join(DTYPES)}")
+        open_device(device)
+        stamps = file_stamps(folder)
+        decoder = load_decoder(folder)
+        small = sum(weight.numel() for weight in decoder.parameters()) < SMALL
+        if threads is None and small:
+            threads = 1
+        longest = decoder.config.max_position_embeddings
+        self.tokens = TokenText(folder)
+        self.max_context = min(max_context or longest, longest)
+        self.light = small and threads == 1 and torch.device(device).type == "cpu"
+        """It keeps one processor busy and no more."""
+        self.loading = Loading(folder.absolute(), stamps, batch, dtype, device, threads)
+        self._batch = self.loading.batch(decoder, self.tokens)
+        self._threads, self._config = threads, decoder.config
+
+        self._thread: threading.Thread | None = None
+        # Everything below is shared with the thread and touched under the condition only.
+        self._changed = threading.Condition()
+        self._running = False
+        self._failure: EngineError | None = None
+        self._waiting: deque[Job] = deque()
+        self._futures: dict[Job, asyncio.Future[Sequence[Completion]]] = {}
+        self._update: _Update | None = None
+
+    def context(self, text: str) -> Context:
+        """`text` as the start of a context."""
+        return Context(text, self.tokens.prompt(text))
+
+    def append(self, context: Context, text: str) -> Context:
+        """`context` followed by `text`, which is tokenised on its own, without BOS."""
+        return Context(context.text + text, context.ids + self.tokens.encode(text))
+
+    async def complete(self, request: Request) -> Sequence[Completion]:
+        """`request.n` completions, in order.
+
+        Raises:
+            ContextFullError: the context is as long as the model's, or longer.
+            EngineError: a context without ids, an engine that is not open, or a failure of the model.
+        """
+        job = self.job(request)
+        future: asyncio.Future[Sequence[Completion]] = asyncio.get_running_loop().create_future()
+        with self._changed:
+            self._check_open()
+            self._waiting.append(job)
+            self._futures[job] = future
+            self._changed.notify()
+        try:
+            return await future
+        except asyncio.CancelledError:
+            job.cancelled = True
+            with self._changed:
+                self._futures.pop(job, None)
+            raise
+
+    def job(self, request: Request) -> Job:
+        """`request` ready for a batch. Raises as `complete` does for a request that cannot be."""
+        length = len(request.context.ids)
+        if not length:
+            raise EngineError(f"{self.name}: a context without token ids; make it with engine.context(text)")
+        if length >= self.max_context:
+            raise ContextFullError(f"{self.name}: {length} tokens of context fill max_context {self.max_context}")
+        if request.n < 1 or request.max_tokens < 1:
+            raise EngineError(f"{self.name}: n and max_tokens must be positive")
+        limit = min(request.max_tokens, self.max_context - length)
+        return Job(request, limit)
+
+    async def load(self, weights: Weights, version: int) -> None:
+        """See `Engine.load`."""
+        decoder = await asyncio.to_thread(self.decoder, weights)
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        with self._changed:
+            self._check_open()
+            if self._update is not None:
+                raise EngineError(f"{self.name}: other weights are on their way")
+            self._update = _Update(decoder, version, future)
+            self._changed.notify()
+        await future
+
+    def decoder(self, weights: Weights) -> Decoder:
+        """New weights as a decoder. Raises `EngineError` for weights of another shape, or that cannot be read."""
+        try:
+            decoder = load_decoder(weights) if isinstance(weights, Path) else weights
+        except ConfigError as error:
+            raise EngineError(f"{self.name}: {error}") from error
+        if decoder.config != self._config:
+            raise EngineError(f"{self.name}: new weights of another shape: {decoder.config}, not {self._config}")
+        return decoder
+
+    @property
+    def version(self) -> int:
+        """See `Engine.version`."""
+        return self._batch.version
+
+    def capacity(self) -> Capacity:
+        """The rows of the batch, each as long as the longest context."""
+        return Capacity(self._batch.size, self._batch.size * self.max_context)
+
+    async def _open(self) -> None:
+        self._running, self._failure = True, None
+        self._thread = threading.Thread(target=self._run, name=f"rstar {self.name}", daemon=True)
+        self._thread.start()
+
+    async def _close(self) -> None:
+        assert self._thread is not None
+        with self._changed:
+            self._running = False
+            self._changed.notify()
+        self._thread.join()  # at most one step of the model away
+        self._end_all(EngineError(f"{self.name}: the engine was closed"))
+
+    def _check_open(self) -> None:
+        if self._failure is not None:
+            raise EngineError(str(self._failure)) from self._failure
+        if not self._running:
+            raise EngineError(f"{self.name}: the engine is not open; use it in `async with engine:`")
+
+    def _run(self) -> None:
+        """The thread: compute until the engine is closed."""
+        if self._threads is not None:
+            torch.set_num_threads(self._threads)
+        try:
+            with torch.inference_mode():
+                self._batch.clear()
+                while self._wait():
+                    self._batch.step()
+                    self._deliver()
+        except Exception as error:
+            failure = EngineError(f"{self.name}: {type(error).__name__}: {error}")
+            failure.__cause__ = error
+            with self._changed:
+                self._failure = failure
+            self._end_all(failure)
+
+    def _wait(self) -> bool:
+        """Sleep until there is work, and admit it; False when the engine is closed."""
+        batch = self._batch
+        with self._changed:
+            batch.drop_cancelled()
+            while self._running and not batch.busy and not self._waiting and self._update is None:
+                self._changed.wait()
+            if not self._running:
+                return False
+            if self._update is not None and not batch.busy:
+                batch.load(self._update.decoder, self._update.version)
+                future, self._update = self._update.future, None
+                call(future.get_loop(), finish, future, None)
+            admitted = batch.admit(self._waiting) if self._update is None else []
+        batch.start(admitted)
+        return True
+
+    def _deliver(self) -> None:
+        """Give the completions of ended jobs to who awaits them, one wake-up per event loop."""
+        ended, self._batch.ended = self._batch.ended, []
+        settled: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Sequence[Completion]], Job]]] = {}
+        with self._changed:
+            for job in ended:
+                if future := self._futures.pop(job, None):
+                    settled.setdefault(future.get_loop(), []).append((future, job))
+        for loop, pairs in settled.items():
+            call(loop, _settle, pairs)
+
+    def _end_all(self, error: EngineError) -> None:
+        with self._changed:
+            futures: list[asyncio.Future[Any]] = list(self._futures.values())
+            if self._update is not None:
+                futures.append(self._update.future)
+            self._futures.clear()
+            self._waiting.clear()
+            self._update = None
+        for future in futures:
+            call(future.get_loop(), refuse, future, error)
+
+
+def _settle(pairs: list[tuple[asyncio.Future[Sequence[Completion]], Job]]) -> None:
+    for future, job in pairs:
+        finish(future, job.results())

@@ -1,0 +1,1 @@
+"""The process preference model: its inputs, the model, and scoring with it."""

@@ -1,0 +1,111 @@
+"""The process preference model (arXiv 2501.04519, section 3.3): how good a step is, from -1 to 1.
+
+The policy's backbone with a scalar head in place of its output matrix; the score of a step is read at its last token,
+through a tanh. In a folder it is an ordinary transformers sequence classifier with one label
+(``LlamaForSequenceClassification``), whose logit is the score before the tanh. A model that reads more than text
+(`rstar.models.ppm.inputs`) has further weights, which transformers ignores, and is scored here only.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from rstar.errors import ConfigError
+from rstar.models.decoder import Architecture, Decoder, DecoderConfig
+from rstar.models.decoder_files import config_json, read_config, read_weights, write_model
+from rstar.models.ppm.inputs import FEATURES, INPUTS, NUMBERS, Input, Rows
+
+CLASSES: dict[str, Architecture] = {
+    "LlamaForSequenceClassification": "llama",
+    "Qwen2ForSequenceClassification": "qwen2",
+    "Qwen3ForSequenceClassification": "qwen3",
+}
+
+
+class PreferenceModel(nn.Module):
+    """A backbone and a scalar head.
+
+    Args:
+        backbone: a decoder, used as it is; its output matrix is not.
+        inputs: what is read beside the text.
+        seed: of the head's fresh weights.
+    """
+
+    def __init__(self, backbone: Decoder, inputs: Sequence[Input] = (), seed: int = 0) -> None:
+        super().__init__()
+        self.backbone = backbone
+        self.inputs = tuple(name for name in INPUTS if name in inputs)
+        width = backbone.config.hidden_size
+        self.score = nn.Linear(width, 1, bias=False)
+        self._reads_features = bool({"logprobs", "numbers"} & set(self.inputs))
+        if self._reads_features:
+            self.features = nn.Linear(FEATURES, width, bias=False)
+            nn.init.zeros_(self.features.weight)
+        if "numbers" in self.inputs:
+            self.numbers = nn.Embedding(NUMBERS, width)
+            nn.init.zeros_(self.numbers.weight)
+        generator = torch.Generator().manual_seed(seed)
+        with torch.no_grad():
+            self.score.weight.normal_(0.0, backbone.config.initializer_range, generator=generator)
+
+    @property
+    def config(self) -> DecoderConfig:
+        """The backbone's shape."""
+        return self.backbone.config
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return self.backbone.device
+
+    def forward(self, rows: Rows) -> Tensor:
+        """The score of each solution at its last token: (N,) in [-1, 1], float32."""
+        added = self.features(rows.features.to(self.features.weight.dtype)) if self._reads_features else None
+        if "numbers" in self.inputs:
+            added = added + self.numbers(rows.numbers)
+        hidden = self.backbone.hidden(rows.ids, rows.ends, added)  # (B, T, D)
+        return torch.tanh(cast(Tensor, self.score(hidden[rows.row, rows.last])).squeeze(-1).float())
+
+
+def save_ppm(model: PreferenceModel, folder: Path, dtype: torch.dtype = torch.bfloat16) -> None:
+    """Write ``config.json`` and ``model.safetensors`` (weights cast to `dtype`) into `folder`, made if missing."""
+    weights = {f"model.{name}": tensor for name, tensor in model.backbone.model.state_dict().items()}
+    weights["score.weight"] = model.score.weight
+    weights |= {name: part for name, part in model.state_dict().items() if name.startswith(("features.", "numbers."))}
+    config = config_json(model.config, dtype)
+    config |= {
+        "architectures": [next(name for name, value in CLASSES.items() if value == model.config.architecture)],
+        "id2label": {"0": "score"},
+        "label2id": {"score": 0},
+        "ppm_inputs": list(model.inputs),
+    }
+    write_model(folder, config, weights, dtype)
+
+
+def load_ppm(folder: Path, dtype: torch.dtype = torch.float32, device: str | torch.device = "cpu") -> PreferenceModel:
+    """The model in `folder`, its weights cast to `dtype`.
+
+    Raises:
+        ConfigError: no PPM, missing files, or weights that do not fit the configuration.
+    """
+    config = read_config(folder, CLASSES)
+    inputs = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("ppm_inputs", [])
+    if not isinstance(inputs, list) or not all(name in INPUTS for name in inputs):
+        raise ConfigError(f"{folder}: unknown inputs {inputs} in config.json; known: {', '.join(INPUTS)}")
+    model = PreferenceModel(Decoder(replace(config, tie_word_embeddings=True), seed=None), inputs)  # no output matrix
+    stored = read_weights(folder)
+    weights = {(f"backbone.{name}" if name.startswith("model.") else name): part for name, part in stored.items()}
+    wanted = {name: tuple(part.shape) for name, part in model.state_dict().items()}
+    found = {name: tuple(part.shape) for name, part in weights.items() if name in wanted or "model." in name}
+    if wanted != found:
+        odd = sorted(set(wanted.items()) ^ set(found.items()))[:4]
+        raise ConfigError(f"{folder}: weights do not fit config.json, for example {odd}")
+    model.load_state_dict({name: weights[name] for name in wanted})
+    return model.to(device, dtype)

@@ -1,0 +1,1 @@
+"""What the kernel does to hold a run: namespaces, Landlock, seccomp, limits."""

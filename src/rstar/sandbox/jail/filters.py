@@ -1,0 +1,176 @@
+"""The seccomp filter of model-written code: a small assembler for the allow-list of `syscalls`.
+
+The filter is a binary search over ranges of call numbers, because the kernel evaluates it once per known number when it
+is installed, which happens in every run. Calls that are harmless only with certain arguments are decided by the few
+instructions of `_guarded`; pointers cannot be looked into, so nothing here depends on one.
+"""
+
+from __future__ import annotations
+
+import platform
+import struct
+
+from rstar.sandbox.jail import kernel
+from rstar.sandbox.jail.syscalls import ALLOWED, METADATA, NEWEST, NUMBERS, PROGRAMS, SENDING
+
+Code = list[tuple[int, int, int, int]]
+"""Instructions: operation, jump if true, jump if false, constant."""
+
+_LOAD, _AND, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x54, 0x15, 0x35, 0x45, 0x06
+_ALLOW, _NOTIFY, _KILL = 0x7FFF0000, 0x7FC00000, 0x80000000
+_PRETEND = 0x00050000  # skip the call and return 0
+_EPERM, _ENOSYS = 0x00050000 | 1, 0x00050000 | 38
+_ARCHITECTURE = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}.get(platform.machine(), 0)
+
+_IOCTLS = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)  # TCGETS TIOCGWINSZ FIONREAD FIONBIO FIONCLEX FIOCLEX
+_FCNTLS = (*range(6), 36, 1030, 1032)  # not F_SETOWN, F_SETSIG (signals to others), F_SETPIPE_SZ (the user's share)
+_LOCKS = (6, 7, 37, 38)  # F_SETLK, F_SETLKW and those of open files
+_AF_UNIX, _SIGKILL = 1, 9
+_SOCKET_TYPE, _SOCK_STREAM, _SOCK_SEQPACKET = 0xF, 1, 5
+_MAP_SHARED = 1  # also a bit of MAP_SHARED_VALIDATE, and none of MAP_PRIVATE
+_MAP_ANONYMOUS = 32
+_NAMESPACES = 0x7E020080  # every CLONE_NEW* flag
+THREADS = (0x3D0F00, 0x7D0F00)
+"""The flags with which the C libraries (GNU, musl) make a thread. With others a thread has descriptors of its own, as
+many as its process may have, or cannot be stopped."""
+_UNSHARE = 2  # CLOSE_RANGE_UNSHARE, likewise
+
+FORK = kernel.FORK_FLAGS | kernel.CLONE_PARENT
+"""The only flags with which a process may be made; it becomes a child of the keeper, not of the process that forks."""
+
+
+def build_gate() -> kernel.Program:
+    """The filter that asks its listener about every fork and thread and allows everything else.
+
+    Install it before `build`'s.
+    """
+    new = _one_of(0, (FORK, *THREADS), _NOTIFY, otherwise=_result(_ALLOW))
+    return _assemble([(0, _result(_ALLOW)), (NUMBERS["clone"], new), (NUMBERS["clone"] + 1, _result(_ALLOW))])
+
+
+def build(*, forks: bool, namespaces: bool, programs: bool = False) -> kernel.Program:
+    """The filter for one run.
+
+    Args:
+        forks: the run is a state, which may be forked: allow the fork (the listener of `build_gate` decides about it),
+            and no memory that a fork would share.
+        namespaces: the run has mount and PID namespaces: allow chmod and utime.
+        programs: allow to start other programs, and pipes between them.
+    """
+    actions: dict[int, Code] = {
+        NUMBERS[name]: _result(_ALLOW) for name in (*ALLOWED, *(METADATA if namespaces else ())) if name in NUMBERS
+    }
+    actions |= {NUMBERS[name]: code for name, code in _guarded(forks).items()}
+    if programs:
+        also = (*PROGRAMS, *(SENDING if namespaces else ()))
+        actions |= {NUMBERS[name]: _result(_ALLOW) for name in also if name in NUMBERS}
+        actions[NUMBERS["clone"]] = [
+            _argument(0),
+            (_ANY_BIT, 2, 0, _NAMESPACES),
+            (_ANY_BIT, 0, 2, kernel.CLONE_THREAD),
+            (_ANY_BIT, 1, 0, kernel.CLONE_FILES),
+            *_result(_EPERM),
+            *_result(_ALLOW),
+        ]
+    actions[NUMBERS["clone3"]] = _result(_ENOSYS)  # glibc then uses clone, whose flags a filter can see
+    starts: list[tuple[int, Code]] = []
+    for number in range(NEWEST + 1):
+        code = actions.get(number, _result(_EPERM))
+        if not starts or starts[-1][1] != code:
+            starts.append((number, code))
+    starts.append((NEWEST + 1, _result(_ENOSYS)))
+    return _assemble(starts)
+
+
+def _assemble(starts: list[tuple[int, Code]]) -> kernel.Program:
+    """A program from the code for each range of call numbers, which are given by their first."""
+    code = [
+        (_LOAD, 0, 0, 4),
+        (_EQUAL, 1, 0, _ARCHITECTURE),
+        (_RETURN, 0, 0, _KILL),
+        (_LOAD, 0, 0, 0),
+        *_search(starts),
+    ]
+    return kernel.Program(b"".join(struct.pack("=HBBI", *instruction) for instruction in code))
+
+
+def _search(starts: list[tuple[int, Code]]) -> Code:
+    """Jump to the code of the last start that is not above the number."""
+    if len(starts) == 1:
+        return starts[0][1]
+    middle = len(starts) // 2
+    low, high = _search(starts[:middle]), _search(starts[middle:])
+    return [(_AT_LEAST, len(low), 0, starts[middle][0]), *low, *high]
+
+
+def _result(action: int) -> Code:
+    return [(_RETURN, 0, 0, action)]
+
+
+def _argument(index: int, *, high: bool = False) -> tuple[int, int, int, int]:
+    """Load the low (or high) half of an argument; both supported processors are little-endian."""
+    return (_LOAD, 0, 0, 16 + 8 * index + 4 * high)
+
+
+def _one_of(index: int, values: tuple[int, ...], found: int = _ALLOW, otherwise: Code | None = None) -> Code:
+    """Answer `found` to a call whose argument is one of `values`; `otherwise` decides about the others."""
+    otherwise = otherwise or _result(_EPERM)
+    tests = [(_EQUAL, len(values) - place - 1 + len(otherwise), 0, value) for place, value in enumerate(values)]
+    return [_argument(index), *tests, *otherwise, *_result(found)]
+
+
+def _is_null(index: int) -> Code:
+    return [
+        _argument(index),
+        (_EQUAL, 0, 2, 0),
+        _argument(index, high=True),
+        (_EQUAL, 1, 0, 0),
+        *_result(_EPERM),
+        *_result(_ALLOW),
+    ]
+
+
+def _guarded(forks: bool) -> dict[str, Code]:
+    """Calls that depend on their arguments. Kernel arguments of these are 32 bits wide, except pointers."""
+    return {
+        "ioctl": _one_of(1, _IOCTLS),
+        # Locks are private: nobody else has the file. A real lock on a library's file would be seen by other runs.
+        "flock": _result(_PRETEND),
+        "fcntl": _one_of(1, _LOCKS, _PRETEND, otherwise=_one_of(1, _FCNTLS)),
+        "socketpair": [  # with connections: datagrams can be sent to the sockets of others
+            _argument(1),
+            (_AND, 0, 0, _SOCKET_TYPE),
+            (_EQUAL, 2, 0, _SOCK_STREAM),
+            (_EQUAL, 1, 0, _SOCK_SEQPACKET),
+            *_result(_EPERM),
+            *_one_of(0, (_AF_UNIX,)),
+        ],
+        "mmap": [  # a fork would share it; and pages of an anonymous one that are given back stay where no count sees
+            _argument(3),
+            (_ANY_BIT, 0, 1 if forks else 2, _MAP_SHARED),
+            *([] if forks else [(_ANY_BIT, 0, 1, _MAP_ANONYMOUS)]),
+            *_result(_EPERM),
+            *_result(_ALLOW),
+        ],
+        "sendto": _is_null(4),  # no address: to the other end only
+        "clone": [
+            _argument(0),
+            (_EQUAL, 4, 0, THREADS[0]),
+            (_EQUAL, 3, 0, THREADS[1]),
+            (_EQUAL, 0, 1, FORK),
+            *_result(_ALLOW if forks else _EPERM),
+            *_result(_EPERM),
+            *_result(_ALLOW),
+        ],
+        "close_range": [_argument(2), (_ANY_BIT, 0, 1, _UNSHARE), *_result(_EPERM), *_result(_ALLOW)],
+        "prlimit64": _is_null(2),  # reading only: no new limits
+        "prctl": [  # a name, or dying with the keeper
+            _argument(0),
+            (_EQUAL, 4, 0, kernel.PR_SET_NAME),
+            (_EQUAL, 0, 2, kernel.PR_SET_PDEATHSIG),
+            _argument(1),
+            (_EQUAL, 1, 0, _SIGKILL),
+            *_result(_EPERM),
+            *_result(_ALLOW),
+        ],
+    }

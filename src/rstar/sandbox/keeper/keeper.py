@@ -1,0 +1,533 @@
+"""The trusted process above the runs: it has them forked, freezes them, ends them, and passes their reports on.
+
+A zygote is a keeper whose runs are programs, each in namespaces of its own, and which makes further keepers; such a
+keeper holds one tree of states and is the first process of their PID namespace, so that its end is their end.
+
+Programs and trees are forked not from the zygote's keeper but from its *template*, a second warm process that does
+nothing else: what a process writes while its children live must be copied, page by page, and a keeper writes.
+
+Invariants:
+    * every process below is a child of its keeper, whichever process forked it, so its number stays valid until the
+      keeper has waited for it, and nobody else's process can be hit;
+    * a process of a tree forks only while its keeper has asked it to, once per request;
+    * a state at rest is stopped by the keeper: it uses no processor time, whatever threads the code left behind;
+    * what a run sends is passed on unread. Before its "hello" a run executes none of the code, so a failure before it
+      is the sandbox's and one after it is the run's own.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import select
+import signal
+import socket
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any, NoReturn
+
+from rstar.sandbox import channel
+from rstar.sandbox.api import Limits
+from rstar.sandbox.folders import copy_tree, remove_tree
+from rstar.sandbox.jail import kernel
+from rstar.sandbox.jail.isolation import Jail
+from rstar.sandbox.keeper.proc import Progress, used_of
+from rstar.sandbox.keeper.processes import (
+    HELLO,
+    LISTENER,
+    OWN_FDS,
+    Children,
+    Run,
+    Template,
+    cpu_of,
+    is_child,
+    own_memory,
+    read_hello,
+    readable,
+)
+
+_REAP_MS = 20
+_THREAD_BYTES = 24 << 10
+"""What a thread takes of the kernel's memory."""
+
+_MOST_GROWN = 4 << 20
+"""What a state at rest may have got by being forked, in bytes: the kernel puts pages together, too."""
+
+
+class Keeper:
+    """The loop between parent and runs.
+
+    Args:
+        link: to the parent; when the parent closes it, everything ends.
+        jail: that this process is in.
+        folder: where scratch folders are.
+        origin: where fresh processes come from: the template, or, in the keeper of a tree, this process, which
+            forks and calls `origin` in the child with the descriptor of its link.
+    """
+
+    def __init__(
+        self, link: socket.socket, jail: Jail, folder: str, origin: Template | Callable[[int], NoReturn]
+    ) -> None:
+        self._link, self._jail, self._folder = link, jail, folder
+        self._template = origin if isinstance(origin, Template) else None
+        self._start_process = None if isinstance(origin, Template) else origin
+        self._runs: dict[int, Run] = {}
+        self._keepers: dict[int, int] = {}
+        self._children = Children(jail.proc, adopts=not jail.namespaces)
+        self._handlers: dict[int, Callable[[], None]] = {}
+        self._closed: set[int] = set()
+        """Descriptors that were given up since the last poll: an event of theirs is not one of who got the number."""
+        self._poll = select.poll()
+        self._listen(link.fileno(), self._obey)
+        if self._template is not None:
+            self._listen(self._template.link.fileno(), self._hear_template)
+        _, self._rss = jail.proc.sizes("self")
+
+    def loop(self) -> None:
+        """Serve until the parent closes the link; then end everything."""
+        try:
+            while True:
+                self._closed.clear()
+                for fd, _ in self._poll.poll(_REAP_MS if self._children.dying else None):
+                    handler = None if fd in self._closed else self._handlers.get(fd)
+                    if handler is not None:
+                        handler()
+                self._reap()
+        except (EOFError, ConnectionError):
+            return
+        finally:
+            self._end_everything()
+
+    def _obey(self) -> None:
+        received = channel.receive(self._link)
+        if received is None:
+            raise EOFError
+        message, fds = received
+        try:
+            self._do(message, fds)
+        except ConnectionError:  # the parent or the template has gone: so must this
+            raise
+        except OSError as error:  # this machine's trouble, not the code's
+            channel.close_all(fds)
+            self._tell(message["id"], "failed", reason=f"{type(error).__name__}: {error}")
+
+    def _do(self, message: channel.Message, fds: list[int]) -> None:
+        match message["do"]:
+            case "run" if message["source"] is None:
+                self._start(message, fds)
+            case "run":
+                self._branch(message, fds)
+            case "more":
+                self._continue(message, fds)
+            case "tree":
+                self._start_tree(message, fds)
+            case "kill":
+                self._kill(message["id"], hard=message["hard"])
+            case "nice":
+                self._lower_priority(message["id"], message["nice"])
+            case "progress":
+                run = self._runs.get(message["run"])
+                progress = (
+                    self._jail.proc.progress(self._outer(run)) - run.before if run and run.process else Progress()
+                )
+                began = (run.began or None) if run else None
+                self._tell(message["id"], "progress", began=began, **progress.message())
+            case "memory":
+                run = self._runs.get(message["run"])
+                memory = self._memory(run) if run and run.process else 0
+                self._tell(message["id"], "memory", memory=memory)
+            case "unlinked":
+                run = self._runs.get(message["run"])
+                held = self._unlinked(run) if run and run.process else 0
+                self._tell(message["id"], "unlinked", held=held)
+            case "ping" if self._template is not None:
+                self._template.ping(message["id"])
+            case "stats":
+                self._tell(message["id"], "stats", cpu=self._cpu_so_far())
+
+    def _tell(self, run: int, event: str, **details: Any) -> None:
+        channel.send(self._link, {"id": run, "event": event, **details})
+
+    # ---- starting
+
+    def _start(self, message: channel.Message, fds: list[int]) -> None:
+        """A run in a fresh interpreter."""
+        limits = Limits(**message["limits"])
+        if self._template is not None and self._jail.namespaces:
+            folder = self._folder  # it mounts its own there, which nobody else sees
+        else:
+            folder = self._make_folder(message["folder"], limits)
+        self._order(self._spawn(message["id"], folder, limits), message, fds)
+
+    def _start_tree(self, message: channel.Message, fds: list[int]) -> None:
+        """A further keeper, which talks to the parent itself."""
+        folder = self._folder if self._jail.namespaces else f"{self._folder}/tree{message['id']}"
+        self._order(self._spawn(message["id"], folder, None), message, fds)
+
+    def _spawn(self, number: int, folder: str, limits: Limits | None) -> Run:
+        """A fresh process, which will say hello."""
+        ours, theirs = channel.pair()
+        ours.setsockopt(socket.SOL_SOCKET, kernel.SO_PASSCRED, 1)
+        if self._template is not None:
+            self._template.fork(theirs)
+        elif self._jail.clone(new=False) == 0:
+            assert self._start_process is not None
+            self._start_process(theirs.fileno())
+        theirs.close()
+        return self._add(Run(number, ours, folder, limits))
+
+    def _branch(self, message: channel.Message, fds: list[int]) -> None:
+        """A run in a copy of another one's process."""
+        source = self._runs.get(message["source"])
+        if source is None or source.working or not source.process:
+            channel.close_all(fds)
+            self._tell(message["id"], "gone")
+            return
+        limits = Limits(**message["limits"])
+        folder = self._make_folder(message["folder"], limits)
+        ours, theirs = channel.pair()
+        ours.setsockopt(socket.SOL_SOCKET, kernel.SO_PASSCRED, 1)
+        with theirs:
+            reason = "single"
+            try:
+                if os.listdir(source.folder):
+                    copy_tree(source.folder, folder)
+                reason = "gone"
+                self._jail.may_fork(source.process, yes=True)
+                os.kill(source.process, signal.SIGCONT)
+                channel.send(source.link, {"do": "fork"}, [theirs.fileno()], socket.MSG_DONTWAIT)
+            except OSError:  # files that cannot be copied, or orders that it does not read
+                ours.close()
+                channel.close_all(fds)
+                self._remove_folder(folder)
+                self._tell(message["id"], reason)
+                return
+        run = self._add(
+            Run(message["id"], ours, folder, limits, rss_before=source.rss, source=source, order=(message, fds))
+        )
+        run.began = time.monotonic()
+        source.waiting.append(run)
+        source.may_fork += 1
+
+    def _continue(self, message: channel.Message, fds: list[int]) -> None:
+        """More code in the same process: for replaying, and from a state that cannot be copied."""
+        run = self._runs.get(message["id"])
+        if run is None or run.working or not run.process:
+            channel.close_all(fds)
+            self._tell(message["id"], "gone")
+            return
+        run.working, run.began = True, time.monotonic()
+        run.before = self._jail.proc.progress(self._outer(run))
+        self._jail.lower(run.process, Limits(**message["limits"]), cpu_of(run.process))
+        self._jail.may_fork(run.process, yes=False)
+        if self._jail.namespaces:
+            self._jail.seal_folder(run.folder, sealed=False)
+        if run.nice:
+            self._set_priority(run, 0)
+        os.kill(run.process, signal.SIGCONT)
+        self._order(run, message, fds)
+
+    def _order(self, run: Run, message: channel.Message, fds: list[int]) -> None:
+        last = self._template is not None
+        order = message | {"folder": run.folder, "room": run.folder if last else self._folder, "last": last}
+        try:
+            channel.send(run.link, order, fds, socket.MSG_DONTWAIT)
+        except OSError:
+            self._lost(run)
+        finally:
+            channel.close_all(fds)
+
+    def _make_folder(self, name: str, limits: Limits) -> str:
+        """An empty scratch folder for a run."""
+        if self._jail.namespaces:
+            return self._jail.add_folder(name, limits.scratch)
+        folder = f"{self._folder}/{name}"
+        os.mkdir(folder, 0o700)
+        return folder
+
+    # ---- what runs say
+
+    def _add(self, run: Run) -> Run:
+        self._runs[run.id] = run
+        self._listen(run.link.fileno(), lambda: self._hear(run))
+        return run
+
+    def _ignore(self, fd: int) -> None:
+        self._closed.add(fd)
+        del self._handlers[fd]
+        self._poll.unregister(fd)
+
+    def _listen(self, fd: int, handler: Callable[[], None]) -> None:
+        self._handlers[fd] = handler
+        self._poll.register(fd, select.POLLIN)
+
+    def _hear(self, run: Run, *, died: bool = False) -> None:
+        """A run has sent something, or has ended."""
+        if not run.process:
+            self._on_hello(run)
+            return
+        packet = channel.receive_untrusted(run.link)
+        if packet is None and not died:
+            return
+        if not packet or not run.working:
+            self._lost(run)
+            return
+        run.working = False
+        report = packet.decode(errors="replace")
+        if self._template is not None:
+            self._finish(run, "report", report=report)
+        else:
+            try:
+                self._freeze(run, report)
+            except OSError:  # its main thread has ended alone: /proc tells nothing of such a process
+                self._lost(run)
+                return
+            if not run.process:
+                self._finish(run, "gone")
+
+    def _on_hello(self, run: Run) -> None:
+        """The first packet of a run tells its process number; that of a tree's first run, its listener before."""
+        packet, sender, handles = read_hello(run.link)
+        process = sender if packet == HELLO else 0
+        run.began = time.monotonic()
+        if packet == LISTENER and run.source is None:
+            for listener in handles:
+                self._listen(listener, partial(self._decide, listener))
+            return
+        channel.close_all(handles)
+        if run.source is not None:
+            try:
+                self._on_fork_hello(run, process)
+            except OSError:  # it has died since, or its main thread has ended alone
+                self._lost(run.source or run)
+        elif not process:
+            self._finish(run, "failed", reason=packet.decode(errors="replace") or "the process ended")
+        elif run.limits is None:
+            self._on_keeper_hello(run, process)
+        else:
+            run.process, run.rss_before = process, self._rss
+            if run.unwanted:
+                self._remove(run)
+
+    def _on_keeper_hello(self, run: Run, process: int) -> None:
+        self._remove(run)
+        if run.unwanted:
+            self._children.end(process)
+        else:
+            self._keepers[run.id] = process
+
+    def _on_fork_hello(self, run: Run, process: int) -> None:
+        """A fork that its source has made, as it says."""
+        source, order = run.source, run.order
+        assert source is not None
+        assert order is not None
+        assert run.limits is not None
+        if not process or any(process == other.process for other in self._runs.values()) or not is_child(process):
+            self._lost(source)
+            return
+        run.process = process
+        if not self._has_own_fds_only(run):  # what its source has opened since it was at rest, or kept of the link
+            self._lost(source)
+            return
+        source.forked -= 1
+        run.source, run.order = None, None
+        if source.nice:
+            with suppress(OSError):
+                os.setpriority(os.PRIO_PROCESS, process, 0)
+        source.waiting.remove(run)
+        if not source.waiting:
+            self._stop_again(source)
+        run.death = os.pidfd_open(process)  # its source may still hold the link open, and be stopped
+        self._listen(run.death, partial(self._hear, run, died=True))
+        if run.unwanted:
+            channel.close_all(order[1])
+            self._remove(run)
+            return
+        self._jail.may_fork(process, yes=False)
+        assert source.limits is not None
+        if run.limits.kernel != source.limits.kernel:
+            self._jail.lower(process, run.limits)
+        self._order(run, *order)
+
+    def _stop_again(self, source: Run) -> None:
+        """Stop a state that was awake to be forked, and end it if it has done anything else."""
+        os.kill(source.process, signal.SIGSTOP)
+        outer = self._outer(source)
+        _, rss = self._jail.proc.sizes(outer)
+        if rss > source.rss + _MOST_GROWN or self._jail.proc.threads(outer) > 1:
+            self._lost(source)
+
+    def _decide(self, listener: int) -> None:
+        """A process wants to fork: yes, once, if it was asked to. Or to have a thread: yes, while it runs code.
+
+        A state that is awake to be forked, and a fork that has not said hello, may have more threads than the others
+        (`Jail.may_fork`), so they get none.
+        """
+        if not readable(listener, 0):  # nobody is left under this filter
+            self._ignore(listener)
+            os.close(listener)
+            return
+        waiting = kernel.notification(listener)
+        if waiting is None:  # its caller has gone, or was interrupted
+            return
+        cookie, caller, flags = waiting
+        run = next((run for run in self._runs.values() if run.process == caller), None)
+        if flags & kernel.CLONE_THREAD:
+            allowed = run.working if run is not None else not is_child(caller)
+            kernel.answer(listener, cookie, None if allowed else errno.EAGAIN)
+        elif run is None or not run.may_fork:
+            kernel.answer(listener, cookie, errno.EPERM)
+        elif kernel.answer(listener, cookie, None):
+            run.may_fork -= 1
+            run.forked += 1
+
+    def _freeze(self, run: Run, report: str) -> None:
+        """Stop a process, and pass its report on with what the parent wants to know of the state.
+
+        `single`: a copy would not be the same state, because the process has threads, which a fork leaves behind, or
+        descriptors, which it would share.
+        """
+        os.kill(run.process, signal.SIGSTOP)
+        _, status, usage = os.wait4(run.process, os.WUNTRACED)
+        cpu, memory, threads, single = usage.ru_utime + usage.ru_stime, 0, 1, False
+        if os.WIFSTOPPED(status):
+            outer = self._outer(run)
+            memory, run.rss = own_memory(self._jail.proc, outer, usage.ru_minflt, run.rss_before, self._jail.base)
+            if not run.rss:
+                raise ProcessLookupError
+            threads = self._jail.proc.threads(outer)
+            single = threads > 1 or not self._has_own_fds_only(run)
+            memory += (threads - 1) * _THREAD_BYTES
+            if self._jail.namespaces:
+                memory += used_of(run.folder)
+                single |= not self._jail.seal_folder(run.folder, sealed=True)
+            elif self._jail.landlock and run.limits is not None and self._unlinked(run) > run.limits.scratch:
+                raise ProcessLookupError
+        else:
+            self._children.cpu += cpu
+            run.process = 0
+        self._tell(run.id, "report", report=report, memory=memory, threads=threads, cpu=cpu, single=single)
+
+    def _memory(self, run: Run) -> int:
+        """What a run takes of the memory, its scratch folder included."""
+        outer = self._outer(run)
+        used = self._jail.proc.memory(outer, run.rss_before)
+        return used + (self._jail.proc.room(outer, run.folder) if self._jail.namespaces else 0)
+
+    def _unlinked(self, run: Run) -> int:
+        return self._jail.proc.unlinked(self._outer(run), 0 if run.limits is None else run.limits.scratch)
+
+    def _has_own_fds_only(self, run: Run) -> bool:
+        return self._jail.proc.descriptors(self._outer(run)) <= OWN_FDS
+
+    def _outer(self, run: Run) -> int:
+        if not run.outer:
+            run.outer = self._jail.proc.outer(run.process)
+        return run.outer
+
+    def _hear_template(self) -> None:
+        assert self._template is not None
+        packet = self._template.link.recv(64)
+        if not packet:
+            raise EOFError
+        self._tell(int(packet), "pong")
+
+    # ---- ending
+
+    def _lower_priority(self, number: int, nice: int) -> None:
+        """Of a run that has taken long. A state that may be forked later is spared where that could not be undone."""
+        run = self._runs.get(number)
+        if run is not None and run.process and (self._template is not None or self._jail.restores_priority):
+            self._set_priority(run, nice)
+
+    def _set_priority(self, run: Run, nice: int) -> None:
+        run.nice = nice
+        for task in (run.process, *(number for _, number in self._jail.proc.tasks(self._outer(run)))):
+            with suppress(OSError):  # it has just ended
+                os.setpriority(os.PRIO_PROCESS, task, nice)
+
+    def _kill(self, number: int, *, hard: bool) -> None:
+        """End a run or a tree. `hard`: end a source that has not managed to fork, too."""
+        run = self._runs.get(number)
+        if number in self._keepers:
+            self._children.end(self._keepers.pop(number))
+        elif run is None:
+            return
+        elif run.process:
+            self._finish(run, "ended", signal=None, cpu=0.0)
+        elif run.source is not None and hard:
+            self._lost(run.source)
+        else:
+            run.unwanted = True
+            self._tell(run.id, "ended", signal=None, cpu=0.0)
+
+    def _lost(self, run: Run) -> None:
+        """A run closed its link or sent what it should not: end it and tell how it died."""
+        if not run.process:
+            self._finish(run, "gone")
+            return
+        process, run.process = run.process, 0
+        self._children.end_and_tell(process, partial(self._tell_end, run))
+        self._remove(run)
+
+    def _tell_end(self, run: Run, status: int, cpu: float) -> None:
+        code = os.waitstatus_to_exitcode(status)
+        if not run.unwanted:
+            self._tell(run.id, "ended", signal=-code if code < 0 else None, code=code if code >= 0 else None, cpu=cpu)
+
+    def _finish(self, run: Run, event: str, **details: Any) -> None:
+        if not run.unwanted:
+            self._tell(run.id, event, **details)
+        self._remove(run)
+
+    def _remove(self, run: Run) -> None:
+        """End the process of a run and forget it, and those that wait for it to fork."""
+        del self._runs[run.id]
+        self._ignore(run.link.fileno())
+        run.link.close()
+        if run.death is not None:
+            self._ignore(run.death)
+            os.close(run.death)
+        if run.order is not None:
+            channel.close_all(run.order[1])
+        if run.process:
+            self._children.end(run.process)
+        self._children.strays |= run.forked > 0
+        if run.limits is not None:
+            self._remove_folder(run.folder)
+        for other in run.waiting:
+            other.source = None
+            self._finish(other, "gone")
+
+    def _remove_folder(self, folder: str) -> None:
+        if not self._jail.namespaces:
+            remove_tree(folder)
+        elif self._template is None:
+            self._jail.remove_folder(folder)
+
+    def _reap(self) -> None:
+        self._children.reap()
+        if self._children.strays and all(run.process for run in self._runs.values()):
+            self._children.sweep(self._known())  # only now: what has not said hello yet cannot be told from a stray
+
+    def _known(self) -> set[int]:
+        """The children that are to be there."""
+        known = {*self._keepers.values(), *(run.process for run in self._runs.values())}
+        return known if self._template is None else known | {self._template.process}
+
+    def _cpu_so_far(self) -> float:
+        own = resource.getrusage(resource.RUSAGE_SELF)
+        alive = [run.process for run in self._runs.values() if run.process]
+        if self._template is not None:
+            alive.append(self._template.process)
+        return self._children.cpu + own.ru_utime + own.ru_stime + sum(cpu_of(process) for process in alive)
+
+    def _end_everything(self) -> None:
+        for process in self._known() - {0}:
+            self._children.end(process)
+        self._children.reap(0)
+        if self._template is None and not self._jail.namespaces:
+            remove_tree(self._folder)

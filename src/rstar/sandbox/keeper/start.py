@@ -1,0 +1,102 @@
+"""How a run comes into the world: the template that is forked, and the way from the fork to the first line of code.
+
+Everything here still is trusted code; `child.serve` is where the snippet's process begins.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import socket
+from typing import NoReturn
+
+from rstar.sandbox import channel
+from rstar.sandbox.api import Limits
+from rstar.sandbox.inside.interpreter import Interpreter, Order, serve
+from rstar.sandbox.jail import kernel
+from rstar.sandbox.jail.isolation import Jail
+from rstar.sandbox.jail.kernel import LINK_FD, PROC_FD, RULESET_FD
+from rstar.sandbox.keeper.keeper import Keeper
+from rstar.sandbox.keeper.processes import HELLO, LISTENER, Template
+
+
+def make_template(jail: Jail, interpreter: Interpreter) -> Template:
+    """Fork the template off this process."""
+    ours, theirs = channel.pair()
+    process = jail.clone(new=False)
+    if process:
+        theirs.close()
+        return Template(ours, process)
+    ours.close()
+    os.dup2(theirs.fileno(), LINK_FD)
+    kernel.close_from(LINK_FD + 1)
+    kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
+    link = socket.socket(fileno=LINK_FD)
+    while True:
+        packet, handles, _, _ = socket.recv_fds(link, 16, 1)
+        if not packet:
+            os._exit(0)
+        if not handles:  # the keeper asks whether this process answers
+            link.send(packet)
+            continue
+        if jail.clone(new=True, parent=True) == 0:
+            start_process(handles[0], jail, interpreter)
+        os.close(handles[0])
+
+
+def start_process(fd: int, jail: Jail, interpreter: Interpreter) -> NoReturn:
+    """In a new process: let go of all descriptors but the link at `fd`, and become what the first order says.
+
+    Whatever happens, the process ends here: the frames above belong to the keeper or the template.
+    """
+    try:
+        os.dup2(fd, LINK_FD)
+        kernel.close_from(LINK_FD + 1)
+        link = socket.socket(fileno=LINK_FD)
+        order = channel.receive(link)
+        if order is not None:
+            _begin(link, order, jail, interpreter)
+            serve(link, order, lambda: jail.clone(new=False, parent=True), interpreter)
+    finally:
+        os._exit(1)
+
+
+def _begin(link: socket.socket, order: Order, jail: Jail, interpreter: Interpreter) -> None:
+    """Become a keeper, or a run that is confined and has said hello; if that fails, say why."""
+    message, fds = order
+    try:
+        if message["do"] == "tree":
+            _become_keeper(link, message["folder"], fds[0], jail, interpreter)
+        _become_run(link, message, jail)
+    except BaseException as error:
+        link.send(f"{type(error).__name__}: {error}".encode())
+        raise
+
+
+def _become_run(link: socket.socket, message: channel.Message, jail: Jail) -> None:
+    """Confine this process."""
+    limits, folder = Limits(**message["limits"]), message["folder"]
+    if message["last"] and jail.namespaces:
+        jail.mount_scratch(folder, limits.scratch)
+    hand_over = None if message["last"] else lambda listener: socket.send_fds(link, [LISTENER], [listener])
+    jail.confine(limits, folder, message["room"], hand_over)
+    link.send(HELLO)
+    os.close(RULESET_FD)
+    os.close(PROC_FD)
+
+
+def _become_keeper(link: socket.socket, folder: str, fd: int, jail: Jail, interpreter: Interpreter) -> NoReturn:
+    """Be the keeper of a tree, with the parent at `fd`."""
+    if jail.namespaces:
+        kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
+        jail.mount_room()
+    else:
+        kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
+        os.mkdir(folder)
+    link.send(HELLO)
+    link.close()
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # each state takes two
+    Keeper(socket.socket(fileno=fd), jail, folder, lambda end: start_process(end, jail, interpreter)).loop()
+    os._exit(0)

@@ -1,0 +1,88 @@
+"""The start of a zygote: into the jail, warm up, then keep runs. Started by `pool` as a process of its own.
+
+A zygote imports of this package only what it needs and keeps its heap small: every run is a copy of it.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import socket
+import sys
+from contextlib import suppress
+
+from rstar.sandbox import channel
+from rstar.sandbox.inside.interpreter import Interpreter
+from rstar.sandbox.jail import kernel
+from rstar.sandbox.jail.isolation import Jail, MechanismRefusedError
+from rstar.sandbox.keeper.keeper import Keeper
+from rstar.sandbox.keeper.start import make_template
+
+NUMPY, MATH, NATIVE = "numpy", "math", "native"
+"""Tiers with something of their own: numpy, or numpy and sympy, are warm; runs may start programs."""
+
+_COMMON = (
+    "bisect cmath collections copy dataclasses datetime decimal enum fractions functools heapq io itertools json math"
+    " operator random re statistics string textwrap threading time traceback typing"
+)
+
+_WARM_NUMPY = """
+import numpy
+numpy.linalg.solve(numpy.eye(2), numpy.ones(2)), repr(numpy.arange(3.0)), numpy.arange(10).sum()
+numpy.random.seed(0)
+"""
+
+_WARM_MATH = """
+import sympy
+from sympy import Eq, Matrix, Rational, diff, factor, factorint, integrate, simplify, solve, sqrt, symbols, sympify
+x, y = symbols("x y")
+solve(x**2 - 5*x + 6, x)
+solve([Eq(x + y, 10), Eq(x - y, 2)], [x, y])
+simplify(sqrt(8) + Rational(1, 3)), factor(x**2 - 1), integrate(x**2, x), diff(x**3, x), factorint(360)
+sympify("2*x + 1").evalf(subs={x: 2}), Matrix([[1, 2], [3, 4]]).inv(), str(x**2 / 3), repr(sqrt(x))
+"""
+
+
+def main(fd: int) -> None:
+    """Serve the parent at the socket `fd`. The first message says how: mechanisms, folder, tier, path."""
+    link = socket.socket(fileno=kernel.move_up(fd))
+    received = channel.receive(link)
+    if received is None:
+        return
+    settings = received[0]
+    sys.path[:] = settings["path"]
+    sys.dont_write_bytecode = True
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+        file.write("500")  # when memory ends, runs shall, and not those who look after them
+    try:
+        jail = Jail(settings["mechanisms"], settings["folder"], programs=settings["tier"] == NATIVE)
+        jail.enter()
+        _warm(settings["tier"])
+        interpreter = Interpreter()
+        gc.collect()
+        jail.settle(kernel.PROC_FD, kernel.RULESET_FD)
+        jail.rehearse()
+    except MechanismRefusedError as refused:
+        channel.send(link, {"id": 0, "event": "refused", "mechanism": refused.mechanism, "reason": refused.reason})
+        return
+    except ImportError as error:
+        channel.send(link, {"id": 0, "event": "absent", "reason": str(error)})
+        return
+    channel.send(link, {"id": 0, "event": "ready"})
+    for name in [name for name in sys.modules if name.partition(".")[0] == "rstar"]:
+        del sys.modules[name]  # snippets shall not find half a package
+    Keeper(link, jail, jail.folder, make_template(jail, interpreter)).loop()
+    os._exit(0)
+
+
+def _warm(tier: str) -> None:
+    """Import and use what runs are likely to need, so that they find it ready."""
+    for name in _COMMON.split():
+        __import__(name)
+    sys.modules["random"].seed(0)
+    if tier in (NUMPY, MATH):
+        exec(_WARM_NUMPY, {"__name__": "warm"})
+    if tier == MATH:
+        exec(_WARM_MATH, {"__name__": "warm"})

@@ -1,0 +1,284 @@
+"""The sandbox of this machine: `LocalSandbox`.
+
+It starts one zygote for each tier that is asked for, again if it dies, and lets at most `workers` young runs go on at
+a time, beside older ones. Runs have no effect outside their own process and folder, so one that was lost with its
+zygote is simply run again. States are `states`' business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import tempfile
+from collections.abc import Awaitable, Callable
+from contextlib import ExitStack, suppress
+from dataclasses import asdict
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TypeVar, get_args
+
+from rstar.errors import IsolationError, SandboxError
+from rstar.sandbox import channel
+from rstar.sandbox.api import Limits, Result
+from rstar.sandbox.folders import temporary_folder
+from rstar.sandbox.levels import LEVELS, Level
+from rstar.sandbox.parent.execution import Execution, GaveWayError
+from rstar.sandbox.parent.pool import AbsentError, LostError, Tree, Zygote
+from rstar.sandbox.parent.pressure import Pressure, TooMuchError, machine_share
+from rstar.sandbox.parent.priorities import Lanes, Place
+from rstar.sandbox.parent.states import ATTEMPTS, Node, Root, States
+from rstar.sandbox.tiers import RANKS, Tier, tier_of
+
+T = TypeVar("T")
+
+
+class LocalState:
+    """See `State`. Made by `LocalSandbox.start` and by `run`."""
+
+    def __init__(self, sandbox: LocalSandbox, node: Node) -> None:
+        self._sandbox, self._node = sandbox, node
+
+    async def run(self, code: str, limits: Limits | None = None) -> tuple[LocalState | None, Result]:
+        """See `State.run`."""
+        node, result = await self._sandbox._step(self._node, code, limits)
+        return (None if node is None else LocalState(self._sandbox, node)), result
+
+    def release(self) -> None:
+        """See `State.release`. A handle that is garbage-collected is released, too."""
+        self._sandbox._release(self._node)
+
+    def __del__(self) -> None:
+        if not self._node.released:
+            self._sandbox._release_later(self._node)
+
+
+class LocalSandbox:
+    """Model-written code in processes of this machine. Use as ``async with LocalSandbox() as sandbox:``.
+
+    Args:
+        level: the isolation that is required; see `levels`. Never weaker than asked.
+        workers: young runs at the same time (see `lanes`); None for the number of processors that this process may use.
+        old_runs: runs beyond those, which have taken long and go on at a low priority.
+        limits: of runs that are given none of their own.
+        memory_budget_mb: memory for frozen states, in MiB; colder ones are ended, and rebuilt when they are used.
+        max_states: most processes of frozen states, whatever their size.
+        total_mb: memory of all programs and states together, in MiB; None for 60% of what this machine has. See
+            `pressure`.
+        folder: where scratch folders are made at the weaker levels; None for the system's temporary folder.
+
+    Attributes:
+        total: `total_mb` in bytes.
+    """
+
+    def __init__(
+        self,
+        level: Level = "full",
+        workers: int | None = None,
+        limits: Limits | None = None,
+        memory_budget_mb: int = 2_000,
+        *,
+        old_runs: int = 32,
+        max_states: int = 512,
+        total_mb: int | None = None,
+        folder: Path | None = None,
+    ) -> None:
+        self.level: Level = level
+        self.limits = limits or Limits()
+        self.workers = workers or (len(os.sched_getaffinity(0)) if sys.platform == "linux" else 1)
+        self._old_runs = old_runs
+        self._memory, self._max_states = memory_budget_mb << 20, max_states
+        self.total = total_mb << 20 if total_mb is not None else machine_share()
+        self._parent_folder = folder
+        self._folder: Path | None = None
+        self._folders = ExitStack()
+        self._open, self._users = False, 0
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._zygotes: dict[Tier, Zygote] = {}
+        self._absent = False
+
+    async def __aenter__(self) -> Self:
+        """Start, or take part in it where it is started already: it ends when the last user leaves.
+
+        Raises:
+            IsolationError: this machine cannot give the level.
+            SandboxError: it is open in another event loop.
+        """
+        if self._open:
+            if asyncio.get_running_loop() is not self._loop:
+                raise SandboxError("the sandbox is open in another event loop: use it there, or open one of your own")
+            self._users += 1
+            return self
+        if sys.platform != "linux":
+            raise IsolationError(f"the local sandbox needs Linux, this is {sys.platform}: use a judge service")
+        self._open, self._users = True, 1
+        if "namespaces" not in LEVELS[self.level]:
+            self._folder = self._folders.enter_context(temporary_folder("rstar-sandbox-", self._parent_folder))
+            self._folder.chmod(0o711)  # runs may have another uid
+        self._loop = asyncio.get_running_loop()
+        self._starting: dict[Tier, asyncio.Lock] = {tier: asyncio.Lock() for tier in get_args(Tier)}
+        self._states = States(self._plant, self._memory, self._max_states)
+        self._pressure = Pressure(self.total, self._states)
+        self._lanes = Lanes(self.workers, self._old_runs, self._pressure)
+        try:
+            await self._zygote("bare")
+        except BaseException:
+            await self.__aexit__(None, None, None)
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End every process and remove every file, when the last user leaves."""
+        self._users -= 1
+        if not self._open or self._users:
+            return
+        self._open = False
+        self._pressure.close()
+        self._states.close()
+        # Taken away before anything is awaited: somebody may open it again meanwhile.
+        zygotes, self._zygotes = list(self._zygotes.values()), {}
+        self._folder = None
+        await asyncio.gather(*(zygote.close() for zygote in zygotes))
+        await asyncio.to_thread(self._folders.close)
+
+    async def warm(self) -> None:
+        """Start the interpreters of all tiers now, rather than when they are first wanted."""
+        await asyncio.gather(*map(self._zygote, RANKS))
+
+    def start(self) -> LocalState:
+        """See `Sandbox.start`."""
+        return LocalState(self, Node(Root(holders=1)))
+
+    async def run(
+        self, code: str, stdin: str | None = None, limits: Limits | None = None, *, echo: bool = True
+    ) -> Result:
+        """See `Sandbox.run`. A `stdin` of None is an empty one.
+
+        With `echo`, the value of a last-line expression is shown, as a notebook does.
+        """
+        return await self._run(self._tier(code), code, stdin, limits or self.limits, echo=echo)
+
+    async def drive(self, driver: str, stdin: str | None, file: int, limits: Limits) -> Result:
+        """Run trusted code that starts other programs, which are as confined as the rest; `file` is its descriptor 3.
+
+        Each of the programs has all of the memory and processor time of the limits, the wall time holds for all.
+        """
+        return await self._run("native", driver, stdin, limits, (file,))
+
+    async def _run(
+        self,
+        tier: Tier,
+        code: str,
+        stdin: str | None,
+        limits: Limits,
+        files: tuple[int, ...] = (),
+        *,
+        echo: bool = False,
+    ) -> Result:
+        self._check_open()
+
+        async def attempt(place: Place) -> Result:
+            for _ in range(ATTEMPTS):
+                zygote = await self._zygote(tier)
+                source = None if not stdin else channel.memory_file(stdin.encode(errors="surrogateescape"))
+                try:
+                    return await self._program(zygote, code, limits, source, files, place, echo)
+                except LostError:
+                    pass
+                finally:
+                    if source is not None:
+                        os.close(source)
+            raise SandboxError(f"a zygote was lost {ATTEMPTS} times in a row")
+
+        return await self._in_place(attempt, limits)
+
+    async def _in_place(self, work: Callable[[Place], Awaitable[T]], limits: Limits) -> T:
+        """Do a run when there is a place for it, and once more where it had to give its memory to others."""
+        size = limits.memory_mb << 20
+        if size > self.total:
+            raise TooMuchError(
+                f"a run asks for {limits.memory_mb} MB of memory; all together may use {self.total >> 20} MB"
+            )
+        async with self._lanes.place() as place:
+            try:
+                return await work(place)
+            except GaveWayError:
+                place.age()  # others go on meanwhile
+                async with place.reserve(size):
+                    return await work(place)
+
+    async def cpu_seconds(self) -> float:
+        """Processor time of all processes of the sandbox so far, dead and alive."""
+        links = [zygote.link for zygote in self._zygotes.values()] + [tree.link for tree in self._states.trees]
+        return sum(await asyncio.gather(*(link.cpu_seconds() for link in links if link.open)))
+
+    async def _program(
+        self,
+        zygote: Zygote,
+        code: str,
+        limits: Limits,
+        stdin: int | None,
+        files: tuple[int, ...],
+        place: Place,
+        echo: bool,
+    ) -> Result:
+        order = {
+            "do": "run",
+            "id": zygote.link.number(),
+            "source": None,
+            "code": code,
+            "name": "<program>",
+            "how": {"echo": echo, "values": limits.values},
+            "limits": asdict(limits),
+        }
+        execution = Execution(zygote.link, limits, place, group=zygote.tier == "native")
+        return (await execution.outcome(order, stdin, *files)).result
+
+    async def _step(self, node: Node, code: str, limits: Limits | None) -> tuple[Node | None, Result]:
+        self._check_open()
+        if node.released:
+            raise SandboxError("the state has been released")
+        tier = max(node.tier, self._tier(code), key=RANKS.index)
+        limits = limits or self.limits
+        return await self._in_place(lambda place: self._states.run(node, code, limits, tier, place), limits)
+
+    def _release(self, node: Node) -> None:
+        if self._open:
+            self._states.release(node)
+
+    def _release_later(self, node: Node) -> None:
+        """From whatever thread the garbage collector runs in."""
+        if self._open and self._loop is not None:
+            with suppress(RuntimeError):  # the loop is closed, and with it the sandbox
+                self._loop.call_soon_threadsafe(self._release, node)
+
+    def _tier(self, code: str) -> Tier:
+        return "bare" if self._absent else tier_of(code)
+
+    async def _plant(self, tier: Tier) -> Tree:
+        return Tree(await self._zygote(tier))
+
+    async def _zygote(self, tier: Tier) -> Zygote:
+        """The running zygote of a tier, started if need be; of the bare tier where the other is not installed."""
+        async with self._starting[tier]:
+            self._check_open()
+            zygote = self._zygotes.get(tier)
+            if zygote is not None:
+                if zygote.link.open:
+                    return zygote
+                await zygote.close()
+            folder = Path(tempfile.mkdtemp(prefix=f"{tier}-", dir=self._folder)) if self._folder else None
+            try:
+                zygote = await Zygote.start(tier, self.level, folder)
+            except AbsentError:
+                self._absent = True
+            else:
+                self._zygotes[tier] = zygote
+                return zygote
+        return await self._zygote("bare")
+
+    def _check_open(self) -> None:
+        if not self._open:
+            raise SandboxError("the sandbox is not open: use `async with`")

@@ -1,0 +1,40 @@
+"""Starting the helper processes of the sandbox, which see nothing of their parent's environment."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import IO
+
+ENVIRONMENT = {
+    "LANG": "C.UTF-8",
+    "PYTHONHASHSEED": "0",
+    "MALLOC_ARENA_MAX": "2",
+    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+}
+"""All that model-written code sees in `os.environ`. The hash seed makes a replay take the same course."""
+
+_BOOT = """
+import sys, types
+for name, path in zip(("rstar", "rstar.sandbox"), sys.argv[3:]):
+    module = sys.modules[name] = types.ModuleType(name)
+    module.__path__ = [path]
+from importlib import import_module
+import_module(sys.argv[1]).main(int(sys.argv[2]))
+"""
+"""Imports a module of this package without what its `__init__` imports."""
+
+
+def spawn(module: str, link: socket.socket, said: IO[bytes]) -> subprocess.Popen[bytes]:
+    """Start a module of this package in a process that gets nothing but `link`, which is closed here."""
+    package = Path(__file__).parents[1]
+    with link:
+        command = [sys.executable, "-s", "-P", "-B", "-c", _BOOT, module, str(link.fileno())]
+        return subprocess.Popen(
+            [*command, str(package.parent), str(package)], env=ENVIRONMENT, cwd="/", start_new_session=True,
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=said, pass_fds=[link.fileno()],
+        )  # fmt: skip

@@ -1,0 +1,406 @@
+"""States of interpreters: which code leads to them, which frozen process holds them, which of those are kept.
+
+A state *is* its code, from the start; the process that ran it is a cache. Processes not used for longest are ended
+when they are too many or too large, and made again by running their code from the nearest state that has one. A fresh
+interpreter starts from fixed seeds (`random`, `numpy.random`, the order of sets of strings), so that the second run
+takes the course of the first; code that reads the clock or the system's entropy may not, and then a rebuilt state
+differs in just that. Where even the status of a step differs, and each time it is tried, the run that wanted the state
+ends as ``killed``: that is the code's doing, and no failure of the sandbox.
+
+A fork is a true copy of a process with one thread and no open files. Other processes are `single`: their threads would
+not be in the copy, and their descriptors would be shared with it. From such a state one run continues in the process
+itself; for every further run the state is rebuilt.
+
+Memory: a frozen process shares the pages of its keeper and of the states before it, and owns what it has written
+(`Pages`): 1.5 to 2 MiB after a small step, 6 after solving something with sympy. Pages live as long as their process
+or one that was forked from it. The keeper of a tree owns about 2 MiB. Scratch folders in memory count with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from typing import Any
+
+from rstar.errors import SandboxError
+from rstar.sandbox.api import CodeError, Limits, Result
+from rstar.sandbox.parent.execution import Execution, Outcome
+from rstar.sandbox.parent.pool import LostError, SingleError, StateGoneError, Tree
+from rstar.sandbox.parent.priorities import Place
+from rstar.sandbox.tiers import Tier, covers
+
+KEEPER_MEMORY = 3 << 20
+"""What the keeper of a tree owns, in bytes."""
+
+ATTEMPTS = 3
+"""How often a run is tried on other processes when the sandbox lost the one it was on."""
+
+_CHEAP_SECONDS = 0.2
+
+
+_MOST_RESTING_THREADS = 256
+"""Threads that the frozen processes of a tree may have. The kernel counts those of all its processes together."""
+
+_ENOUGH_CPU = 0.9
+"""A process that goes on may have so much of the processor time that is asked for, or it is made anew."""
+
+
+@dataclass(eq=False, slots=True)
+class Pages:
+    """Memory that a process has written, in bytes, and how many processes have it."""
+
+    size: int
+    holders: int = 0
+
+
+@dataclass(eq=False, slots=True)
+class Process:
+    """A frozen process.
+
+    Attributes:
+        tree: that it is in.
+        number: its number there.
+        limits: its hard ones.
+        pages: what it has written, last, and what the processes that it was forked from had written until then.
+        cpu: processor time that it has used, in seconds.
+        threads: that it has.
+        busy: runs that are being forked from it.
+    """
+
+    tree: Tree
+    number: int
+    limits: Limits
+    pages: tuple[Pages, ...] = ()
+    cpu: float = 0.0
+    threads: int = 1
+    busy: int = 0
+
+
+@dataclass(eq=False, slots=True)
+class Root:
+    """What the states from one fresh start share: their trees, and how much goes on in them."""
+
+    trees: dict[Tier, Tree] = field(default_factory=dict)
+    running: int = 0
+    holders: int = 0
+
+
+@dataclass(eq=False, slots=True)
+class Node:
+    """A state: `code` run after the state before it (`parent`; None for a fresh interpreter).
+
+    `single`: its process cannot be copied, see the module.
+    """
+
+    root: Root
+    parent: Node | None = None
+    code: str = ""
+    limits: Limits = field(default_factory=Limits)
+    tier: Tier = "bare"
+    depth: int = 0
+    status: str = "ok"
+    seconds: float = 0.0
+    process: Process | None = None
+    single: bool = False
+    released: bool = False
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @property
+    def name(self) -> str:
+        """What its code is called in tracebacks."""
+        return f"<step {self.depth}>"
+
+    def chain_seconds(self) -> float:
+        """How long the code took, from the start."""
+        return self.seconds + (self.parent.chain_seconds() if self.parent else 0.0)
+
+
+class States:
+    """Runs code from states and keeps the processes of the resulting states within a budget.
+
+    Args:
+        plant: makes a new tree of a tier (of another one where that is absent).
+        memory: budget in bytes.
+        count: most processes.
+    """
+
+    def __init__(self, plant: Callable[[Tier], Awaitable[Tree]], memory: int, count: int) -> None:
+        self._plant, self._memory, self._count = plant, memory, count
+        self._held: dict[Node, None] = {}
+        self._used = 0
+        self.trees: dict[Tree, Root] = {}
+
+    @property
+    def processes(self) -> int:
+        """How many frozen processes there are."""
+        return len(self._held)
+
+    @property
+    def memory(self) -> int:
+        """Estimate of the memory of the frozen processes and their keepers, in bytes."""
+        return self._used + len(self.trees) * KEEPER_MEMORY
+
+    async def run(self, node: Node, code: str, limits: Limits, tier: Tier, place: Place) -> tuple[Node | None, Result]:
+        """Run `code` in a copy of the state `node`. Raises `SandboxError`."""
+        lost: LostError | None = None
+        node.root.running += 1
+        try:
+            for _ in range(ATTEMPTS):
+                try:
+                    return await self._branch(node, code, limits, tier, place)
+                except LostError as error:
+                    lost = error
+        finally:
+            node.root.running -= 1
+            self._end_unneeded(node)
+            self._keep_budget(self._memory)
+        if isinstance(lost, StateGoneError):  # rebuilt, and still not there to be forked: its own code has seen to that
+            return None, Result("killed", error=CodeError("StateLost", str(lost), None))
+        raise SandboxError(f"a state was lost {ATTEMPTS} times in a row") from lost
+
+    def release(self, node: Node) -> None:
+        """Nobody will run from `node` any more."""
+        if not node.released:
+            node.released = True
+            node.root.holders -= 1
+            self._end_unneeded(node)
+
+    def shrink(self, size: int) -> None:
+        """Give back `size` bytes, as far as there are processes to end; those not used for longest go first."""
+        if size > 0:
+            self._keep_budget(self.memory - size)
+
+    def close(self) -> None:
+        """End all processes."""
+        for tree in list(self.trees):
+            tree.close()
+
+    # ---- running
+
+    async def _branch(
+        self, node: Node, code: str, limits: Limits, tier: Tier, place: Place
+    ) -> tuple[Node | None, Result]:
+        tree, source = await self._source(node, tier, limits, place)
+        child = Node(node.root, node, code, limits, tier, node.depth + 1)
+        if source is not None and node.single:
+            number, do, before = source.number, "more", source.pages[:-1]
+        else:
+            number, do, before = tree.link.number(), "run", source.pages if source else ()
+        order = _order(do, child, number, source, limits) | {"how": {"values": limits.values}}
+        with _busy(source):
+            outcome = await self._execute(tree, order, limits, node, place)
+        child.status, child.seconds = outcome.result.status, outcome.result.seconds
+        if not outcome.alive:
+            return None, outcome.result
+        node.root.holders += 1
+        child.single = outcome.single
+        pages = (*before, Pages(outcome.memory))
+        ceiling = source.limits if source else limits
+        self._hold(child, Process(tree, number, ceiling, pages, outcome.cpu, outcome.threads))
+        if outcome.threads > 1:
+            self._keep_threads(tree)
+        return child, outcome.result
+
+    async def _execute(self, tree: Tree, order: dict[str, Any], limits: Limits, source: Node, place: Place) -> Outcome:
+        try:
+            return await Execution(tree.link, limits, place).outcome(order)
+        except SingleError:
+            source.single = True
+            raise
+        except StateGoneError:
+            self._drop(source)
+            raise
+
+    async def _source(self, node: Node, tier: Tier, limits: Limits, place: Place) -> tuple[Tree, Process | None]:
+        """The tree to run in and the process to run from: that of the node, rebuilt if need be; None for a fresh one.
+
+        The process of a node that is `single` is the caller's, and the node's no more.
+        """
+        if node.parent is None:
+            return await self._tree(node.root, tier), None
+        async with node.lock:
+            process = self._fit(node, tier, limits)
+            if process is None:
+                self._drop(node)
+                process = await self._replay(node, tier, limits, place)
+            if node.single:
+                self._let_go(node)
+            else:
+                self._held[node] = self._held.pop(node)  # now the one used last
+        return process.tree, process
+
+    async def _tree(self, root: Root, tier: Tier) -> Tree:
+        tree = root.trees.get(tier)
+        if tree is None or not tree.link.open:
+            tree = await self._plant(tier)
+            other = root.trees.get(tier)
+            if other is not None and other.link.open:  # somebody was faster
+                tree.close()
+                return other
+            tree.link.on_gone = partial(self._gone, tree)
+            tree.link.on_close.append(partial(self._gone, tree))
+            root.trees[tier] = tree
+            self.trees[tree] = root
+        return tree
+
+    def _fit(self, node: Node, tier: Tier, limits: Limits) -> Process | None:
+        """The node's process, if it is there, may have so much, and is of the tier.
+
+        A lesser one will do when running its code again would cost more than the import.
+        """
+        process = self._alive(node)
+        if process is None:
+            return None
+        has = process.limits
+        cpu = (has.whole_cpu_seconds - process.cpu) / _ENOUGH_CPU if node.single else has.whole_cpu_seconds
+        enough = has.memory_mb >= limits.memory_mb and has.scratch_mb >= limits.scratch_mb
+        enough = enough and cpu >= limits.whole_cpu_seconds
+        suits = covers(process.tree.tier, tier) or node.chain_seconds() > _CHEAP_SECONDS
+        return process if enough and suits else None
+
+    async def _replay(self, node: Node, tier: Tier, limits: Limits, place: Place) -> Process:
+        """Run the node's code again, in one process, from the nearest state that has one which can be copied.
+
+        Raises:
+            StateGoneError: a step ended differently this time.
+        """
+        steps: list[Node] = []
+        base, source = node, None
+        while base.parent is not None and source is None:
+            steps.insert(0, base)
+            base = base.parent
+            ceiling = _ceiling(limits, steps, room=2 if node.single else 1)
+            source = None if base.single else self._fit(base, tier, limits)
+            if source is not None and source.limits.whole_cpu_seconds < ceiling.whole_cpu_seconds:
+                if node.single:  # all that comes later runs in this process, too
+                    source = None
+                else:
+                    ceiling = source.limits
+        tree = source.tree if source else await self._tree(node.root, tier)
+        number = tree.link.number()
+        process = Process(tree, number, ceiling)
+        with _busy(source):
+            for step in steps:
+                order = _order("run" if step is steps[0] else "more", step, number, source, ceiling)
+                outcome = await self._execute(tree, order, step.limits, base, place)
+                process.pages = (*(source.pages if source else ()), Pages(outcome.memory))
+                process.cpu = outcome.cpu
+                if outcome.result.status != step.status:
+                    tree.link.send({"do": "kill", "id": number, "hard": True})
+                    raise StateGoneError(
+                        f"the state could not be rebuilt: its step {step.depth} ended in '{step.status}' before and"
+                        f" in '{outcome.result.status}' now"
+                    )
+        self._hold(node, process)
+        return process
+
+    # ---- keeping
+
+    def _end_unneeded(self, node: Node) -> None:
+        """End the process of a released node, and the trees of a root that nobody holds."""
+        if node.released and not (node.process and node.process.busy):
+            self._drop(node)
+        root = node.root
+        if not root.holders and not root.running:
+            for tree in root.trees.values():
+                tree.close()
+
+    def _keep_budget(self, memory: int) -> None:
+        """End the processes that were not used for longest, then the trees without any."""
+
+        def is_over() -> bool:
+            return self.memory > memory or len(self._held) + len(self.trees) > self._count
+
+        for node in list(self._held) if is_over() else ():
+            if not is_over():
+                return
+            if node.process is not None and not node.process.busy:
+                self._drop(node)
+        if is_over():
+            used = {node.process.tree for node in self._held if node.process}
+            for tree, root in list(self.trees.items()):
+                if tree not in used and not root.running:
+                    tree.close()
+
+    def _keep_threads(self, tree: Tree) -> None:
+        """End the processes not used for longest whose threads at rest leave too few to those that run."""
+        resting = [node for node in self._held if node.process and node.process.tree is tree and not node.process.busy]
+        threads = sum(node.process.threads - 1 for node in resting if node.process)
+        for node in resting:
+            if threads <= _MOST_RESTING_THREADS:
+                return
+            threads -= node.process.threads - 1 if node.process else 0
+            self._drop(node)
+
+    def _alive(self, node: Node) -> Process | None:
+        process = node.process
+        return process if process is not None and process.tree.link.open else None
+
+    def _hold(self, node: Node, process: Process) -> None:
+        node.process = process
+        self._held[node] = None
+        for pages in process.pages:
+            self._used += 0 if pages.holders else pages.size
+            pages.holders += 1
+
+    def _drop(self, node: Node) -> None:
+        """End the process of a node. The node can be rebuilt."""
+        process = self._let_go(node)
+        if process is not None:
+            process.tree.link.send({"do": "kill", "id": process.number, "hard": True})
+
+    def _let_go(self, node: Node) -> Process | None:
+        """Take its process away from a node."""
+        process, node.process = node.process, None
+        if process is not None:
+            del self._held[node]
+            for pages in process.pages:
+                pages.holders -= 1
+                self._used -= 0 if pages.holders else pages.size
+        return process
+
+    def _gone(self, tree: Tree, number: int | None = None) -> None:
+        """The frozen process `number` has ended by itself, or the whole tree has."""
+        for node in list(self._held):
+            process = node.process
+            if process is not None and process.tree is tree and number in (None, process.number):
+                self._drop(node)
+        if number is None:
+            self.trees.pop(tree, None)
+
+
+@contextmanager
+def _busy(process: Process | None) -> Iterator[None]:
+    """Keep a process from being ended while it is forked from."""
+    if process is None:
+        yield
+        return
+    process.busy += 1
+    try:
+        yield
+    finally:
+        process.busy -= 1
+
+
+def _order(do: str, node: Node, number: int, source: Process | None, limits: Limits) -> dict[str, Any]:
+    return {
+        "do": do,
+        "id": number,
+        "source": source and source.number,
+        "code": node.code,
+        "name": node.name,
+        "limits": asdict(limits),
+    }
+
+
+def _ceiling(limits: Limits, steps: list[Node], room: int) -> Limits:
+    """Hard limits of a process that runs all `steps` and then a run under `limits`, `room` times over."""
+    every = [limits, *(step.limits for step in steps)]
+    return Limits(
+        cpu_seconds=room * sum(one.whole_cpu_seconds for one in every),
+        memory_mb=max(one.memory_mb for one in every),
+        scratch_mb=max(one.scratch_mb for one in every),
+    )

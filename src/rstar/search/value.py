@@ -1,0 +1,160 @@
+"""Value: how good a (partial) solution looks during a search, without a gold answer.
+
+A value sees the problem, the solution and the answers that the search has found so far. A *reward* knows the gold
+answer; only training and evaluation have one (`rstar.evals.rewards`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from rstar.config import Config
+from rstar.errors import ConfigError, EngineError
+from rstar.models.spec import check_folder, local_folder
+from rstar.problems import Problem
+from rstar.prompts.code_steps import prompt
+from rstar.prompts.numbers import IN_CODE, IN_TEXT, numbers
+from rstar.search.choose import Votes
+from rstar.specs import Bundled, Ppm
+from rstar.specs import Value as ValueName
+from rstar.trajectories import Trajectory
+
+if TYPE_CHECKING:
+    from rstar.models.ppm.scorer import Scorer
+
+_COMMENT = re.compile(r"""("[^"\n]*"|'[^'\n]*')|#.*""")
+
+
+class Value(Protocol):
+    """Scores solutions."""
+
+    name: str
+
+    async def score(self, problem: Problem, trajectories: Sequence[Trajectory], votes: Votes) -> Sequence[float | None]:
+        """One value in [-1, 1] for each trajectory (higher is better), None where it has no opinion.
+
+        Args:
+            problem: what is being solved.
+            trajectories: partial solutions, and finished ones whose `answer` is set.
+            votes: the answers found so far, those of `trajectories` included.
+        """
+        ...
+
+
+class Agreement:
+    """The share of the answers so far, by mass, that agree with a solution's answer: self-consistency in [0, 1].
+
+    It says nothing of partial solutions.
+    """
+
+    name = "agreement"
+
+    async def score(self, problem: Problem, trajectories: Sequence[Trajectory], votes: Votes) -> Sequence[float | None]:
+        """See `Value.score`."""
+        return [None if t.answer is None else await votes.share(t.answer) for t in trajectories]
+
+
+class Grounded(Agreement):
+    """Agreement, divided by four for every number of the question that the solution's code does not use.
+
+    0.25 counts as a use of 25. A solution that misreads the question often leaves a number out. A number that no
+    solution needs lowers all values alike. Partial solutions get no value.
+    """
+
+    name = "grounded"
+
+    async def score(self, problem: Problem, trajectories: Sequence[Trajectory], votes: Votes) -> Sequence[float | None]:
+        """See `Value.score`."""
+        shares = await super().score(problem, trajectories, votes)
+        wanted = set(numbers(IN_TEXT, problem.question))
+        unused = [len(wanted - _used(t)) for t in trajectories]
+        return [None if share is None else share / 4**n for share, n in zip(shares, unused, strict=True)]
+
+
+def _used(trajectory: Trajectory) -> set[Decimal]:
+    code = "\n".join(_COMMENT.sub(r"\1", step.written.text) for step in trajectory.steps)
+    used = set(numbers(IN_CODE, code))
+    return used | {100 * number for number in used if number < 1}
+
+
+class LogProb:
+    """The policy's own confidence: 1 / (1 − log p(solution)), which orders solutions as the sum of log-probabilities
+    does and lies in (0, 1].
+    """
+
+    name = "logprob"
+
+    async def score(self, problem: Problem, trajectories: Sequence[Trajectory], votes: Votes) -> Sequence[float | None]:
+        """See `Value.score`. Raises `EngineError` when the policy tells no log-probabilities."""
+        if any(t.lacks_logprobs for t in trajectories):
+            raise EngineError("value 'logprob' needs log-probabilities, and this model does not tell them")
+        return [1 / (1 - t.logprob) for t in trajectories]
+
+
+class Preference:
+    """A process preference model: the value of a solution up to its last step, in [-1, 1] (`rstar.models.ppm.model`).
+
+    Args:
+        folder: the model's; it is loaded when the first solution is scored.
+        device: where it computes; ``auto`` is an accelerator where there is one.
+
+    Raises:
+        ConfigError: it is no model's folder.
+    """
+
+    name = "ppm"
+
+    def __init__(self, folder: Path, device: str = "auto") -> None:
+        check_folder(folder, f"value ppm:{folder}")
+        self._folder, self._device = folder, device
+        self._scorer: Scorer | None = None
+        self._loading = asyncio.Lock()
+
+    async def score(self, problem: Problem, trajectories: Sequence[Trajectory], votes: Votes) -> Sequence[float | None]:
+        """See `Value.score`. A solution that is too long for the model gets no opinion."""
+        async with self._loading:
+            if self._scorer is None:
+                self._scorer = await asyncio.to_thread(_load_scorer, self._folder, self._device)
+        if self._scorer.reads_logprobs and any(t.lacks_logprobs for t in trajectories):
+            raise EngineError("this PPM reads the policy's log-probabilities, and this model does not tell them")
+        return await self._scorer.score(prompt(problem.question), [trajectory.steps for trajectory in trajectories])
+
+
+def _load_scorer(folder: Path, device: str) -> Scorer:
+    try:
+        from rstar.models.ppm.scorer import Scorer  # torch is imported only where a model scores
+    except ImportError as error:
+        raise ConfigError(f"value ppm:{folder}: needs {error.name}; install rstar[local]") from error
+    return Scorer(folder, device=device)
+
+
+def value_name(config: Config, *, own_policy: bool = False) -> ValueName:
+    """The value that a run uses: ``auto`` becomes the value it stands for, any other stays.
+
+    Args:
+        config: of the run.
+        own_policy: the policy is an object of the caller's, so nobody knows whether the bundled PPM can read it.
+    """
+    if config.value != "auto":
+        return config.value
+    judged = config.search.method not in ("greedy", "sample")
+    bundled = isinstance(config.policy, Bundled) and not own_policy
+    return Ppm(Bundled()) if bundled and judged else "agreement"
+
+
+def ppm_folder(name: ValueName) -> Path | None:
+    """The folder of a PPM; None for any other value. Raises `ConfigError` where the bundled one is not installed."""
+    return local_folder(name.model, "ppm") if isinstance(name, Ppm) else None
+
+
+def open_value(name: ValueName, device: str = "auto") -> Value:
+    """The value of that name, not ``auto``; a model computes on `device`. Raises `ConfigError` for a missing model."""
+    if (folder := ppm_folder(name)) is not None:
+        return Preference(folder, device)
+    rules: dict[str, type[Agreement] | type[LogProb]] = {kind.name: kind for kind in (Agreement, Grounded, LogProb)}
+    return rules[str(name)]()

@@ -1,0 +1,224 @@
+"""Groups of settings: how they are declared, put together from layers, and refused.
+
+A group is an immutable pydantic model without unknown keys. Its values come from layers, later ones win: defaults, a
+TOML file, dotted overrides (``--set search.rollouts=64``), options of the command line. An error names the file or the
+override, the key, the reason, and the nearest valid key. Imports nothing heavy.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar, get_args
+
+from pydantic import BaseModel, ConfigDict, Tag, ValidationError, ValidationInfo, field_validator
+from pydantic.fields import FieldInfo
+
+from rstar.errors import ConfigError
+
+S = TypeVar("S", bound="Section")
+Tree = dict[str, Any]
+"""Nested plain data, as TOML has it."""
+
+
+class Section(BaseModel):
+    """A group of settings: immutable, no unknown keys."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _no_bool_for_numbers(cls, value: Any, field: ValidationInfo) -> Any:
+        """Python takes true for 1."""
+        kind = cls.model_fields[field.field_name or ""].annotation
+        values = value if isinstance(value, list) else [value]
+        if any(isinstance(one, bool) for one in values) and bool not in (kind, *get_args(kind)):
+            raise ValueError("expected a number or text, not true/false")
+        return value
+
+
+_CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+@")
+"""Of a URL. Messages do not repeat them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting of a tree of groups.
+
+    Attributes:
+        key: dotted.
+        field: its type, default and description.
+        variants: the search methods that have it; empty: it is always there.
+    """
+
+    key: str
+    field: FieldInfo
+    variants: tuple[str, ...] = ()
+
+
+def settings_of(kind: type[Section], whole: Sequence[type[Section]] = ()) -> list[Setting]:
+    """All settings below a group, in order. The elements of a list of groups have the keys of the group.
+
+    Args:
+        kind: a group of settings.
+        whole: groups in it that count as one setting each.
+    """
+    found: dict[tuple[str, str | None], Setting] = {}
+    for one in _settings(kind, whole, "", ()):
+        place = one.key, one.field.description
+        found[place] = replace(one, variants=found[place].variants + one.variants) if place in found else one
+    every = {tag for one in found.values() for tag in one.variants}
+    return [replace(one, variants=()) if set(one.variants) == every else one for one in found.values()]
+
+
+def _settings(
+    kind: type[Section], whole: Sequence[type[Section]], prefix: str, variants: tuple[str, ...]
+) -> Iterator[Setting]:
+    for name, field in kind.model_fields.items():
+        key = prefix + (field.alias or name)
+        groups = _groups(field)
+        if not groups or any(group in whole for group in groups.values()):
+            yield Setting(key, field, variants)
+            continue
+        for tag, group in groups.items():
+            yield from _settings(group, whole, f"{key}.", (tag,) if tag else variants)
+
+
+def _groups(field: FieldInfo) -> dict[str, type[Section]]:
+    """The groups that a field may hold, by tag: none, one without a tag, or the variants of a tagged union."""
+    found: dict[str, type[Section]] = {}
+    for part in (field.annotation, *get_args(field.annotation)):
+        kind, *notes = get_args(part) if hasattr(part, "__metadata__") else (part,)
+        if isinstance(kind, type) and issubclass(kind, Section):
+            found[next((note.tag for note in notes if isinstance(note, Tag)), "")] = kind
+    return found
+
+
+def flatten(tree: Mapping[str, Any], prefix: str = "") -> Tree:
+    """Nested mappings as one level of dotted keys, in order."""
+    flat: Tree = {}
+    for key, value in tree.items():
+        flat |= flatten(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
+    return flat
+
+
+def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> Tree:
+    """`over` laid over `base`: tables key by key, lists of tables place by place; any other value replaces."""
+    return dict(base) | {key: _merge(base[key], value) if key in base else value for key, value in over.items()}
+
+
+def _merge(base: Any, over: Any) -> Any:
+    if isinstance(base, Mapping) and isinstance(over, Mapping):
+        return merged(base, over)
+    tables = [base, over] if isinstance(base, list) and isinstance(over, list) else []
+    if tables and all(isinstance(one, Mapping) for table in tables for one in table):
+        return [merged(one, other) for one, other in zip(base, over, strict=False)]
+    return over
+
+
+def override(tree: Tree, overrides: Sequence[str]) -> None:
+    """Put settings into nested plain data: ``key.path=value``, the value as TOML where it is TOML, else as text.
+
+    Raises:
+        ConfigError: names the override that is not ``KEY=VALUE``.
+    """
+    for one in overrides:
+        key, equals, text = one.partition("=")
+        if not equals or not key.strip():
+            raise ConfigError(f"--set {one!r}: expected KEY=VALUE, for example search.rollouts=64")
+        put(tree, key.strip(), _value(text), f"--set {one!r}")
+
+
+def put(tree: Tree, key: str, value: Any, where: str) -> None:
+    """Put one value at a dotted key. Raises `ConfigError` that begins with `where`."""
+    *parents, last = key.split(".")
+    for parent in parents:
+        tree = tree.setdefault(parent, {})
+        if not isinstance(tree, dict):
+            raise ConfigError(f"{where}: {parent!r} is a value, not a group of settings")
+    tree[last] = value
+
+
+def _value(text: str) -> Any:
+    try:
+        return tomllib.loads(f"v = {text}")["v"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def read_toml(file: Path) -> Tree:
+    """The content of a TOML file. Raises `ConfigError` that names the file and the reason."""
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"cannot read {file}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{file}: not UTF-8 text (byte {error.start})") from error
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{file}: not valid TOML: {error}") from error
+
+
+def checked(kind: type[S], tree: Mapping[str, Any], where: str) -> S:
+    """A group of settings from nested plain data. Raises `ConfigError`: `where`, and every bad key."""
+    try:
+        return kind.model_validate(tree)
+    except ValidationError as error:
+        lines = (f"{where}: {_explain(item, kind)}" for item in error.errors())
+        raise ConfigError(_CREDENTIALS.sub("…@", "\n".join(lines))) from error
+
+
+def _explain(item: Any, kind: type[Section]) -> str:
+    parts, variant = _place(kind, item["loc"])
+    key = ".".join(part for part in parts if isinstance(part, str))
+    shown = re.sub(r"\.(\d+)", lambda place: f" {int(place[1]) + 1}", ".".join(map(str, parts)))  # counted from 1
+    if item["type"] == "extra_forbidden":
+        return _explain_unknown(key, shown, variant, settings_of(kind))
+    message = "missing" if item["type"] == "missing" else item["msg"].removeprefix("Value error, ")
+    given = item["input"]
+    if item["type"] in ("model_type", "model_attributes_type", "dict_type", "union_tag_not_found"):
+        own = [one.key for one in settings_of(kind) if one.key.startswith(f"{key}.")]
+        message = f"expected a group of settings, such as {own[0]}" if own else message
+    if item["type"] in ("literal_error", "union_tag_invalid"):
+        context = item["ctx"]
+        choices = re.findall(r"'([^']*)'", context.get("expected") or context["expected_tags"])
+        message = f"expected one of {', '.join(choices)}"
+        if "tag" in context:
+            shown, given = f"{shown}.method", context["tag"]
+        if near := difflib.get_close_matches(str(given), choices, n=1):
+            message += f"; did you mean {near[0]!r}?"
+    if not shown or item["type"] == "missing":
+        return f"{shown}: {message}" if shown else message
+    return f"{shown} = {given!r}: {message}"
+
+
+def _explain_unknown(key: str, shown: str, variant: str, known: Sequence[Setting]) -> str:
+    """Why a key is refused: it is one of another method, or of none."""
+    if owners := [tag for one in known if one.key == key for tag in one.variants]:
+        return f"{shown} is a setting of {', '.join(owners)}; the method here is {variant}"
+    keys = [one.key for one in known if not one.variants or variant in one.variants or not variant]
+    near = difflib.get_close_matches(key, keys, n=1, cutoff=0.5) or [
+        full for full in keys if full.rpartition(".")[2] == key.rpartition(".")[2]
+    ]
+    return f"unknown key {shown!r}" + (f", did you mean {near[0]!r}?" if near else "")
+
+
+def _place(kind: type[Section], place: Sequence[str | int]) -> tuple[list[str | int], str]:
+    """The path to an error without the tags of unions, and the tag of the variant that it is in."""
+    parts: list[str | int] = []
+    groups: dict[str, type[Section]] = {"": kind}
+    variant = ""
+    for part in place:
+        if len(groups) > 1 and part in groups:
+            variant = str(part)
+            groups = {"": groups[variant]}
+            continue
+        parts.append(part)
+        if isinstance(part, str) and len(groups) == 1:
+            fields = groups.popitem()[1].model_fields
+            field = fields.get(part) or next((one for one in fields.values() if one.alias == part), None)
+            groups = {} if field is None else _groups(field)
+    return parts, variant

@@ -1,0 +1,216 @@
+"""Names of models and of values, parsed once: what ``--policy`` and ``--value`` say, as typed values.
+
+`str` of a parsed name is a name that parses to the same. Nothing is opened here: `rstar.models.spec` opens models,
+`rstar.search.value` opens values.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args
+from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
+
+from pydantic import PlainSerializer, PlainValidator
+
+MODEL_FORMS = {
+    "tiny": "the bundled model",
+    "hf:PATH": "a folder with a Llama, Qwen2 or Qwen3 model",
+    "openai:URL#MODEL": "a server with /v1/completions; append ?tokenizer=FOLDER for token ids",
+    "fake:KIND": "no model: steps, noise or fail",
+}
+"""The forms of a model's name, and what each means."""
+
+FakeKind = Literal["steps", "noise", "fail"]
+
+
+@dataclass(frozen=True, slots=True)
+class Bundled:
+    """``tiny``: the bundled model."""
+
+    def __str__(self) -> str:
+        return "tiny"
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """``hf:PATH``: a model folder on this machine. `given` is the path as written, perhaps with ``~``."""
+
+    given: str
+
+    @property
+    def path(self) -> Path:
+        """The path, ``~`` expanded."""
+        return Path(self.given).expanduser()
+
+    def __str__(self) -> str:
+        return f"hf:{self.given}"
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """``openai:URL#MODEL``: a model behind an OpenAI-compatible server.
+
+    Attributes:
+        url: base URL.
+        model: the server's name of the model.
+        tokenizer: folder with the model's tokenizer; None: the engine works on text, without token ids.
+    """
+
+    url: str
+    model: str
+    tokenizer: str | None = None
+
+    def __str__(self) -> str:
+        options = "" if self.tokenizer is None else f"?{urlencode({'tokenizer': self.tokenizer}, safe='/~:')}"
+        return f"openai:{self.url}#{self.model}{options}"
+
+
+@dataclass(frozen=True, slots=True)
+class Fake:
+    """``fake:KIND?OPTION=VALUE&…``: no model, but deterministic text for tests (`rstar.models.fake`).
+
+    Attributes:
+        kind: what it writes.
+        seed: another seed is another model; in [0, 2**64).
+        latency: seconds that every request takes, at least 0.
+        rate: share of requests that fail, in [0, 1]; for kind ``fail``.
+        max_context: tokens (bytes) of prompt and completion together, above 0.
+
+    Raises:
+        ValueError: a value out of its range.
+    """
+
+    kind: FakeKind = "steps"
+    seed: int = 0
+    latency: float = 0.0
+    rate: float = 0.1
+    max_context: int = 16384
+
+    def __post_init__(self) -> None:
+        ranges = {
+            "seed": 0 <= self.seed < 2**64,
+            "latency": 0 <= self.latency < float("inf"),
+            "rate": 0 <= self.rate <= 1,
+            "max_context": self.max_context > 0,
+        }
+        if wrong := [name for name, holds in ranges.items() if not holds]:
+            raise ValueError(f"option {wrong[0]!r}: {getattr(self, wrong[0])} is out of range")
+
+    def __str__(self) -> str:
+        changed = {one.name: value for one in fields(self)[1:] if (value := getattr(self, one.name)) != one.default}
+        return f"fake:{self.kind}" + (f"?{urlencode(changed)}" if changed else "")
+
+
+Model = Bundled | Folder | Server | Fake
+
+
+@dataclass(frozen=True, slots=True)
+class Ppm:
+    """``ppm:tiny`` or ``ppm:PATH``: a process preference model."""
+
+    model: Bundled | Folder
+
+    def __str__(self) -> str:
+        return "ppm:tiny" if isinstance(self.model, Bundled) else f"ppm:{self.model.given}"
+
+
+Rule = Literal["agreement", "grounded", "logprob"]
+"""Values that are computed without a model."""
+
+Value = Rule | Ppm | Literal["auto"]
+
+
+def parse_model(text: str) -> Model:
+    """The model that a name stands for. Raises `ValueError` for a name of no known form."""
+    kind, colon, rest = text.partition(":")
+    if text == "tiny":
+        return Bundled()
+    if kind == "hf" and rest:
+        return Folder(rest)
+    if kind == "openai" and rest:
+        return _parse_server(text, rest)
+    if kind == "fake" and rest:
+        return _parse_fake(text, rest)
+    if kind == "vllm" and colon:
+        raise ValueError(f"{text}: vLLM does not run inside this process; serve the model and use openai:URL#MODEL")
+    hint = _nearest(kind, [form.partition(":")[0] for form in MODEL_FORMS])
+    raise ValueError(f"model {text!r} is not one of {', '.join(MODEL_FORMS)}{hint}")
+
+
+def _parse_server(text: str, rest: str) -> Server:
+    url, _, fragment = rest.partition("#")
+    model, _, options = fragment.partition("?")
+    parts = urlsplit(url)
+    try:
+        parts.port  # noqa: B018  (raises for a port that is not a number)
+    except ValueError as error:
+        raise ValueError(f"{text}: {error}") from error
+    if parts.scheme not in ("http", "https") or not parts.hostname or not model:
+        raise ValueError(f"{text}: expected openai:URL#MODEL, such as openai:http://127.0.0.1:8000/v1#my-model")
+    if parts.username or parts.password:
+        raise ValueError("openai: no credentials in the URL, it is written into run folders; use engine.key_file")
+    known = parse_qs(options, keep_blank_values=True)
+    if unknown := sorted(set(known) - {"tokenizer"}):
+        raise ValueError(f"{text}: unknown option {', '.join(unknown)}; the only one is tokenizer")
+    return Server(url, model, known["tokenizer"][0] if known else None)
+
+
+def _parse_fake(text: str, rest: str) -> Fake:
+    kind, _, options = rest.partition("?")
+    kinds = get_args(FakeKind)
+    if kind not in kinds:
+        raise ValueError(f"{text}: fake model {kind!r} is not one of {', '.join(kinds)}{_nearest(kind, kinds)}")
+    types: dict[str, Callable[[str], Any]] = {"seed": int, "latency": float, "rate": float, "max_context": int}
+    values: dict[str, Any] = {}
+    for name, value in parse_qsl(options, keep_blank_values=True):
+        if name not in types:
+            raise ValueError(f"{text}: unknown option {name!r}{_nearest(name, list(types))}")
+        try:
+            values[name] = types[name](value)
+        except ValueError:
+            raise ValueError(f"{text}: option {name!r}: {value!r} is not a number") from None
+    try:
+        return Fake(kind, **values)  # type: ignore[arg-type]
+    except ValueError as error:
+        raise ValueError(f"{text}: {error}") from None
+
+
+def parse_value(text: str) -> Value:
+    """The value that a name stands for. Raises `ValueError` for an unknown name."""
+    kind, _, rest = text.partition(":")
+    if kind == "ppm" and rest:
+        return Ppm(Bundled() if rest == "tiny" else Folder(rest))
+    rules: tuple[Rule, ...] = get_args(Rule)
+    if found := next((rule for rule in rules if rule == text), None):
+        return found
+    if text == "auto":
+        return "auto"
+    raise ValueError(
+        f"value {text!r} is not one of auto, {', '.join(rules)}, ppm:PATH, ppm:tiny{_nearest(text, rules)}"
+    )
+
+
+def _nearest(word: str, known: Sequence[str]) -> str:
+    near = difflib.get_close_matches(word, known, 1)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def _validator(parse: Callable[[str], Any], kinds: Any) -> PlainValidator:
+    def validate(given: Any) -> Any:
+        if isinstance(given, str):
+            return parse(given)
+        if isinstance(given, kinds):
+            return given
+        raise ValueError("expected a name in text")
+
+    return PlainValidator(validate)
+
+
+ModelSetting = Annotated[Model, _validator(parse_model, Model), PlainSerializer(str)]
+"""A setting that names a model: text in files and on the command line, a `Model` in Python."""
+
+ValueSetting = Annotated[Value, _validator(parse_value, Ppm), PlainSerializer(str)]
+"""A setting that names a value: text in files and on the command line, a `Value` in Python."""

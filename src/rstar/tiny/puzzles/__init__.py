@@ -1,0 +1,1 @@
+"""Problems whose solution is a search: numbers, boards, grids, choices, walks."""

@@ -1,0 +1,248 @@
+"""Search families on a board that is written as a string of digits: queens, and cross sums (a two-row Kakuro).
+
+Each move appends a digit: the column of the queen in the next row, or the digit of the next cell in reading order.
+Several digits clash with nothing yet; a wrong one shows some moves later, when no digit is left.
+
+What is held out: the completed board. Every problem has exactly one, and each good state, a beginning of it under the
+constraints that the question shows, determines it, so a good state of a held-out problem can occur in no trained one.
+There are few placements of 5 queens (10; and of 6 only 4, so that no problem has 6), of 7 and 8 there are 40 and 92:
+whoever learns the trained ones by heart still knows none of the held-out ones.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from functools import lru_cache
+from itertools import permutations
+
+from rstar.tiny.family import Family, Instance, RejectedError
+from rstar.tiny.puzzles.common import listing, question, solution
+
+# Queens: a placement is the column of each row from the top, as a string of digits.
+
+QUEENS_HELPER = """\
+def put(now):
+    global queens
+    row, column = len(now), int(now[-1])
+    assert now[:-1] == queens and 1 <= column <= size and (row, column) not in blocked
+    for r, c in [*given, *enumerate(map(int, queens), 1)]:
+        assert (r, c) == (row, column) or r != row and c != column and abs(r - row) != abs(c - column)
+    queens = now"""
+QUEENS_FINISH = "assert len(queens) == size\nprint([int(c) for c in queens])"
+QUEENS_FORMS = {
+    "plain": (
+        "Place {size} queens on a {size} by {size} board, one in each row, so that no two share a column or a "
+        "diagonal.{given}{blocked} List the columns of the queens from row 1 to row {size}."
+    ),
+    "attack": (
+        "On a {size} by {size} chessboard {size} queens must not attack one another.{given}{blocked} In which column "
+        "does the queen of each row stand, from row 1 on?"
+    ),
+    "task": (
+        "Find the one way to put {size} queens on a board of {size} rows and {size} columns so that none attacks "
+        "another.{given}{blocked} Give the list of their columns, row by row."
+    ),
+    "lamps": (
+        "A wall has {size} rows and {size} columns of sockets. {size} lamps must be placed so that no two are in the "
+        "same row, column or diagonal.{given}{blocked} List the columns of the lamps from row 1 to row {size}."
+    ),
+    "trees": (
+        "Tom plants {size} trees in a square of {size} by {size} fields, no two in one row, column or "
+        "diagonal.{given}{blocked} Which columns does he use, from row 1 to row {size}?"
+    ),
+}
+QUEENS_HELD = {
+    "guards": (
+        "{size} guards look along rows, columns and diagonals of a hall of {size} by {size} tiles, and none may see "
+        "another.{given}{blocked} Name the column of the guard in every row, beginning with row 1."
+    ),
+    "short": "This is the {size} queens problem.{given}{blocked} What is the list of columns, row by row?",
+}
+QUEENS_LEVELS = {1: (5, 0, 4, 20), 2: (7, 2, 6, 24), 3: (7, 1, 20, 60), 4: (8, 2, 20, 60), 5: (8, 1, 60, 1000)}
+"""Size, how many queens are given, and the least and the largest number of options."""
+
+
+@lru_cache(maxsize=8)
+def _queens(size: int) -> tuple[tuple[int, ...], ...]:
+    """All placements of `size` queens that do not attack one another, as columns from 1."""
+    found: list[tuple[int, ...]] = [()]
+    for _ in range(size):
+        found = [(*q, c) for q in found for c in range(1, size + 1) if _is_free(q, c)]
+    return tuple(found)
+
+
+def _is_free(queens: tuple[int, ...], column: int) -> bool:
+    return all(c != column and abs(c - column) != len(queens) - r for r, c in enumerate(queens))
+
+
+def _block(rng: random.Random, goal: tuple[int, ...], rivals: list[tuple[int, ...]]) -> list[tuple[int, int]]:
+    """Squares that leave `goal` as the only placement: each excludes as many of the rivals left as it can."""
+    blocked: list[tuple[int, int]] = []
+    while rivals:
+        squares = Counter((r, c) for q in rivals for r, c in enumerate(q, 1) if goal[r - 1] != c)
+        best = max(squares.values())
+        square = rng.choice([s for s, n in squares.items() if n >= best - 1])
+        blocked.append(square)
+        rivals = [q for q in rivals if q[square[0] - 1] != square[1]]
+    return sorted(blocked)
+
+
+def _queen_options(goal: tuple[int, ...], given: list[tuple[int, int]], blocked: list[tuple[int, int]]) -> int:
+    """The product over the rows of the number of columns that are legal when it is the row's turn."""
+    total = 1
+    for row in range(1, len(goal) + 1):
+        known = {**dict(enumerate(goal[: row - 1], 1)), **dict(given)}
+        total *= sum(
+            (row, column) not in blocked
+            and all(
+                (r == row and c == column) or (r != row and c != column and abs(r - row) != abs(c - column))
+                for r, c in known.items()
+            )
+            for column in range(1, len(goal) + 1)
+        )
+    return total
+
+
+def _make_queens(rng: random.Random, level: int, template: str) -> Instance:
+    size, count, least, most = QUEENS_LEVELS[level]
+    goal = rng.choice(_queens(size))
+    given = [(r + 1, goal[r]) for r in sorted(rng.sample(range(size), count))]
+    rivals = [q for q in _queens(size) if q != goal and all(q[r - 1] == c for r, c in given)]
+    blocked = _block(rng, goal, rivals)
+    if not least <= _queen_options(goal, given, blocked) <= most:
+        raise RejectedError
+    columns = "".join(map(str, goal))
+    moves = [(f"row {row}: column {columns[row - 1]}", f"put('{columns[:row]}')") for row in range(1, size + 1)]
+    setup = f"size, given, blocked = {size}, {given}, {blocked}\nqueens = ''\n{QUEENS_HELPER}"
+    text = question(
+        QUEENS_FORMS | QUEENS_HELD,
+        template,
+        size=size,
+        given="".join(f" In row {r}, column {c} must be used." for r, c in given),
+        blocked=f" Not allowed, as (row, column): {listing(blocked)}." if blocked else "",
+    )
+    return Instance(
+        question=text,
+        answer=str(list(goal)),
+        steps=solution(setup, moves, QUEENS_FINISH),
+        template=template,
+        numbers=(size, *given, *blocked),
+        states=frozenset({columns}),
+        path=(columns,),
+    )
+
+
+# Cross sums: a board is its digits in reading order.
+
+SUMS_HELPER = """\
+def put(now):
+    global cells
+    d, width = [int(c) for c in now], len(columns)
+    assert now[:-1] == cells and now[-1] not in cells and 1 <= d[-1] <= top
+    assert len(d) != width or sum(d) == rows[0]
+    assert len(d) <= width or d[-1] + d[-1 - width] == columns[len(d) - 1 - width]
+    cells = now"""
+SUMS_FINISH = "assert len(cells) == 2 * len(columns)\nprint([int(c) for c in cells])"
+SUMS_FORMS = {
+    "plain": (
+        "Fill a table of {height} rows and {width} columns with different digits from 1 to {top}. The sums of the "
+        "rows are {rows}, the sums of the columns {columns}. List the digits row by row."
+    ),
+    "cross": (
+        "Cross sums: {height} rows with the sums {rows}, {width} columns with the sums {columns}, digits from 1 to "
+        "{top}, none twice. Give the list of the digits, row by row."
+    ),
+    "beans": (
+        "A box has {height} rows of {width} cups. Each cup gets a different number of beans, from 1 to {top}. The rows "
+        "hold {rows} beans and the columns {columns}. How many are in each cup, row by row?"
+    ),
+    "cards": (
+        "Different cards from a pack numbered 1 to {top} are laid in {height} rows and {width} columns. Row sums: "
+        "{rows}. Column sums: {columns}. Which cards lie there, row by row?"
+    ),
+    "margin": (
+        "Someone erased a table and left its margins. Row totals {rows}, column totals {columns}; the {height} times "
+        "{width} entries were different digits from 1 to {top}. List them row by row."
+    ),
+}
+SUMS_HELD = {
+    "find": (
+        "Find different digits, each from 1 to {top}, for the cells of a {height} by {width} table whose rows add up "
+        "to {rows} and whose columns add up to {columns}. Write them as one list, row after row."
+    ),
+    "shop": (
+        "A shop with {height} shelves of {width} boxes sold {rows} apples by shelf and {columns} by place in the "
+        "shelf. No two boxes sold the same number, all between 1 and {top}. List the boxes, shelf by shelf."
+    ),
+}
+SUMS_LEVELS = {1: (2, 2, 9), 2: (2, 3, 7), 3: (2, 3, 8), 4: (2, 3, 9), 5: (2, 4, 8)}
+"""Rows, columns, largest digit."""
+
+
+@lru_cache(maxsize=8)
+def _sums_boards(height: int, width: int, top: int) -> tuple[tuple[int, ...], ...]:
+    """The boards of different digits that no other board shares all its sums with."""
+    by_sums: dict[tuple[int, ...], tuple[int, ...] | None] = {}
+    for board in permutations(range(1, top + 1), height * width):
+        key = _sums(board, width)
+        by_sums[key] = None if key in by_sums else board
+    return tuple(board for board in by_sums.values() if board is not None)
+
+
+def _sums(board: tuple[int, ...], width: int) -> tuple[int, ...]:
+    """The sums of the rows, then of the columns."""
+    rows = (sum(board[i : i + width]) for i in range(0, len(board), width))
+    return (*rows, *(sum(board[i::width]) for i in range(width)))
+
+
+def _make_sums(rng: random.Random, level: int, template: str) -> Instance:
+    height, width, top = SUMS_LEVELS[level]
+    board = rng.choice(_sums_boards(height, width, top))
+    sums = _sums(board, width)
+    rows, columns = list(sums[:height]), list(sums[height:])
+    cells = "".join(map(str, board))
+    moves = [
+        (f"row {i // width + 1}: {' + '.join(cells[i - i % width : i + 1])}", f"put('{cells[: i + 1]}')")
+        for i in range(len(board))
+    ]
+    text = question(
+        SUMS_FORMS | SUMS_HELD,
+        template,
+        height=height,
+        width=width,
+        top=top,
+        rows=listing(rows),
+        columns=listing(columns),
+    )
+    held_class = f"{width} {board}"
+    return Instance(
+        question=text,
+        answer=str(list(board)),
+        steps=solution(f"rows, columns, top, cells = {rows}, {columns}, {top}, ''\n{SUMS_HELPER}", moves, SUMS_FINISH),
+        template=template,
+        numbers=(top, *sums),
+        states=frozenset({held_class}),
+        path=(held_class,),
+    )
+
+
+FAMILIES = (
+    Family(
+        "queens",
+        "search",
+        "place 5, 7 or 8 queens",
+        _make_queens,
+        templates=QUEENS_FORMS,
+        held_templates=QUEENS_HELD,
+        share=0.25,
+    ),
+    Family(
+        "cross-sums",
+        "search",
+        "fill a small table with given row and column sums",
+        _make_sums,
+        templates=SUMS_FORMS,
+        held_templates=SUMS_HELD,
+    ),
+)

@@ -1,0 +1,197 @@
+"""Search families on a board of 4 by 4, filled cell by cell in reading order: Latin squares and small Sudokus.
+
+In reading order the next cell often has several digits that clash with nothing yet; a wrong one shows some cells
+later, when no digit is left. Difficulty is measured by `options`: the product, along the solution, of the number of
+moves that are legal at the moment, the inverse of the luck that a random legal player needs.
+
+What is held out: the completed board. A good state of a problem holds its clues and so can be completed in one way
+only: a good state of a held-out problem can occur in no trained one. The two families share no board either.
+"""
+
+from __future__ import annotations
+
+import random
+from functools import lru_cache
+from itertools import permutations
+
+from rstar.tiny.family import Family, Instance, RejectedError
+from rstar.tiny.puzzles.common import question, solution
+
+LATIN_HELPER = """\
+def put(now):
+    global grid
+    i = grid.index('0')
+    d = now[i]
+    assert now == grid.replace('0', d, 1) and d in '1234'
+    for line in now.split()[i // 5], now[i % 5::5]:
+        assert line.count(d) == 1
+    grid = now"""
+SUDOKU_HELPER = """\
+def put(now):
+    global grid
+    i = grid.index('0')
+    d, b = now[i], i // 10 * 10 + i % 5 // 2 * 2
+    assert now == grid.replace('0', d, 1) and d in '1234'
+    for part in now.split()[i // 5], now[i % 5::5], now[b:b + 2] + now[b + 5:b + 7]:
+        assert part.count(d) == 1
+    grid = now"""
+SQUARE_FINISH = "assert '0' not in grid\nprint([int(row) for row in grid.split()])"
+LATIN_FORMS = {
+    "plain": (
+        "Complete the 4 by 4 Latin square {grid} (row by row, 0 for an empty cell), so that each row and each column "
+        "has the digits 1 to 4. Give the list of its rows."
+    ),
+    "rule": (
+        "In a 4 by 4 grid every row and every column must contain 1, 2, 3 and 4. The rows are {grid}, where 0 is "
+        "still to be filled in. What are the completed rows?"
+    ),
+    "fill": (
+        "Fill each 0 in the rows {grid} with a digit from 1 to 4 so that no digit occurs twice in a row or in a "
+        "column. Give the list of the rows."
+    ),
+    "garden": (
+        "A garden has 4 by 4 beds and 4 kinds of flowers, 1 to 4. No kind may occur twice in a row or column. So far "
+        "the rows are {grid}, with 0 for an empty bed. Give the rows of the full garden."
+    ),
+    "tiles": (
+        "Tiles numbered 1 to 4 lie in a square of 4 rows, {grid}, and 0 means that a tile is missing. Each row and "
+        "each column has every number once. List the rows without gaps."
+    ),
+}
+LATIN_HELD = {
+    "week": (
+        "Four teams work four weeks in four places: {grid} are the weeks, 0 is an open entry, and in each row and "
+        "each column every team from 1 to 4 stands once. Complete the rows and list them."
+    ),
+    "zeros": (
+        "Replace the zeros: {grid} shall become the rows of a Latin square of the digits 1 to 4. Which rows result?"
+    ),
+}
+SUDOKU_FORMS = {
+    "plain": (
+        "Solve the 4 by 4 Sudoku {grid} (row by row, 0 for an empty cell): each row, each column and each of the four"
+        " 2 by 2 boxes has the digits 1 to 4. Give the list of its rows."
+    ),
+    "rule": (
+        "In a 4 by 4 grid every row, every column and every 2 by 2 corner box must contain 1, 2, 3 and 4. The rows "
+        "are {grid}, where 0 is still to be filled in. What are the completed rows?"
+    ),
+    "fill": (
+        "Fill each 0 of the small Sudoku {grid} with a digit from 1 to 4 so that no digit occurs twice in a row, in a"
+        " column or in a 2 by 2 box. Give the list of the rows."
+    ),
+    "paper": (
+        "Lena found this Sudoku with 2 by 2 boxes in a paper: {grid}, where 0 means empty. Which rows does the "
+        "solution have?"
+    ),
+    "mini": (
+        "Mini Sudoku, digits 1 to 4, boxes of 2 by 2, rows {grid}, gaps written as 0. List the rows of its solution."
+    ),
+}
+SUDOKU_HELD = {
+    "zeros": (
+        "Replace the zeros in {grid} so that these four rows form a Sudoku with 2 by 2 boxes and the digits 1 to 4. "
+        "Which rows result?"
+    ),
+    "windows": (
+        "A house has 4 by 4 windows in four blocks of 2 by 2. In 4 colours, 1 to 4, each row, column and block must "
+        "show every colour. The rows {grid} are painted but for the windows with 0. List the rows in the end."
+    ),
+}
+LATIN_LEVELS = {1: (5, 1, 2), 2: (6, 2, 4), 3: (7, 4, 6), 4: (8, 6, 12), 5: (9, 12, 64)}
+SUDOKU_LEVELS = {1: (5, 1, 2), 2: (6, 2, 2), 3: (7, 3, 4), 4: (8, 6, 8), 5: (9, 8, 64)}
+"""Empty cells, and the least and the largest number of options."""
+
+
+@lru_cache(maxsize=2)
+def _squares(boxes: bool) -> tuple[str, ...]:
+    """All Latin squares of order 4 that are Sudokus (`boxes`) or that are not: so no state occurs in both families."""
+    rows = ["".join(p) for p in permutations("1234")]
+    boards = [""]
+    for _ in range(4):
+        boards = [b + r for b in boards for r in rows if all(d not in b[c::4] for c, d in enumerate(r))]
+    return tuple(b for b in boards if boxes == all(len({*b[i : i + 2], *b[i + 4 : i + 6]}) == 4 for i in (0, 2, 8, 10)))
+
+
+@lru_cache(maxsize=2)
+def _packed(boxes: bool) -> tuple[int, ...]:
+    """The boards that obey the rules of the family, a hexadecimal digit per cell."""
+    return tuple(int(board, 16) for kind in {boxes, True} for board in _squares(kind))
+
+
+def _is_unique(board: str, holes: list[int], boxes: bool) -> bool:
+    mask = int("".join("0" if i in holes else "f" for i in range(16)), 16)
+    clues = int(board, 16) & mask
+    return sum(other & mask == clues for other in _packed(boxes)) == 1
+
+
+def _legal_digits(cells: str, i: int, boxes: bool) -> int:
+    """How many digits clash with nothing in cell `i` of a partly filled board."""
+    row, column = divmod(i, 4)
+    seen = {*cells[4 * row : 4 * row + 4], *cells[column::4]}
+    if boxes:
+        corner = row // 2 * 8 + column // 2 * 2
+        seen |= {*cells[corner : corner + 2], *cells[corner + 4 : corner + 6]}
+    return len({*"1234"} - seen)
+
+
+def _rows(cells: str) -> str:
+    return " ".join(cells[i : i + 4] for i in range(0, 16, 4))
+
+
+def _make_square(rng: random.Random, level: int, template: str, boxes: bool) -> Instance:
+    count, least, most = (SUDOKU_LEVELS if boxes else LATIN_LEVELS)[level]
+    board = rng.choice(_squares(boxes))
+    # Empty cells lean to the top, where they are filled before much is known.
+    holes = sorted(sorted(range(16), key=lambda i: rng.random() ** (1 + i / 8), reverse=True)[:count])
+    start = "".join("0" if i in holes else d for i, d in enumerate(board))
+    options, boards = 1, [start]
+    for i in holes:
+        cells = boards[-1]
+        options *= _legal_digits(cells, i, boxes)
+        boards.append(cells[:i] + board[i] + cells[i + 1 :])
+    if not least <= options <= most or not _is_unique(board, holes, boxes):
+        raise RejectedError
+    moves = [
+        (f"row {i // 4 + 1} column {i % 4 + 1}: {board[i]}", f"put('{_rows(after)}')")
+        for i, after in zip(holes, boards[1:], strict=True)
+    ]
+    forms = SUDOKU_FORMS | SUDOKU_HELD if boxes else LATIN_FORMS | LATIN_HELD
+    helper = SUDOKU_HELPER if boxes else LATIN_HELPER
+    return Instance(
+        question=question(forms, template, grid=_rows(start)),
+        answer=str([int(row) for row in _rows(board).split()]),
+        steps=solution(f"grid = '{_rows(start)}'\n{helper}", moves, SQUARE_FINISH),
+        template=template,
+        numbers=(start,),
+        states=frozenset({board}),
+        path=(board,),
+    )
+
+
+def _make_latin(rng: random.Random, level: int, template: str) -> Instance:
+    return _make_square(rng, level, template, boxes=False)
+
+
+def _make_sudoku(rng: random.Random, level: int, template: str) -> Instance:
+    return _make_square(rng, level, template, boxes=True)
+
+
+FAMILIES = (
+    Family(
+        "latin",
+        "search",
+        "complete a 4 by 4 Latin square",
+        _make_latin,
+        templates=LATIN_FORMS,
+        held_templates=LATIN_HELD,
+    ),
+    Family(
+        "sudoku4",
+        "search",
+        "solve a 4 by 4 Sudoku",
+        _make_sudoku,
+        templates=SUDOKU_FORMS,
+        held_templates=SUDOKU_HELD,
+    ),
+)

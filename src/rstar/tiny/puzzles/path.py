@@ -1,0 +1,234 @@
+"""Search families of walks: buttons that change a number, and roads that visit every place once.
+
+Each problem has exactly one walk. What is held out, and repeated by every state on the way: for *registers*, what the
+buttons do and the number to reach; for *hamilton*, the map, up to the names of the places.
+"""
+
+from __future__ import annotations
+
+import random
+from itertools import pairwise
+
+from rstar.tiny.family import Family, Instance, RejectedError
+from rstar.tiny.puzzles.common import listing, question, solution
+
+REGISTERS_HELPER = """\
+def press(key):
+    global shown, left
+    shown, left = keys[key](shown), left - 1
+    assert shown in range(100) and left >= 0
+    pressed.append(key)"""
+REGISTERS_FINISH = "assert shown == goal and left == 0\nprint(pressed)"
+REGISTERS_FORMS = {
+    "plain": (
+        "A display shows {start}. {keys} The display must stay between 0 and 99. Which {count} presses lead to "
+        "{goal}? List the buttons."
+    ),
+    "machine": (
+        "A machine holds the number {start}. {keys} It breaks below 0 and above 99. Reach {goal} with exactly {count}"
+        " presses and list the buttons in order."
+    ),
+    "points": (
+        "Sam has {start} points in a game. {keys} His points never leave the range from 0 to 99. After {count} "
+        "presses he has {goal} points. Which buttons did he press, one after the other?"
+    ),
+    "lift": (
+        "A lift is on floor {start} of a tower with the floors 0 to 99. {keys} It stops at floor {goal} after exactly"
+        " {count} presses. Give the list of the buttons."
+    ),
+    "code": (
+        "Start with {start} and get {goal} in exactly {count} presses, without leaving 0 to 99 on the way. {keys} "
+        "Write the list of the buttons."
+    ),
+}
+REGISTERS_HELD = {
+    "tank": (
+        "A tank holds 99 liters at most and has {start} liters in it. {keys} How do {count} presses make it {goal} "
+        "liters? List the buttons in order."
+    ),
+    "find": "From {start} to {goal} in {count} presses, never under 0 or over 99. {keys} Find the list of buttons.",
+}
+REGISTERS_LEVELS = {1: (3, 3), 2: (3, 4), 3: (3, 5), 4: (4, 4), 5: (4, 5)}
+"""How many buttons, how many presses."""
+
+Operation = tuple[str, int]
+"""A sign of ``+ - * /`` and a number; division only where it is exact."""
+Walk = tuple[int, ...]
+WORDS = {"+": "adds {}", "-": "subtracts {}", "*": "multiplies by {}", "/": "divides by {}, if there is no rest"}
+
+
+def _operations(rng: random.Random, count: int) -> list[Operation]:
+    """`count` operations, at most four, with different signs."""
+    return [(sign, rng.randint(2, 15) if sign in "+-" else rng.randint(2, 4)) for sign in rng.sample("+-*/", count)]
+
+
+def _after(operation: Operation, value: int) -> int | None:
+    """The number after the operation, None where it is not allowed."""
+    sign, n = operation
+    if sign == "/":
+        return value // n if value % n == 0 else None
+    value = value + n if sign == "+" else value - n if sign == "-" else value * n
+    return value if 0 <= value <= 99 else None
+
+
+def _make_registers(rng: random.Random, level: int, template: str) -> Instance:
+    kinds, count = REGISTERS_LEVELS[level]
+    keys, start = _operations(rng, kinds), rng.randint(1, 40)
+    # Every number that can be shown: how many walks lead to it, and the keys of one of them.
+    walks: dict[int, tuple[int, Walk]] = {start: (1, ())}
+    for _ in range(count):
+        after: dict[int, tuple[int, Walk]] = {}
+        for value, (ways, walk) in walks.items():
+            for key, operation in enumerate(keys, 1):
+                shown = _after(operation, value)
+                if shown is not None:
+                    after[shown] = (after.get(shown, (0, ()))[0] + ways, (*walk, key))
+        walks = after
+    goals = [v for v, (ways, walk) in walks.items() if ways == 1 and v != start and len(set(walk)) > 1]
+    if not goals:
+        raise RejectedError
+    goal = rng.choice(goals)
+    moves = [(f"button {key}: {' '.join(map(str, keys[key - 1]))}", f"press({key})") for key in walks[goal][1]]
+    rules = [f"Button {key} {WORDS[sign].format(n)}." for key, (sign, n) in enumerate(keys, 1)]
+    table = ", ".join(f"{key}: lambda n: n {sign} {n}" for key, (sign, n) in enumerate(keys, 1))
+    setup = f"keys = {{{table}}}\nshown, goal, left, pressed = {start}, {goal}, {count}, []\n{REGISTERS_HELPER}"
+    held_class = f"{sorted(keys)} {goal}"
+    return Instance(
+        question=question(
+            REGISTERS_FORMS | REGISTERS_HELD, template, start=start, goal=goal, count=count, keys=" ".join(rules)
+        ),
+        answer=str(list(walks[goal][1])),
+        steps=solution(setup, moves, REGISTERS_FINISH),
+        template=template,
+        numbers=(start, *keys, goal, count),
+        states=frozenset({held_class}),
+        path=(held_class,),
+    )
+
+
+HAMILTON_HELPER = """\
+def go(now):
+    global path
+    assert now[:-1] == path and now[-1] not in path
+    assert '-'.join(sorted(now[-2:])) in roads
+    path = now"""
+HAMILTON_FINISH = "assert len(path) == places\nprint([int(p) for p in path])"
+HAMILTON_FORMS = {
+    "plain": (
+        "A graph has the vertices 1 to {size} and the edges {roads}. List a path that starts at {start} and visits "
+        "every vertex exactly once."
+    ),
+    "towns": (
+        "Roads join the towns 1 to {size}: {roads}. A trip begins in town {start} and comes to each town exactly "
+        "once. In which order?"
+    ),
+    "rooms": (
+        "A museum has rooms 1 to {size} with doors between {roads}. Lea is in room {start} and wants to see each room"
+        " once, without entering any twice. List the rooms in her order."
+    ),
+    "islands": (
+        "Bridges lead between the islands {roads}. From island {start}, how can one visit all the islands 1 to "
+        "{size}, each only once? Give the list."
+    ),
+    "mail": (
+        "A letter goes round {size} friends who trust only some others: {roads}. Friend {start} reads it first, and "
+        "each friend reads it once. List the readers in order."
+    ),
+}
+HAMILTON_HELD = {
+    "bees": (
+        "A bee starts on flower {start} of {size} flowers and flies only along {roads}, both ways. It sits on every "
+        "flower exactly once. Which list of flowers is that?"
+    ),
+    "cables": (
+        "Computers 1 to {size} are linked by the cables {roads}. A message starts at {start} and passes through each "
+        "computer one single time. Find its route as a list."
+    ),
+}
+HAMILTON_LEVELS = {1: (6, 2, 6), 2: (7, 6, 12), 3: (8, 10, 24), 4: (8, 24, 200), 5: (9, 40, 1000)}
+"""How many places, and the least and the largest number of options."""
+
+
+def _is_only_path(roads: list[int], path: list[int]) -> bool:
+    """Whether `path` is the only one from its start over all places. `roads[p]` has bit q for a road from p to q."""
+    everything = sum(1 << place for place in path)
+    found = 0
+    stack = [(path[0], 1 << path[0])]
+    while stack and found < 2:
+        place, seen = stack.pop()
+        if seen == everything:
+            found += 1
+        free = roads[place] & ~seen
+        while free:
+            bit = free & -free
+            free ^= bit
+            stack.append((bit.bit_length() - 1, seen | bit))
+    return found == 1
+
+
+def _make_hamilton(rng: random.Random, level: int, template: str) -> Instance:
+    """A path, and some of the other roads, each where the path stays the only one."""
+    size, least, most = HAMILTON_LEVELS[level]
+    path = rng.sample(range(1, size + 1), size)
+    roads = [0] * (size + 1)
+    for a, b in pairwise(path):
+        roads[a] |= 1 << b
+        roads[b] |= 1 << a
+    others = [(a, b) for i, a in enumerate(path) for b in path[i + 2 :]]
+    rng.shuffle(others)
+    for a, b in others[: rng.randint(len(others) // 2, len(others))]:
+        roads[a] ^= 1 << b
+        roads[b] ^= 1 << a
+        if not _is_only_path(roads, path):
+            roads[a] ^= 1 << b
+            roads[b] ^= 1 << a
+    options, free = 1, sum(1 << place for place in path)
+    for place in path[:-1]:
+        free ^= 1 << place
+        options *= (roads[place] & free).bit_count()
+    if not least <= options <= most:
+        raise RejectedError
+    pairs = [(a, b) for a in range(1, size + 1) for b in range(a + 1, size + 1) if roads[a] >> b & 1]
+    text = "".join(map(str, path))
+    moves = [(f"{text[n - 2]} to {text[n - 1]}", f"go('{text[:n]}')") for n in range(2, size + 1)]
+    names = " ".join(f"{a}-{b}" for a, b in pairs)
+    setup = f"places, path, roads = {size}, '{path[0]}', '{names}'.split()\n{HAMILTON_HELPER}"
+    # The walk gives each place a number of its own: maps that differ only in the names of the places are equal.
+    order = {place: n for n, place in enumerate(path)}
+    held_class = str(sorted(sorted((order[a], order[b])) for a, b in pairs))
+    return Instance(
+        question=question(
+            HAMILTON_FORMS | HAMILTON_HELD,
+            template,
+            size=size,
+            start=path[0],
+            roads=listing(f"{a}-{b}" for a, b in pairs),
+        ),
+        answer=str(path),
+        steps=solution(setup, moves, HAMILTON_FINISH),
+        template=template,
+        numbers=(path[0], names),
+        states=frozenset({held_class}),
+        path=(held_class,),
+    )
+
+
+FAMILIES = (
+    Family(
+        "registers",
+        "search",
+        "reach a number with a given number of button presses",
+        _make_registers,
+        templates=REGISTERS_FORMS,
+        held_templates=REGISTERS_HELD,
+    ),
+    Family(
+        "hamilton",
+        "search",
+        "visit every place of a small map once",
+        _make_hamilton,
+        templates=HAMILTON_FORMS,
+        held_templates=HAMILTON_HELD,
+        share=0.2,
+    ),
+)

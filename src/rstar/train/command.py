@@ -1,0 +1,75 @@
+"""A training as a command, with a bar that shows how it goes on: what `rstar train` and ``python -m rstar.train`` run.
+
+Where a launcher started several processes, all run it, and only the main one has something to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+
+from rstar.errors import RstarError
+from rstar.train.loop import Progress
+from rstar.train.ppm import PPMConfig, train_ppm
+from rstar.train.ranks import is_main
+from rstar.train.settings import C, TrainConfig, read_train_config
+from rstar.train.sft import train_sft
+from rstar.view.progress import progress
+
+Kind = Literal["sft", "ppm"]
+
+
+def run_training(
+    kind: Kind, recipe: Path, data: Sequence[Path], out: Path, overrides: Sequence[str] = (), wandb: str | None = None
+) -> Path | None:
+    """Train, or go on with it; returns the folder of the finished model, None in a process that is not the main one.
+
+    Args:
+        kind: ``sft`` for a policy, ``ppm`` for a process preference model.
+        recipe: TOML file with the settings.
+        data: data files, in the order of the stages.
+        out: folder of the training.
+        overrides: settings over the recipe, see `rstar.sections.override`.
+        wandb: a project of Weights & Biases, instead of the recipe's.
+
+    Raises:
+        ConfigError, DataError, ResumeError: see `rstar.train.sft.train_sft` and `rstar.train.ppm.train_ppm`.
+        TrainingError, StorageError: it failed otherwise; the same call goes on.
+        SystemExit: any of these in a process that is not the main one, which says it.
+    """
+    with _reported() as report:
+        try:
+            if kind == "sft":
+                model = train_sft(_settings(recipe, TrainConfig, overrides, wandb), data, out, report)
+            else:
+                model = train_ppm(_settings(recipe, PPMConfig, overrides, wandb), data, out, report)
+        except RstarError as error:
+            if is_main():
+                raise
+            raise SystemExit(1) from error
+    return model if is_main() else None
+
+
+def _settings(recipe: Path, kind: type[C], overrides: Sequence[str], wandb: str | None) -> C:
+    config = read_train_config(recipe, kind, overrides)
+    return config if wandb is None else config.model_copy(update={"wandb": wandb})
+
+
+@contextmanager
+def _reported() -> Iterator[Callable[[Progress], None]]:
+    """A progress bar for the steps of a training, in the main process."""
+    if not is_main():
+        yield lambda state: None
+        return
+    done = 0
+    with progress(1, "training") as advance:
+
+        def report(state: Progress) -> None:
+            nonlocal done
+            note = f"loss {state.loss:.3f}, {state.tokens_per_second:,.0f} tokens/s"
+            advance(state.step - done, note, total=state.steps)
+            done = state.step
+
+        yield report

@@ -1,0 +1,122 @@
+"""Search trees as plain records: the one writer and the one reader of a line of ``trees.jsonl``.
+
+A line is ``{"id", "prompt": SEGMENT, "nodes": [{"parent", "visits", "q", "value", "votes", "finish", "answer", …STEP},
+…]}``: parents before children, the root first, without a step; `SEGMENT` and `STEP` as `rstar.trajectories` has them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rstar.trajectories import Ending, Segment, Step, Trajectory
+
+
+@dataclass(slots=True, eq=False)
+class TreeNode:
+    """A partial solution; the edge to it is its last step.
+
+    Attributes:
+        parent: None at the root.
+        step: that led here, None at the root.
+        visits: values backed up through it.
+        q: mean of those values.
+        value: estimate of this node alone, or the reward of an end; None where there is none.
+        votes: identical samples it stands for.
+        ending: why the solution ended here, None where it goes on.
+        answer: the final answer, where there is one.
+    """
+
+    parent: TreeNode | None
+    step: Step | None
+    visits: int
+    q: float
+    value: float | None
+    votes: int
+    ending: Ending | None
+    answer: str | None
+    children: list[TreeNode] = field(default_factory=list)
+
+    def path(self) -> list[TreeNode]:
+        """The nodes from the root's child to this one."""
+        nodes: list[TreeNode] = []
+        node: TreeNode | None = self
+        while node is not None and node.parent is not None:
+            nodes.append(node)
+            node = node.parent
+        return nodes[::-1]
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The steps from the first to this one."""
+        return tuple(node.step for node in self.path() if node.step is not None)
+
+    @property
+    def mass(self) -> float:
+        """See `rstar.trajectories.Trajectory.mass`."""
+        mass = 1.0
+        for node in self.path():
+            assert node.parent is not None
+            mass *= node.votes / sum(child.votes for child in node.parent.children)
+        return mass
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """The search tree of one problem.
+
+    Attributes:
+        prompt: what the model was given.
+        nodes: the root first, parents before children.
+    """
+
+    prompt: Segment
+    nodes: list[TreeNode]
+
+    def ends(self) -> Iterator[tuple[TreeNode, Trajectory]]:
+        """Every node with an answer, with the trajectory that leads to it, in order."""
+        for node in self.nodes:
+            if node.answer is not None:
+                found = Trajectory(self.prompt, node.steps, node.ending, node.answer, node.value, node.votes, node.mass)
+                yield node, found
+
+    def plain(self, tokens: bool) -> dict[str, Any]:
+        """A line of ``trees.jsonl`` without its id; with `tokens` also token ids and log-probabilities."""
+        places = {id(node): place for place, node in enumerate(self.nodes)}
+        rows = []
+        for node in self.nodes:
+            row: dict[str, Any] = {
+                "parent": -1 if node.parent is None else places[id(node.parent)],
+                "visits": node.visits,
+                "q": round(node.q, 6),
+                "value": None if node.value is None else round(node.value, 6),
+                "votes": node.votes,
+                "finish": node.ending,
+                "answer": node.answer,
+            }
+            rows.append(row if node.step is None else row | node.step.plain(tokens))
+        return {"prompt": self.prompt.plain(tokens), "nodes": rows}
+
+    @classmethod
+    def of_plain(cls, line: Mapping[str, Any]) -> Tree:
+        """What `plain` made. Raises `LookupError`, `TypeError`, `AttributeError` or `ValueError` for anything else."""
+        nodes: list[TreeNode] = []
+        for row in line["nodes"]:
+            place = row["parent"]
+            if not -1 <= place < len(nodes) or (place == -1) != (not nodes):
+                raise ValueError("a node whose parent does not come before it")
+            parent = nodes[place] if nodes else None
+            step = None if parent is None else Step.of_plain(row)
+            if not math.isfinite(row["q"]):
+                raise ValueError("a Q that is not finite")
+            node = TreeNode(
+                parent, step, row["visits"], row["q"], row["value"], row["votes"], row["finish"], row["answer"]
+            )
+            if parent is None and node.answer is not None:
+                raise ValueError("a root with an answer")
+            if parent is not None:
+                parent.children.append(node)
+            nodes.append(node)
+        return cls(Segment.of_plain(line["prompt"]), nodes)

@@ -1,0 +1,189 @@
+"""What one request may cost: its size, its values, what is said of its errors, and the patience of the others."""
+
+import asyncio
+import http.client
+import json
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+from fastapi import HTTPException
+from hypothesis import given
+from hypothesis import strategies as st
+from starlette.types import Message, Receive, Scope, Send
+
+from rstar.judge.queue.shares import Shares
+from rstar.judge.server.guard import LARGEST_BODY, MOST_VALUES, Guard, ValueCount
+from rstar.judge.settings import JudgeSettings
+from rstar.judge.wire import MOST_SUBMISSIONS
+from tests.judge.services import Service, serving
+
+JSON = {"content-type": "application/json"}
+GOOD = {"type": "python", "solution": "print(1)", "expected_output": "1"}
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Service]]:
+    with serving(tmp_path_factory.mktemp("judge")) as found:
+        yield found
+
+
+def send(url: str, body: bytes | Iterator[bytes], path: str = "/run/batch") -> httpx.Response:
+    return httpx.post(f"{url}{path}", content=body, headers=JSON, timeout=60)
+
+
+def test_a_large_body_is_refused_before_it_comes(service: tuple[str, Service]) -> None:
+    link = http.client.HTTPConnection(urlsplit(service[0]).netloc, timeout=10)
+    link.putrequest("POST", "/run")
+    link.putheader("content-type", "application/json")
+    link.putheader("content-length", str(LARGEST_BODY + 1))
+    link.endheaders()
+    assert link.getresponse().status == 413
+
+
+def test_a_large_body_is_refused_whatever_it_says_of_itself(service: tuple[str, Service]) -> None:
+    pieces = (b'"' + b"x" * (1 << 20) for _ in range(LARGEST_BODY // (1 << 20) + 1))  # chunked: without a length
+    assert send(service[0], pieces).status_code == 413
+
+
+def test_a_batch_of_too_many_is_refused_and_a_batch_of_most_is_done(service: tuple[str, Service]) -> None:
+    one = {"type": "math", "solution": "1", "expected_output": "1"}
+    most = [one] * MOST_SUBMISSIONS
+    more = send(service[0], json.dumps({"submissions": [*most, one]}).encode())
+    assert (more.status_code, len(more.json()["detail"])) == (422, 1)
+    reply = send(service[0], json.dumps({"submissions": most}).encode(), "/judge/long-batch").json()
+    assert sum(result["success"] for result in reply["results"]) == MOST_SUBMISSIONS
+
+
+def test_a_refusal_names_some_errors_and_counts_the_others(service: tuple[str, Service]) -> None:
+    reply = send(service[0], json.dumps(GOOD | {"options": {f"x{n}": n for n in range(1_000)}}).encode(), "/run")
+    detail = reply.json()["detail"]
+    assert (reply.status_code, len(detail)) == (422, 21)
+    assert detail[0]["loc"] == ["body", "options", "x0"]
+    assert detail[-1] == {"type": "more", "loc": [], "msg": "980 more errors"}
+    long = send(
+        service[0], json.dumps({"type": "python", "limits": {"y" * 10_000: 1}, "solution": ""}).encode(), "/run"
+    )
+    assert len(long.content) < 2_000
+
+
+# Bodies of the largest size that ask for nothing: many values are many objects when they are read.
+LISTS = b'{"submissions":[' + b"[]," * (LARGEST_BODY // 3 - 20) + b"0]}"
+OBJECTS = b'{"submissions":[' + b'{"":0},' * (LARGEST_BODY // 7 - 20) + b"0]}"
+STRINGS = b'{"submissions":[' + b'"[",' * (LARGEST_BODY // 4 - 20) + b"0]}"
+WRONG = json.dumps(
+    {"submissions": [{"type": "python", "solution": 1, "input": "x" * 3_000}] * MOST_SUBMISSIONS}
+).encode()
+OPTIONS = json.dumps({"submissions": [GOOD | {"options": dict.fromkeys(map(str, range(400)), 1)}] * 1_000}).encode()
+
+
+def test_invalid_batches_fill_no_memory(service: tuple[str, Service]) -> None:
+    url, processes = service
+    (api,) = processes.children("server")
+    bodies = [(LISTS, 413), (OBJECTS, 413), (STRINGS, 413), (WRONG, 422), (OPTIONS, 422)]
+    with ThreadPoolExecutor(3) as pool:
+        statuses = list(pool.map(lambda case: send(url, case[0]).status_code, bodies * 3))
+    assert statuses == [status for _, status in bodies] * 3
+    assert processes.children("server") == [api]
+    peak = next(line for line in Path(f"/proc/{api}/status").read_text().splitlines() if line.startswith("VmHWM"))
+    assert int(peak.split()[1]) < 900 << 10  # three bodies at a time, each as bytes, as text and as values
+
+
+def test_large_batches_do_not_hold_up_others(service: tuple[str, Service]) -> None:
+    """The longest wait for `/ping` while the service reads, refuses or does the largest requests."""
+    code = 'import os\nprint("a", [1, 2])\n' * 95
+    largest = json.dumps({"submissions": [{"type": "math", "solution": code}] * MOST_SUBMISSIONS}).encode()
+    bodies = {"done": largest, "lists": LISTS, "objects": OBJECTS, "wrong": WRONG, "options": OPTIONS}
+    assert LARGEST_BODY * 0.85 < len(largest) < LARGEST_BODY
+    worst: dict[str, float] = {}
+    with ThreadPoolExecutor(1) as pool, httpx.Client(base_url=service[0], timeout=60) as client:
+        for name, body in bodies.items():
+            sending = pool.submit(send, service[0], body, "/run/long-batch")
+            waits = [0.0]
+            while not sending.done():
+                started = time.monotonic()
+                assert client.get("/ping").json() == "pong"
+                waits.append(time.monotonic() - started)
+                time.sleep(0.01)
+            worst[name] = max(waits)
+            assert (sending.result().status_code == 200) == (name == "done")
+    print(worst)
+    assert max(worst.values()) < 2.0, worst
+
+
+def test_other_encodings_are_refused(service: tuple[str, Service]) -> None:
+    """Python would read them, and their values could not be counted."""
+    assert send(service[0], json.dumps(GOOD).encode("utf-16"), "/run").status_code == 400
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+
+
+def separators(value: Any) -> int:
+    if isinstance(value, dict):
+        value = list(value.values())
+    return max(len(value), 1) + sum(map(separators, value)) if isinstance(value, list) else 0
+
+
+@given(VALUES, st.booleans(), st.lists(st.integers(0, 40)))
+def test_values_are_counted_however_a_text_is_cut(value: Any, ascii_only: bool, sizes: list[int]) -> None:
+    text, count = json.dumps(value, ensure_ascii=ascii_only).encode(errors="surrogatepass"), ValueCount()
+    for size in sizes:
+        count.add(text[:size])
+        text = text[size:]
+    assert count.add(text) == 1 + separators(value)
+
+
+def test_counting_takes_no_time_that_grows_with_what_was_before() -> None:
+    started = time.process_time()
+    for piece in (b'"' + b'\\"' * 500_000, b'"\\', b"[" * MOST_VALUES):
+        ValueCount().add(piece)
+    count = ValueCount()
+    for _ in range(16):
+        count.add(b'\\"' * 32_000 if count.add(b"") > 1 else b'["')
+    assert time.process_time() - started < 2.0
+
+
+def test_what_is_in_memory_for_a_client_is_bounded() -> None:
+    """Bodies that have not ended count, values count; nothing is kept of what has been answered or refused."""
+    memory = Shares(1_000_000)
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        while (await receive())["more_body"]:
+            pass
+
+    async def post(client: tuple[str, int], pieces: list[bytes], pause: float = 0.0) -> int:
+        waiting = list(pieces)
+
+        async def receive() -> Message:
+            await asyncio.sleep(pause)
+            piece = waiting.pop(0)
+            return {"type": "http.request", "body": piece, "more_body": bool(waiting)}
+
+        async def send(message: Message) -> None: ...
+
+        scope = {"type": "http", "headers": [], "path": "/run", "client": client}
+        try:
+            await Guard(app, JudgeSettings(), memory)(scope, receive, send)
+        except HTTPException as error:
+            return error.status_code
+        return 200
+
+    async def work() -> list[int]:
+        text = b'"' + b"x" * 90_000
+        one, other = ("10.0.0.1", 1), ("10.0.0.2", 1)
+        slow = [asyncio.create_task(post(one, [text, b""], 0.3)) for _ in range(9)]
+        await asyncio.sleep(0.45)
+        codes = [await post(other, [b"[" + b"1," * count + b"1]"]) for count in (200, 300)]
+        return [*codes, *await asyncio.gather(*slow)]
+
+    assert asyncio.run(work()) == [200, 503, *[200] * 5, *[503] * 4]
+    assert memory.fits("x", 1_000_000)

@@ -1,0 +1,191 @@
+"""What HTTP bounds: heads by size, heads and bodies by the time they take."""
+
+import asyncio
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from threading import Thread
+from typing import Any
+
+import pytest
+import uvicorn
+from starlette.types import Receive, Scope, Send
+
+from rstar.judge.queue.shares import Shares
+from rstar.judge.server import protocol
+from rstar.judge.server.protocol import LARGEST_HEAD, BoundedProtocol
+
+SECONDS = 0.4
+LARGE = 30 << 20
+HEAD = "POST {path} HTTP/1.1\r\nhost: me\r\ncontent-length: {size}\r\n\r\n"
+
+
+async def app(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answers with the size of the body, later where the path says so; None when the caller went away."""
+    if scope["type"] != "http":
+        return
+    size, more = 0, True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return
+        size, more = size + len(message["body"]), message["more_body"]
+    await asyncio.sleep(2 * SECONDS if scope["path"] == "/slow" else 0)
+    body = b"%d bytes;" % size if scope["path"] != "/large" else bytes(LARGE)
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % len(body))]})
+    await send({"type": "http.response.body", "body": body})
+
+
+@pytest.fixture
+def connect(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], socket.socket]]:
+    """Connections to a server with short deadlines."""
+    monkeypatch.setattr(protocol, "HEAD_SECONDS", SECONDS)
+    monkeypatch.setattr(protocol, "BODY_SECONDS", SECONDS)
+    opened: list[socket.socket] = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        settings: Any = {"http": BoundedProtocol, "loop": "uvloop", "log_level": "error", "lifespan": "off"}
+        server = uvicorn.Server(uvicorn.Config(app, **settings))
+        thread = Thread(target=server.run, args=([listener],))
+        thread.start()
+
+        def connect() -> socket.socket:
+            opened.append(socket.create_connection(listener.getsockname(), 10))
+            return opened[-1]
+
+        yield connect
+        for link in opened:
+            link.close()
+        server.should_exit = True
+        thread.join()
+
+
+def head(path: str = "/", size: int = 0) -> bytes:
+    return HEAD.format(path=path, size=size).encode()
+
+
+def all_of(link: socket.socket) -> bytes:
+    """What comes until the server closes."""
+    said = b""
+    try:
+        while block := link.recv(65_536):
+            said += block
+    except ConnectionResetError:  # it closed while more was coming
+        pass
+    return said
+
+
+def until_true(what: Callable[[], bool]) -> None:
+    end = time.monotonic() + 10
+    while not what():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def until(link: socket.socket, end: bytes) -> bytes:
+    said = b""
+    while not said.endswith(end):
+        block = link.recv(65_536)
+        assert block, said
+        said += block
+    return said
+
+
+LONG = b"GET / HTTP/1.1\r\nx-long: " + b"x" * LARGEST_HEAD + b"\r\n\r\n"
+MANY = b"GET / HTTP/1.1\r\n" + b"x-%d: y\r\n" % 7 * (LARGEST_HEAD // 8 + 1) + b"\r\n"
+TARGET = b"GET /" + b"x" * LARGEST_HEAD + b" HTTP/1.1\r\n\r\n"
+
+
+@pytest.mark.parametrize("request_", [LONG, MANY, TARGET], ids=["header", "headers", "target"])
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_head_can_be_too_large(connect: Callable[[], socket.socket], request_: bytes, whole: bool) -> None:
+    link = connect()
+    if whole:
+        link.sendall(request_)
+    else:
+        link.sendall(request_[: LARGEST_HEAD + 1])  # it is refused before its end
+    assert all_of(link).startswith(b"HTTP/1.1 431 ")
+
+
+def test_what_follows_a_body_counts_as_a_head(connect: Callable[[], socket.socket]) -> None:
+    link = connect()
+    link.sendall(b"POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n1\r\nx\r\n0\r\nx: " + b"x" * (2 * LARGEST_HEAD))
+    assert b"HTTP/1.1 431 " in all_of(link)
+
+
+def test_each_head_of_a_connection_counts_by_itself(connect: Callable[[], socket.socket]) -> None:
+    link = connect()
+    large = b"GET / HTTP/1.1\r\nx: " + b"x" * (LARGEST_HEAD - 1_000) + b"\r\n\r\n"
+    for _ in range(3):
+        link.sendall(large)
+        assert until(link, b";").startswith(b"HTTP/1.1 200 ")
+    link.sendall(head(size=3 * LARGEST_HEAD) + bytes(3 * LARGEST_HEAD))
+    assert until(link, b";").endswith(b"%d bytes;" % (3 * LARGEST_HEAD))
+
+
+@pytest.mark.parametrize("part", [b"", b"POST / HTTP/1.1\r\nhost", head(size=9), head(size=9) + b"12345678"])
+def test_a_request_must_end_in_time(connect: Callable[[], socket.socket], part: bytes) -> None:
+    started = time.monotonic()
+    link = connect()
+    link.sendall(part)
+    assert all_of(link).startswith(b"HTTP/1.1 408 ")
+    assert time.monotonic() - started < 10 * SECONDS
+
+
+def test_dribbling_does_not_help(connect: Callable[[], socket.socket]) -> None:
+    link = connect()
+    started = time.monotonic()
+    link.sendall(b"GET / HTTP/1.1\r\n")
+    with suppress(OSError):  # it is closed
+        while time.monotonic() - started < 20 * SECONDS:
+            link.sendall(b"x: y\r\n")
+            time.sleep(SECONDS / 8)
+    assert time.monotonic() - started < 10 * SECONDS
+
+
+def test_deadlines_are_for_callers_only(connect: Callable[[], socket.socket]) -> None:
+    """An answer may take long; a connection may be idle; a request may wait for the one before."""
+    link = connect()
+    link.sendall(head("/slow"))
+    assert until(link, b";").endswith(b"0 bytes;")
+    time.sleep(2 * SECONDS)
+    large = 4 << 20
+    link.sendall(head("/slow") + head("/", large) + b"x" * 100)  # the server stops to read until it has answered
+    Thread(target=link.sendall, args=(bytes(large - 100),)).start()
+    assert until(link, b"%d bytes;" % large).count(b" 200 ") == 2
+
+
+def test_a_host_has_so_many_connections(connect: Callable[[], socket.socket], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(BoundedProtocol, "hosts", Shares(8))
+    links = [connect() for _ in range(6)]
+    for link in links:
+        link.sendall(head("/slow"))
+    replies = [(until(link, b";") if number < 4 else all_of(link))[9:12] for number, link in enumerate(links)]
+    assert replies == [b"200"] * 4 + [b"503"] * 2
+    for link in links:
+        link.close()
+    time.sleep(0.2)
+    link = connect()
+    link.sendall(head())
+    assert until(link, b";").startswith(b"HTTP/1.1 200 ")
+
+
+def test_who_reads_nothing_is_left(connect: Callable[[], socket.socket], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reply that is larger than what buffers hold: who takes it slowly gets it, who does not take it does not."""
+    monkeypatch.setattr(protocol, "READ_SECONDS", 2 * SECONDS)
+    memory = Shares(10 * LARGE)
+    monkeypatch.setattr(BoundedProtocol, "memory", memory)
+    idle, slow = connect(), connect()
+    idle.sendall(head("/large"))
+    slow.sendall(head("/large"))
+    started, got = time.monotonic(), 0
+    until_true(lambda: not memory.fits("x", 9 * LARGE))  # what is not read counts
+    while got < LARGE:  # over twice the time
+        got += len(slow.recv(1 << 18))
+        time.sleep(max(0.0, started + 8 * SECONDS * got / LARGE - time.monotonic()))
+    got = 0
+    with suppress(ConnectionResetError):
+        while block := idle.recv(1 << 20):
+            got += len(block)
+    assert got < LARGE
+    until_true(lambda: memory.fits("x", 10 * LARGE))

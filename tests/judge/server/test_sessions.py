@@ -1,0 +1,148 @@
+"""What travels with the cells of a session: no history, unless a worker misses it; and no more than there is room."""
+
+import asyncio
+import os
+import time
+from collections.abc import Iterator
+
+import pytest
+from starlette.testclient import TestClient
+
+from rstar.judge.queue.broker import QueueStatus
+from rstar.judge.queue.jobs import Answer, Job
+from rstar.judge.queue.shares import Shares
+from rstar.judge.server import app as api
+from rstar.judge.server import calls, session_routes
+from rstar.judge.server.sessions import Session, Sessions
+from rstar.judge.settings import JudgeSettings
+
+
+class Forgetful:
+    """A queue whose worker knows the states that it has made, until it forgets them."""
+
+    def __init__(self) -> None:
+        self.jobs: list[tuple[str, int, str]] = []
+        self.states: set[str] = set()
+        self.given_up: list[str] = []
+
+    def submit(self, job: Job, prefer: str = "") -> asyncio.Future[Answer]:
+        self.jobs.append((job.code, len(job.history), prefer))
+        known = not job.state or job.state in self.states or job.history
+        if known:
+            self.states.add(job.id)
+        future = asyncio.get_running_loop().create_future()
+        future.set_result(Answer(job.id, "done" if known else "lost", "worker", lives=True))
+        return future
+
+    def forget(self, states: list[str], worker: str) -> None:
+        self.given_up += states
+
+    async def load(self) -> QueueStatus:
+        return QueueStatus(0, 0, 1)
+
+    async def __aenter__(self) -> "Forgetful":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def broker() -> Forgetful:
+    return Forgetful()
+
+
+@pytest.fixture
+def client(broker: Forgetful) -> Iterator[TestClient]:
+    pulse = os.open(os.devnull, os.O_WRONLY)
+    with TestClient(api.create_app(broker, JudgeSettings(), "me", pulse)) as client:
+        yield client
+    os.close(pulse)
+
+
+def begin(client: TestClient) -> str:
+    return str(client.post("/sessions").json()["session_id"])
+
+
+def run(client: TestClient, session: str, code: str) -> int:
+    return client.post(f"/sessions/{session}/run", json={"code": code}).status_code
+
+
+def test_history_travels_only_where_it_is_missing(client: TestClient, broker: Forgetful) -> None:
+    session = begin(client)
+    assert [run(client, session, code) for code in "abc"] == [200] * 3
+    assert broker.jobs == [("a", 0, ""), ("b", 0, "worker"), ("c", 0, "worker")]
+    broker.states.clear()
+    assert run(client, session, "d") == 200
+    assert broker.jobs[3:] == [("d", 0, "worker"), ("d", 3, "")]  # anybody can do it now
+    assert run(client, session, "e") == 200
+    assert broker.jobs[5:] == [("e", 0, "worker")]
+    assert len(broker.given_up) == 4
+
+
+def test_a_session_has_room_for_so_many_bytes_as_they_are_sent(
+    client: TestClient, broker: Forgetful, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session_routes, "LARGEST_BODY", 1_000)
+    first, second = begin(client), begin(client)
+    assert run(client, first, "\x01" * 160) == 413  # each is sent as six bytes
+    assert [run(client, first, "x" * 300) for _ in range(4)] == [200, 200, 413, 413]
+    assert client.get(f"/sessions/{first}").json()["cells"] == 2
+    copy = client.post(f"/sessions/{first}/fork").json()["session_id"]
+    assert run(client, copy, "x" * 300) == 413
+    assert run(client, second, "x" * 300) == 200
+    assert len(broker.jobs) == 3
+
+
+def test_a_state_is_given_up_with_its_last_session() -> None:
+    sessions = Sessions(Shares(9), Shares(9), idle=0.0)
+    one = sessions.add(Session("s1", "w"))
+    two = sessions.add(Session("s1", "w"))
+    assert sessions.put(one, Session("s2", "w")) == []
+    assert sessions.drop(two) == [("w", "s1")]
+    with sessions.working(one):
+        assert sessions.expire() == []
+    assert sessions.expire() == [("w", "s2")]
+    assert len(sessions) == 0
+
+
+def test_no_host_has_all_sessions() -> None:
+    sessions = Sessions(Shares(8), Shares(1_000), idle=9.0)
+
+    def begin(host: str, size: int) -> int:
+        session = Session(host=host, size=size)
+        fits = sessions.fits(session)
+        if fits:
+            sessions.add(session)
+        return fits
+
+    assert sum(begin("greedy", 10) for _ in range(20)) == 4
+    assert sum(begin("modest", 10) for _ in range(20)) == 2
+    for name in [name for name, session in sessions._held.items() if session.host == "greedy"]:
+        sessions.drop(name)
+    assert [begin("greedy", size) for size in (900, 491, 490, 1)] == [False, False, True, False]
+    sessions.idle = -1.0
+    sessions.expire()
+    assert sessions.places.fits("x", 8)
+    assert sessions.memory.fits("x", 1_000)
+
+
+def test_cells_take_room(client: TestClient, broker: Forgetful, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not only sessions: a host may not fill the memory with one after the other."""
+    monkeypatch.setattr(calls, "machine_share", lambda: 6 * 20_000)
+    with TestClient(api.create_app(broker, JudgeSettings(), "me", os.open(os.devnull, os.O_WRONLY))) as client:
+        one, other = begin(client), begin(client)
+        codes = [run(client, session, "x" * 1_000) for session in [one, other] * 8]
+    done = codes.count(200)
+    assert codes == [200] * done + [503] * (16 - done)
+    assert 6 <= done <= 9
+
+
+def test_looking_at_a_session_does_not_keep_it() -> None:
+    sessions = Sessions(Shares(8), Shares(1_000), idle=0.2)
+    name = sessions.add(Session())
+    for _ in range(6):
+        time.sleep(0.05)
+        sessions.get(name, use=False)
+    sessions.expire()
+    assert len(sessions) == 0

@@ -1,0 +1,147 @@
+"""C++ that takes what it can: compilers and groups of processes are bounded as a whole."""
+
+import asyncio
+import os
+import time
+from typing import cast
+
+import pytest
+
+from rstar.judge.bench import descendants
+from rstar.judge.worker.cpp import Compiler
+from rstar.sandbox import Limits, LocalSandbox, Result
+
+COMPILE_SECONDS, COMPILE_MB = 4.0, 300
+
+BUSY = "#include <unistd.h>\nint main(){for(int n=0;n<6;n++)if(!fork())break;for(;;);}"
+LEFT = "#include <unistd.h>\nint main(){for(int n=0;n<6;n++)if(!fork())for(;;);}"
+GREEDY = """
+#include <cstring>
+#include <unistd.h>
+#include <cstdlib>
+int main() {
+    for (int n = 0; n < 5; n++) if (!fork()) { memset(malloc(60 << 20), 1, 60 << 20); pause(); }
+    pause();
+}
+"""
+TALKING = "#include <unistd.h>\nint main(){char text[4096]={};for(int n=0;n<4;n++)fork();for(;;)write(1,text,4096);}"
+TIME_BOMB = """
+template<int n> constexpr int f() {
+    int x = n;
+    for (int i = 0; i < 10; i++) for (int j = 0; j < 100000; j++) x ^= i * j;
+    return x;
+}
+template<int n> struct A { static constexpr int x = f<n>() + A<n - 1>::x; };
+template<> struct A<0> { static constexpr int x = 0; };
+int main() { return A<200>::x; }
+"""
+"""Takes no memory to speak of, however fast the machine is."""
+
+MEMORY_BOMB = (
+    "#define A0 1\n" + "".join(f"#define A{n + 1} {','.join([f'A{n}'] * 10)}\n" for n in range(9)) + "int x[]={A9};"
+)
+TALK_BOMB = "#error " + "x" * 60 + '\n#include "main.cpp"'
+
+
+def outcome(source: str, limits: Limits) -> tuple[Result, float]:
+    """What became of a program, and the seconds that it took. It leaves no process."""
+
+    async def run() -> tuple[Result, float]:
+        async with LocalSandbox(workers=2) as sandbox:
+            compiler = Compiler(sandbox, COMPILE_SECONDS, COMPILE_MB)
+            assert (await compiler.run("int main(){}", None, limits)).ok  # the processes that are to stay
+            own = descendants(os.getpid())
+            started = time.monotonic()
+            result = await compiler.run(source, None, limits)
+            seconds = time.monotonic() - started
+            while len(descendants(os.getpid())) > len(own):
+                await asyncio.sleep(0.05)
+            return result, seconds
+
+    return asyncio.run(asyncio.wait_for(run(), 25))
+
+
+@pytest.mark.parametrize(
+    ("source", "status"),
+    [(BUSY, "timeout"), (LEFT, "ok"), (GREEDY, "memory"), (TALKING, "output_limit")],
+    ids=["busy", "left", "greedy", "talking"],
+)
+def test_a_group_of_processes_has_the_limits_of_one(source: str, status: str) -> None:
+    result, seconds = outcome(source, Limits(2.0, memory_mb=128))
+    assert result.status == status
+    assert result.seconds < 3.0
+    assert seconds < 7.0  # with compiling
+    assert len(result.stdout) <= 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("source", "status", "said"),
+    [
+        (TIME_BOMB, ["timeout"], ""),
+        (MEMORY_BOMB, ["error", "memory"], "memory"),  # the compiler sees it first, or the sandbox does
+        (TALK_BOMB, ["error", "output_limit"], "xxx"),
+    ],
+    ids=["time", "memory", "output"],
+)
+def test_compiling_is_bounded(source: str, status: list[str], said: str) -> None:
+    result, seconds = outcome(source, Limits(2.0))
+    assert result.status in status
+    assert said in result.stderr or result.status == said
+    assert len(result.stderr) <= 64_000
+    assert seconds < 2 * COMPILE_SECONDS
+
+
+class CountingSandbox:
+    """Compiles nothing within the time."""
+
+    total = 1 << 40
+
+    def __init__(self) -> None:
+        self.compiled = 0
+
+    async def drive(self, code: str, stdin: str, file: int, limits: Limits) -> Result:
+        self.compiled += 1
+        await asyncio.sleep(0.05)
+        return Result(status="timeout", stdout="", stderr="", error=None, seconds=limits.seconds)
+
+
+def test_what_takes_too_long_to_compile_is_compiled_once_for_all_who_send_it() -> None:
+    async def run() -> None:
+        sandbox = CountingSandbox()
+        compiler = Compiler(cast(LocalSandbox, sandbox), 1.0, 256)
+        found = await asyncio.gather(*(compiler.run("x", None, Limits()) for _ in range(50)))
+        found.append(await compiler.run("x", None, Limits()))
+        assert {result.status for result in found} == {"timeout"}
+        assert sandbox.compiled == 1
+
+    asyncio.run(run())
+
+
+def test_another_one_compiles_when_the_first_has_gone() -> None:
+    async def run() -> None:
+        sandbox = CountingSandbox()
+        compiler = Compiler(cast(LocalSandbox, sandbox), 1.0, 256)
+        first, second = (asyncio.create_task(compiler.run("x", None, Limits())) for _ in range(2))
+        await asyncio.sleep(0.01)
+        first.cancel()
+        assert (await second).status == "timeout"
+        assert sandbox.compiled == 2
+
+    asyncio.run(run())
+
+
+def test_a_program_that_kills_itself_is_not_late() -> None:
+    result, _ = outcome("#include <csignal>\nint main(){raise(SIGKILL);}", Limits(seconds=5))
+    assert (result.status, result.signal) == ("error", 9)
+
+
+def test_what_does_not_compile_holds_no_descriptor() -> None:
+    async def run() -> int:
+        async with LocalSandbox() as sandbox:
+            compiler = Compiler(sandbox, 30.0, 1_024)
+            before = len(os.listdir("/proc/self/fd"))
+            for number in range(3):
+                assert (await compiler.run(f"int main({number}", None, Limits())).status == "error"
+            return len(os.listdir("/proc/self/fd")) - before
+
+    assert asyncio.run(run()) <= 1  # its zygote's link

@@ -1,0 +1,86 @@
+"""Keepers outlive what the processes that they keep can do to themselves."""
+
+from __future__ import annotations
+
+import asyncio
+import textwrap
+
+import pytest
+
+from rstar.sandbox import Result, State
+from tests.sandbox.conftest import Box
+
+SAYS_ITS_END = """
+import ctypes, os, threading, time
+big = bytearray(40 << 20)
+for at in range(0, len(big), 4096):
+    big[at] = 1
+def say():
+    time.sleep(0.2)
+    os.write(5, b'{"status": "ok"}')
+    time.sleep(9)
+threading.Thread(target=say, daemon=True).start()
+ctypes.CDLL(None).syscall(60, 0)
+"""
+"""The main thread ends alone, and another one says that the run is over. /proc tells nothing of such a process."""
+
+MAKES_BAD_FORKS = """
+import sys, os, threading, time, ctypes
+frame = sys._getframe()
+while frame.f_code.co_name != 'serve':
+    frame = frame.f_back
+channel, fork = frame.f_globals['channel'], frame.f_locals['fork']
+receive = channel.receive
+def say():
+    time.sleep(0.05)
+    os.write(5, b'hello')
+    time.sleep(9)
+def bad(link):
+    message = receive(link)
+    if message is None or message[0]['do'] != 'fork':
+        return message
+    end = message[1][0]
+    if fork() == 0:
+        os.dup2(end, 5)
+        os.close(end)
+        {child}
+    os.close(end)
+    return bad(link)
+channel.receive = bad
+"""
+BAD_FORKS = {
+    "says hello and is gone": "os.write(5, b'hello'); os._exit(0)",
+    "says hello without its main thread": "threading.Thread(target=say).start(); ctypes.CDLL(None).syscall(60, 0)",
+}
+
+
+def beside(box: Box, hostile: str, *, forked: bool) -> tuple[Result, list[Result]]:
+    """How a hostile run from a state ends, or one from the state that it leaves, and how its siblings do meanwhile."""
+
+    async def work() -> tuple[Result, list[Result]]:
+        start, _ = await box.sandbox.start().run("x = 1")
+        assert start is not None
+        siblings = [asyncio.create_task(start.run("import time\ntime.sleep(1.5)\nprint(x)")) for _ in range(2)]
+        await asyncio.sleep(0.2)
+        state: State | None
+        state, result = await start.run(hostile)
+        if forked:
+            assert state is not None, result
+            _, result = await state.run("print(x)")
+        return result, [result for _, result in await asyncio.gather(*siblings)]
+
+    return box.do(work())
+
+
+def test_a_run_without_its_main_thread_ends_alone(box: Box) -> None:
+    result, siblings = beside(box, SAYS_ITS_END, forked=False)
+    assert result.status == "killed"
+    assert [sibling.stdout for sibling in siblings] == ["1\n", "1\n"]
+
+
+@pytest.mark.parametrize("child", BAD_FORKS)
+def test_a_fork_that_cannot_be_looked_at_is_killed(box: Box, child: str) -> None:
+    code = MAKES_BAD_FORKS.replace("{child}", BAD_FORKS[child])
+    result, siblings = beside(box, textwrap.dedent(code), forked=True)
+    assert result.status == "killed"
+    assert [sibling.stdout for sibling in siblings] == ["1\n", "1\n"]
