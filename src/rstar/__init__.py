@@ -1,6 +1,6 @@
 """Small language models that reason: rStar, rStar-Math and rStar2-Agent as one system.
 
-The Python API is as small as the command line::
+The Python API::
 
     import rstar
 
@@ -8,7 +8,7 @@ The Python API is as small as the command line::
     for solution in solver.solve([rstar.Problem("1", "What is 17 * 23?")]):
         print(solution.answer)
 
-Importing this package loads nothing else; a name's module is imported when the name is first used.
+Importing this package loads no other module; each name's module is imported on first use.
 """
 
 from importlib import import_module

@@ -1,8 +1,8 @@
 """The gold answer, in a type of its own.
 
-Inference-time search, selection and discrimination cannot receive it: no module of `rstar.search` or `rstar.models`
-may import this one (held by the import contract and by a test). Whoever grades (the command line, evaluation,
-training) holds an `AnswerKey` beside the `Problem` and compares once, at the end.
+Inference-time search, selection and discrimination cannot receive it: no module of `rstar.search` or `rstar.models` may
+import this one (enforced by the import contract and a test). Code that grades (command line, evaluation, training)
+holds an `AnswerKey` beside the `Problem` and compares once, at the end.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, repr=False)
 class AnswerKey:
-    """What counts as right for one problem.
+    """The gold answer of one problem.
 
     Attributes:
-        answer: the gold answer as text (LaTeX allowed).
-        check: for problems with many right answers, a verifier instead of a comparison, as data: for example
+        answer: gold answer as text (LaTeX allowed).
+        check: for problems with many correct answers, a verifier in place of a comparison, as data: for example
             ``{"kind": "expression", "numbers": [4, 7, 8, 8], "target": 24}``. See `rstar.grading.checks`.
     """
 
     answer: str
     check: dict[str, Any] | None = None
 
-    def __repr__(self) -> str:  # a key printed by accident, in a log or a prompt, gives nothing away
+    def __repr__(self) -> str:  # a key that ends up in a log or prompt reveals nothing
         return "AnswerKey(…)"

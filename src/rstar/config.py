@@ -1,8 +1,8 @@
-"""What can be set about a run, what it means, and which combinations are refused.
+"""The configuration of a run: settings, their meaning, and the combinations that are refused.
 
-`resolve` puts the layers together (`rstar.sections`). The resolved configuration lies in every run folder with a digest
-of the settings that decide the results. Each search method has settings of its own: a key of another method is refused.
-Imports nothing heavy.
+`resolve` combines the layers (`rstar.sections`). Each run folder holds the resolved configuration and a digest of the
+settings that decide the results. Each search method has its own settings; keys of other methods are refused. Imports
+nothing heavy.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _METHODS = " | ".join(get_args(Method))
 
 
 class SearchConfig(Section):
-    """Settings of every search method (arXiv 2501.04519, section 3)."""
+    """Settings shared by all search methods (arXiv 2501.04519, section 3)."""
 
     method: Method = Field("mcts", description=_METHODS)
     max_depth: int = Field(16, ge=1, description="most steps of a solution")
@@ -46,13 +46,13 @@ class SearchConfig(Section):
 
 
 class GreedyConfig(SearchConfig):
-    """One program, the most probable tokens."""
+    """One program by greedy decoding."""
 
     method: Literal["greedy"] = Field("greedy", description=_METHODS)
 
 
 class SamplingConfig(SearchConfig):
-    """Settings of every method that samples."""
+    """Settings shared by all methods that sample."""
 
     temperature: float = Field(1.0, ge=0, description="sampling temperature, above 0")
     top_p: float = Field(1.0, gt=0, le=1, description="nucleus mass")
@@ -71,7 +71,7 @@ class SamplingConfig(SearchConfig):
 
 
 class SampleConfig(SamplingConfig):
-    """Independent programs, each run as a whole."""
+    """Independent programs, each sampled and run as a whole."""
 
     method: Literal["sample"] = Field("sample", description=_METHODS)
     samples: int = Field(16, ge=1, description="programs drawn per problem")
@@ -79,7 +79,7 @@ class SampleConfig(SamplingConfig):
 
 
 class SettlingConfig(SamplingConfig):
-    """Settings of every method that can stop once an answer is settled."""
+    """Settings shared by all methods that can stop once an answer is settled."""
 
     early_stop: bool = Field(False, description="stop when the answer is settled (see `settled_share`)")
     settled_share: float = Field(0.75, gt=0, le=1, description="early stop: share, by mass, that settles an answer")
@@ -87,7 +87,7 @@ class SettlingConfig(SamplingConfig):
 
 
 class BestOfNConfig(SettlingConfig):
-    """Independent programs whose steps run as they are written."""
+    """Independent programs whose steps run as they are sampled."""
 
     method: Literal["best-of-n"] = Field("best-of-n", description=_METHODS)
     samples: int = Field(16, ge=1, description="programs drawn per problem")
@@ -116,12 +116,12 @@ AnySearch = GreedyConfig | SampleConfig | BestOfNConfig | BeamConfig | MctsConfi
 
 
 def _method_of(search: Any) -> Any:
-    """The method that settings are for: MCTS where they name none."""
+    """The method of the given settings; MCTS if they name none."""
     return search.get("method", "mcts") if isinstance(search, Mapping) else getattr(search, "method", None)
 
 
 class SandboxConfig(Section):
-    """Where and under which limits a step's code runs."""
+    """Where a step's code runs, and its limits."""
 
     place: str = Field("local", description="local | http://HOST:PORT of a judge service")
     token_file: Path | None = Field(None, description="judge service: file with its token")
@@ -139,7 +139,7 @@ class SandboxConfig(Section):
 
 
 class EngineConfig(Section):
-    """How a model is run or reached. Local engines read the first group, servers the second."""
+    """How a model is run or reached. The first group is for local engines, the second for servers."""
 
     batch: int = Field(64, ge=1, description="local: sequences decoded together")
     dtype: Literal["auto", "float32", "bfloat16"] = Field("auto", description="local: arithmetic; auto: fp32 on CPU")
@@ -160,7 +160,7 @@ class EngineConfig(Section):
 
 
 class Config(Section):
-    """Everything a run needs to be repeated."""
+    """Everything needed to repeat a run."""
 
     policy: ModelSetting = Field(Bundled(), description="the model: tiny | hf:PATH | openai:URL#MODEL | fake:KIND")
     value: ValueSetting = Field(
@@ -187,11 +187,11 @@ class Config(Section):
         return self
 
     def digest(self) -> str:
-        """A short hash of the settings that decide the results (not of where or how fast they are computed)."""
+        """A short hash of `identity`."""
         return hashlib.sha256(json.dumps(self.identity(), sort_keys=True).encode()).hexdigest()[:16]
 
     def identity(self) -> Tree:
-        """The settings that decide the results, flat: dotted key to value."""
+        """The settings that decide the results (not where or how fast they are computed): dotted key → value."""
         free = (
             {f"sandbox.{key}" for key in ("place", "token_file", "workers", "budget_mb", "total_mb")}
             | {"search.concurrency"}
@@ -203,15 +203,15 @@ class Config(Section):
 def resolve(
     file: Path | str | None = None, overrides: Sequence[str] = (), options: Mapping[str, Any] | None = None
 ) -> Config:
-    """The configuration from its layers.
+    """Resolve a configuration from its layers.
 
     Args:
         file: TOML file, or None.
         overrides: see `rstar.sections.override`.
-        options: dotted key to value, of the command line's own options; None values are skipped.
+        options: command-line options, dotted key → value; None values are skipped.
 
     Raises:
-        ConfigError: names the file or override, the key, the reason, and the nearest valid key.
+        ConfigError: names the file or override, the key, the reason and the nearest valid key.
     """
     tree: Tree = {} if file is None else read_toml(Path(file))
     override(tree, overrides)
@@ -222,5 +222,5 @@ def resolve(
 
 
 def build(tree: Mapping[str, Any], where: str = "configuration") -> Config:
-    """A `Config` from nested plain data. Raises `ConfigError` that names every bad key."""
+    """Build a `Config` from nested plain data. Raises `ConfigError` that names every bad key."""
     return checked(Config, tree, where)

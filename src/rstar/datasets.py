@@ -1,9 +1,8 @@
-"""Reading problem files: every entry checked before any work starts.
+"""Problem files: every entry is validated before any work starts.
 
-Three forms: JSONL with an object a line, a JSON list of objects, and CSV with a line of column names. The caller names
-the fields of question and gold answer, or they are looked up in `QUESTION_FIELDS` and `ANSWER_FIELDS`, the names that
-public benchmarks use. The two halves of a problem part ways here: `ProblemSet.problems` may go to a solver,
-`ProblemSet.keys` may not.
+Formats: JSONL with one object per line, a JSON list of objects, and CSV with a header row. The caller names the
+question and answer fields; otherwise `QUESTION_FIELDS` and `ANSWER_FIELDS`, the names used by public benchmarks, are
+tried. Questions and gold answers part here: `ProblemSet.problems` may go to a solver, `ProblemSet.keys` may not.
 """
 
 from __future__ import annotations
@@ -23,16 +22,16 @@ from rstar.grading.find.boxes import in_boxes
 from rstar.problems import Problem
 
 QUESTION_FIELDS = ("question", "problem", "prompt")
-"""Names of the question, whatever their case. A prompt may be a list of one chat message."""
+"""Names of the question field, case-insensitive. Its value may be a list of one chat message."""
 
 ANSWER_FIELDS = ("answer", "final_answer", "expected_answer", "gold", "reward_model.ground_truth")
-"""Names of the gold answer, whatever their case; a dot leads into an object."""
+"""Names of the answer field, case-insensitive; a dot descends into an object."""
 
 SOLUTION_FIELD = "solution"
-"""Where no other field has the answer: what stands in the last box of a worked solution, or all of a single word."""
+"""Fallback without an answer field: the last box of a worked solution, or its whole text if that is a single word."""
 
 WORKED_MARK = "####"
-"""In a worked answer, as GSM8K has it, the answer itself follows this mark."""
+"""In a worked answer, as in GSM8K, the final answer follows this mark."""
 
 META_FIELDS = ("family", "kind", "level", "subject", "source")
 MOST_ERRORS = 20
@@ -40,12 +39,12 @@ MOST_ERRORS = 20
 
 @dataclass(frozen=True, slots=True)
 class ProblemSet:
-    """Problems in file order, and the gold answers of those that have one.
+    """Problems in file order, with the gold answers of those that have one.
 
     Attributes:
-        problems: what a solver gets.
+        problems: input of a solver.
         keys: problem id → gold answer.
-        skipped: messages for the bad entries that were left out (`skip_bad`).
+        skipped: messages for skipped bad entries (`skip_bad`).
     """
 
     problems: list[Problem]
@@ -56,16 +55,16 @@ class ProblemSet:
         return len(self.problems)
 
     def head(self, limit: int | None) -> ProblemSet:
-        """The first `limit` problems (all when None)."""
+        """The first `limit` problems (all if None)."""
         return self.only(self.problems[:limit])
 
     def only(self, problems: Sequence[Problem]) -> ProblemSet:
-        """These problems of the set."""
+        """The subset with these problems."""
         keys = {problem.id: self.keys[problem.id] for problem in problems if problem.id in self.keys}
         return ProblemSet(list(problems), keys, self.skipped)
 
     def need_gold(self, purpose: str, file: Path | None = None) -> None:
-        """Raise `DataError` (that names the `file`) where a problem has no gold answer: `purpose` needs them all."""
+        """Raise `DataError` if a problem has no gold answer; the message names the `file` and the `purpose`."""
         if without := [problem.id for problem in self.problems if problem.id not in self.keys]:
             count = f"{len(without)} problem{'s have' if len(without) > 1 else ' has'}"
             where = "" if file is None else f"{file}: "
@@ -78,13 +77,13 @@ def read_problems(
     """Read a problem file.
 
     Args:
-        file: JSONL, a JSON list, or CSV (by the ending ``.csv``).
-        skip_bad: leave bad entries out and report them in `ProblemSet.skipped`, instead of raising.
-        question_field, answer_field: where question and gold answer are; else those of the tables above.
+        file: JSONL, a JSON list, or CSV (suffix ``.csv``).
+        skip_bad: skip bad entries and report them in `ProblemSet.skipped` instead of raising.
+        question_field, answer_field: fields of question and gold answer; default: the names listed above.
 
     Raises:
-        DataError: the file cannot be read, has no problem, no entry has a field that was named, or (without `skip_bad`)
-            there are bad entries; the message has one ``file:line: reason`` for each of the first `MOST_ERRORS`.
+        DataError: the file cannot be read or has no problem, no entry has a named field, or (without `skip_bad`) an
+            entry is bad; the message has ``file:line: reason`` for each of the first `MOST_ERRORS`.
     """
     problems: list[Problem] = []
     keys: dict[str, AnswerKey] = {}
@@ -118,7 +117,7 @@ def read_problems(
 
 
 def read_entries(file: Path) -> Iterator[tuple[str, Any]]:
-    """(place, parsed entry) pairs of JSONL, a JSON list or CSV; an entry that cannot be read comes as the exception.
+    """Yield (place, parsed entry) pairs of JSONL, a JSON list or CSV; an unreadable entry is a `ValueError`.
 
     Raises:
         DataError: the file cannot be read.
@@ -153,7 +152,7 @@ def read_entries(file: Path) -> Iterator[tuple[str, Any]]:
 
 
 def _read_csv(file: Path, text: str) -> Iterator[tuple[str, Any]]:
-    """A mapping of column to cell for each record; empty cells are left out."""
+    """Yield a column → cell mapping per record, without empty cells."""
     lines = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
         head = next(lines, [])
@@ -172,7 +171,7 @@ def _read_csv(file: Path, text: str) -> Iterator[tuple[str, Any]]:
 
 
 def _at(entry: Mapping[str, Any], name: str) -> Any:
-    """What a field holds, whatever the case of its name; a dot leads into an object. None where there is none."""
+    """The value of a field, case-insensitive; a dot descends into an object. None if absent."""
     if name in entry:
         return entry[name]
     first, _, rest = name.partition(".")
@@ -181,7 +180,7 @@ def _at(entry: Mapping[str, Any], name: str) -> Any:
 
 
 def _the_one(entry: Mapping[str, Any], names: Sequence[str], what: str) -> str | None:
-    """The name of the field that holds `what`. Raises ValueError where several hold different values."""
+    """The name of the field that holds `what`. Raises ValueError if several fields hold different values."""
     found = {name: value for name in names if (value := _at(entry, name)) not in (None, "", [])}
     if len({json.dumps(value, sort_keys=True) for value in found.values()}) > 1:
         fields = " and ".join(map(repr, found))
@@ -192,7 +191,7 @@ def _the_one(entry: Mapping[str, Any], names: Sequence[str], what: str) -> str |
 def _question(entry: Mapping[str, Any], field: str | None) -> str:
     name = field or _the_one(entry, QUESTION_FIELDS, "question") or "question"
     value = _at(entry, name)
-    if isinstance(value, list) and len(value) == 1 and isinstance(value[0], dict):  # a chat of one message
+    if isinstance(value, list) and len(value) == 1 and isinstance(value[0], dict):  # one chat message
         value = value[0].get("content")
     if not isinstance(value, str) or not value.strip():
         hint = "" if field or name in entry else f"; looked for {', '.join(QUESTION_FIELDS)} (see --question-field)"
@@ -203,7 +202,7 @@ def _question(entry: Mapping[str, Any], field: str | None) -> str:
 def _parse(
     entry: Any, free: Iterator[str], question_field: str | None, answer_field: str | None
 ) -> tuple[Problem, AnswerKey | None]:
-    """The problem and its key; an id from `free` where it has none. Raises ValueError with the reason."""
+    """The problem and its key; a missing id is taken from `free`. Raises ValueError with the reason."""
     if isinstance(entry, ValueError):
         raise entry
     if not isinstance(entry, dict):
@@ -243,7 +242,7 @@ def _key(entry: Mapping[str, Any], field: str | None) -> AnswerKey | None:
 
 
 def _answer(entry: Mapping[str, Any], field: str | None) -> str | None:
-    """The gold answer as text, None where there is none."""
+    """The gold answer as text; None if there is none."""
     if field is None and "answer" in entry and entry["answer"] == "":
         raise ValueError("'answer' is empty (leave the field out when there is no gold answer)")
     name = field or _the_one(entry, ANSWER_FIELDS, "answer")
@@ -253,7 +252,7 @@ def _answer(entry: Mapping[str, Any], field: str | None) -> str | None:
             return None
         return in_boxes(solution) or (solution.strip() if len(solution.split()) == 1 else None)
     value = _at(entry, name)
-    if name == "final_answer" and isinstance(value, list):  # OlympiadBench: all of them are asked for
+    if name == "final_answer" and isinstance(value, list):  # OlympiadBench: all answers are required
         value = ", ".join(map(str, value))
     if value is None:
         return None

@@ -1,18 +1,18 @@
-"""The vocabulary of errors, by boundary.
+"""Errors by boundary.
 
-Three things are kept apart everywhere: *infrastructure* failure (an exception of this module), a *wrong answer* (a
+Three outcomes stay apart everywhere: *infrastructure* failure (an exception of this module), a *wrong answer* (a
 verdict, never an exception), and a *model error* (data: a step whose code failed, a completion without an answer).
 """
 
 BAD_INPUT = 2
-"""Exit status of a command that was given what cannot be: a `DataError`, a `ConfigError`."""
+"""Exit status for bad input: a `DataError` or a `ConfigError`."""
 
 NO_ANSWER = 3
-"""Exit status of `rstar solve` for a single question without an answer: no failure, and no bad input."""
+"""Exit status of `rstar solve` if a single question gets no answer: neither a failure nor bad input."""
 
 
 class RstarError(Exception):
-    """Anything this package raises on purpose. The message names what is wrong and where."""
+    """Base class of all errors raised on purpose. The message names what is wrong and where."""
 
 
 class DataError(RstarError):
@@ -20,32 +20,32 @@ class DataError(RstarError):
 
 
 class ConfigError(RstarError):
-    """A configuration that cannot work: names the key, and the nearest valid one where there is one."""
+    """A configuration that cannot work: names the key and, if there is one, the nearest valid key."""
 
 
 class ResumeError(ConfigError):
-    """A run folder written by a different configuration: names the `keys` that differ."""
+    """A run folder with a different configuration: names the `keys` that differ."""
 
     def __init__(self, message: str, keys: frozenset[str] = frozenset()) -> None:
-        """`keys` are those of the identity that differ, none for a folder that cannot be continued anyway."""
+        """`keys` are the identity keys that differ; empty for a folder that cannot be resumed for another reason."""
         super().__init__(message)
         self.keys = keys
 
 
 class ServerError(RstarError):
-    """A server cannot be reached, refuses or fails. Whoever talks to one raises it as its own kind of failure."""
+    """A server is unreachable, refuses or fails. Clients convert it to the error of their own boundary."""
 
 
 class StorageError(RstarError):
-    """A run folder cannot be written to (a full disk, say): what was stored before is kept."""
+    """A run folder cannot be written (for example, a full disk); records stored earlier are kept."""
 
 
 class EngineError(RstarError):
-    """The model or its server failed (not: the model said something wrong)."""
+    """The model or its server failed (not: the model gave a wrong answer)."""
 
 
 class ContextFullError(EngineError):
-    """The context leaves the model no room for another token. Search ends the branch there, as ``length``."""
+    """The context has no room for another token. Search ends the branch as ``length``."""
 
 
 class SandboxError(RstarError):
@@ -53,8 +53,8 @@ class SandboxError(RstarError):
 
 
 class IsolationError(SandboxError):
-    """This machine cannot give the isolation level that was asked for."""
+    """This machine cannot provide the requested isolation level."""
 
 
 class TrainingError(RstarError):
-    """A training's process failed; it has said why."""
+    """The training process failed; it has reported the reason."""

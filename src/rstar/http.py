@@ -1,8 +1,8 @@
-"""Talking JSON to a server: connection pool, limit of requests under way, retries, clear errors.
+"""JSON client for one server: connection pool, concurrency limit, retries, clear errors.
 
-Tried again, after an exponential pause with jitter (or the server's ``Retry-After``, at most 30 seconds): 408, 429, 5xx
-and lost or refused connections. Everything else raises at once. The key is sent and never appears in a message. What
-the server is for is its users' business: they turn `ServerError` into their own kind of failure.
+Retried, after exponential backoff with jitter (or the server's ``Retry-After``, at most 30 seconds): 408, 429, 5xx and
+lost or refused connections. All other errors raise at once. The key is sent but never appears in a message. Callers
+convert `ServerError` to the error of their own boundary.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class HttpRefusedError(ServerError):
     """The server answered with an error status."""
 
     def __init__(self, where: str, status: int, body: str, retry_after: float | None = None) -> None:
-        """`where` is the URL, `retry_after` what the server asked for, in seconds."""
+        """`where` is the URL; `retry_after` is the delay that the server asked for, in seconds."""
         super().__init__(f"{where}: HTTP {status}: {body[:_EXCERPT].strip() or '(empty body)'}")
         self.status, self.body, self.retry_after = status, body, retry_after
 
@@ -39,7 +39,7 @@ class HttpRefusedError(ServerError):
 
 
 class ServerClient:
-    """HTTP to one server; use in ``async with``."""
+    """HTTP client for one server; use in ``async with``."""
 
     def __init__(
         self,
@@ -51,17 +51,17 @@ class ServerClient:
         retries: int,
         pause: float = 0.5,
     ) -> None:
-        """`url` is the base of all paths, `pause` the first pause in seconds before a retry."""
+        """`url` is the base of all paths; `pause` is the first retry delay, in seconds."""
         self.url = url.rstrip("/")
         self._headers = {"Authorization": f"Bearer {key}"} if key else {}
         self._concurrency, self._timeout, self._retries, self._pause = concurrency, timeout, retries, pause
         self._client: httpx.AsyncClient | None = None
 
     async def open(self) -> None:
-        """Make the connection pool, in the running event loop."""
+        """Create the connection pool in the running event loop."""
         limits = httpx.Limits(max_connections=self._concurrency, max_keepalive_connections=self._concurrency)
         self._slots = asyncio.Semaphore(self._concurrency)
-        # Reading certificates takes a third of a second: only where there is something to verify.
+        # Loading certificates takes a third of a second; plain HTTP needs none.
         verify = self.url.startswith("https:")
         self._client = httpx.AsyncClient(headers=self._headers, limits=limits, timeout=self._timeout, verify=verify)
 
@@ -72,11 +72,11 @@ class ServerClient:
             self._client = None
 
     async def get(self, path: str) -> Any:
-        """The JSON at `path`, or None when the server has none there.
+        """The JSON at `path`, or None if the server has none there.
 
         Raises:
-            HttpRefusedError: it refuses the key.
-            ServerError: it cannot be reached.
+            HttpRefusedError: the server refuses the key.
+            ServerError: the server is unreachable.
         """
 
         async def attempt(client: httpx.AsyncClient) -> Any:
@@ -87,14 +87,14 @@ class ServerClient:
                     raise
                 return None
 
-        return await self._retrying(path, attempt, min(1, self._retries))  # who waits for a first contact wants to know
+        return await self._retrying(path, attempt, min(1, self._retries))  # fail fast on first contact
 
     async def ask(self, method: str, path: str, body: Any = None, retries: int | None = None) -> Any:
-        """The JSON that answers, None where there is none. Raises `HttpRefusedError` or another `ServerError`."""
+        """The JSON response; None if it is empty. Raises `HttpRefusedError` or another `ServerError`."""
         return await self._retrying(path, lambda client: self._fetch(client, method, path, body), retries)
 
     async def lines(self, path: str, left: Callable[[], Any], read: Callable[[str], object]) -> None:
-        """Post what is `left` to do until that is None; `read` is given each line of the answers as it comes."""
+        """Post `left()` until it is None; pass each line of the responses to `read` as it arrives."""
 
         async def attempt(client: httpx.AsyncClient) -> None:
             while (body := left()) is not None:
@@ -109,7 +109,7 @@ class ServerClient:
         await self._retrying(path, attempt)
 
     async def stream(self, path: str, body: dict[str, Any], read: Callable[[AsyncIterator[Any]], Awaitable[T]]) -> T:
-        """What `read` makes of the server-sent events that answer `body`; the connection closes when it returns."""
+        """Post `body`; return the result of `read` on the server-sent events. The connection closes after it."""
 
         async def attempt(client: httpx.AsyncClient) -> T:
             async with client.stream("POST", self.url + path, json=body) as response:
@@ -121,7 +121,7 @@ class ServerClient:
         return await self._retrying(path, attempt)
 
     async def _fetch(self, client: httpx.AsyncClient, method: str, path: str, body: dict[str, Any] | None) -> Any:
-        # A server that fails at a GET may drop the connection without saying so: do not post over it.
+        # A server that fails a GET may drop the connection silently: do not reuse it for a POST.
         headers = {"Connection": "close"} if method == "GET" else None
         response = await client.request(method, self.url + path, json=body, headers=headers)
         if response.is_error:
@@ -170,7 +170,7 @@ class ServerClient:
                     hint = "; is a server running there?" if isinstance(error, httpx.ConnectError) else ""
                     tries = f"{retries + 1} attempt{'s' * (retries > 0)}"
                     raise ServerError(f"{self.url}{path}: {reason} ({tries}){hint}") from error
-            # Jitter keeps requests that failed together from coming back together.
+            # Jitter keeps failed requests from retrying in lockstep.
             await asyncio.sleep(pause * random.uniform(0.5, 1.0) if wait is None else min(wait, _LONGEST_PAUSE))
             pause = min(2 * pause, _LONGEST_PAUSE)
         raise AssertionError("unreachable")
@@ -180,7 +180,7 @@ class ServerClient:
 
 
 def _retry_after(headers: httpx.Headers) -> float | None:
-    """Seconds that a ``Retry-After`` header asks for; it may also hold a date."""
+    """Delay in seconds from a ``Retry-After`` header, which may also hold a date."""
     value = headers.get("Retry-After")
     if value is None:
         return None

@@ -1,4 +1,4 @@
-"""JSON on the disk: files of one record per line, and small files that are written whole or not at all."""
+"""JSON on disk: files with one record per line, and small files written atomically."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ Record = dict[str, Any]
 
 
 def line_of(record: Mapping[str, Any]) -> bytes:
-    """A record as a line of UTF-8. Lone surrogates become JSON's own escapes."""
+    """Encode a record as a line of UTF-8. Lone surrogates become JSON escapes."""
     text = json.dumps(record, ensure_ascii=False, separators=(",", ":"))
     return text.encode(errors="backslashreplace") + b"\n"
 
 
 @contextmanager
 def replaced(file: Path) -> Iterator[BinaryIO]:
-    """Write a file that appears, or replaces the one of that name, when the block ends without an error."""
+    """Write a file atomically: it appears, or replaces an existing file, when the block ends without an error."""
     part = file.with_name(f"{file.name}.part")
     with part.open("wb") as out:
         yield out
@@ -32,20 +32,20 @@ def replaced(file: Path) -> Iterator[BinaryIO]:
 
 
 def write_json(file: Path, content: Mapping[str, Any]) -> None:
-    """Write a small JSON file, whole or not at all."""
+    """Write a small JSON file atomically."""
     with replaced(file) as out:
         out.write((json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode(errors="backslashreplace"))
 
 
 def write_lines(file: Path, records: Iterable[Mapping[str, Any]]) -> None:
-    """Write a file of records, whole or not at all."""
+    """Write a file of records atomically."""
     with replaced(file) as out:
         for record in records:
             out.write(line_of(record))
 
 
 def read_lines(file: Path, key: str = "id") -> Iterator[Record]:
-    """The records of a file, each with `key`; a torn last line is passed over. Raises `DataError` for a damaged one."""
+    """Yield the records of a file; skip a torn last line. Raises `DataError` for any other damaged line."""
     with file.open("rb") as lines:
         for number, line in enumerate(lines, 1):
             if line.endswith(b"\n"):
@@ -59,17 +59,17 @@ def read_lines(file: Path, key: str = "id") -> Iterator[Record]:
 
 
 class Stream:
-    """An append-only file of records that each have a key of their own.
+    """An append-only file of records with unique keys.
 
-    A line is written in one piece and flushed to the disk, so a crash costs at most the line being written. A torn last
-    line is cut off with the next `append`.
+    Each line is written in one piece and flushed to disk, so a crash costs at most the line being written. The next
+    `append` cuts off a torn last line.
 
     Args:
-        file: made with the first record.
-        key: the field that tells records apart.
+        file: created with the first record.
+        key: field that identifies a record.
 
     Raises:
-        DataError: a damaged line that is not the last.
+        DataError: a line other than the last is damaged.
     """
 
     def __init__(self, file: Path, key: str = "id") -> None:
@@ -84,11 +84,11 @@ class Stream:
         return set(self._places)
 
     def __iter__(self) -> Iterator[Record]:
-        """The records, one at a time, in the file's order."""
+        """Iterate over the records in file order."""
         return read_lines(self.file, self._key) if self.file.exists() else iter(())
 
     def _scan(self) -> int:
-        """Fill `_places`; returns where the last whole line ends."""
+        """Fill `_places`; return the end of the last complete line."""
         end = 0
         if not self.file.exists():
             return end
@@ -104,13 +104,13 @@ class Stream:
         return end
 
     def cut(self, keep: Callable[[Any], bool]) -> None:
-        """Drop the records at the end whose keys are not to be kept; the file changes with the next `append`."""
-        self.close()  # `append` truncates the file that it opens
+        """Drop trailing records whose keys `keep` rejects; the file changes with the next `append`."""
+        self.close()  # `append` truncates when it reopens the file
         while self._places and not keep(last := next(reversed(self._places))):
             self._end = self._places.pop(last)
 
     def append(self, record: Mapping[str, Any]) -> None:
-        """Add a record."""
+        """Append a record."""
         if self._out is None:
             self._out = self.file.open("ab")
             self._out.truncate(self._end)
@@ -122,7 +122,7 @@ class Stream:
         self._places[record[self._key]], self._end = start, self._out.tell()
 
     def reorder(self, order: Sequence[Any]) -> None:
-        """Rewrite the file with the records of `order` in that order; a file without records is removed."""
+        """Rewrite the file with the records of `order` in that order; remove a file without records."""
         self.close()
         if not self._places:
             self.file.unlink(missing_ok=True)
@@ -138,8 +138,8 @@ class Stream:
         self._places = places
 
     def close(self) -> None:
-        """Close the file; it is opened again by `append`."""
+        """Close the file; `append` reopens it."""
         if self._out is not None:
-            with suppress(OSError):  # what could not be written has been reported when it was to be
+            with suppress(OSError):  # `append` has already raised for a failed write
                 self._out.close()
             self._out = None

@@ -1,4 +1,4 @@
-"""Opening, closing and driving what many callers share; processes that end with this one."""
+"""Shared resources, bounded concurrency, and child processes that end with their parent."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 class Shared:
     """Opened by its first user and closed by its last: ``async with`` may be nested, and entered by several tasks.
 
-    A class that inherits from it has `_open` and `_close`. An `_open` that raises leaves nothing open.
+    Subclasses define `_open` and `_close`. An `_open` that raises must leave nothing open.
     """
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class Shared:
 
     @property
     def _changing(self) -> asyncio.Lock:
-        """Held while it is opened or closed; each event loop that uses it has its own."""
+        """Lock held during opening and closing; one per event loop."""
         if self._loop is not (loop := asyncio.get_running_loop()):
             self._loop, self._lock = loop, asyncio.Lock()
         return self._lock
@@ -50,7 +50,7 @@ class Shared:
 
 
 async def together(parts: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """Run all, like `asyncio.gather`; where one fails, the others are cancelled and have ended before it raises."""
+    """Run all coroutines like `asyncio.gather`; if one fails, cancel the others and await their end before raising."""
     tasks = [asyncio.create_task(part) for part in parts]
     try:
         return list(await asyncio.gather(*tasks))
@@ -64,10 +64,10 @@ async def together(parts: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
 async def bounded(
     jobs: Iterable[tuple[K, Coroutine[Any, Any, T]]], limit: int
 ) -> AsyncGenerator[tuple[K, asyncio.Task[T]], None]:
-    """Run jobs, at most `limit` at a time, and yield each with its key when it is done, in the order of completion.
+    """Run jobs, at most `limit` at a time; yield each key with its finished task, in order of completion.
 
-    Jobs are taken from the iterable as there is room. Of jobs that are done at once, those that failed come last. When
-    the iterator is closed the rest is cancelled, and has ended.
+    Jobs are drawn from the iterable as slots free up. Among jobs that finish together, failed ones come last. Closing
+    the iterator cancels the remaining jobs and awaits their end.
     """
     waiting: Iterator[tuple[K, Coroutine[Any, Any, T]]] = iter(jobs)
     running: dict[asyncio.Task[T], K] = {}
@@ -90,5 +90,5 @@ _PR_SET_PDEATHSIG = 1
 
 
 def die_with_parent() -> None:
-    """In a process that has just been forked (``preexec_fn``): get SIGTERM when its parent ends, however that ends."""
+    """Send the forked process SIGTERM when its parent ends, however that ends; for ``preexec_fn``."""
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

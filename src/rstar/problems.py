@@ -1,4 +1,4 @@
-"""A problem as inference-time code sees it: the question, and nothing that could give the answer away."""
+"""A problem as inference-time code sees it: the question, and nothing that reveals the answer."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ class Problem:
     """One problem to solve.
 
     Attributes:
-        id: unique within its file or run; results are keyed by it. Empty for a lone question, which errors then do
+        id: unique within its file or run; results are keyed by it. Empty for a single question, which errors then do
             not name.
         question: the text shown to the model.
-        meta: labels for tables (family, level, source …); only scalars, never an answer: the reader of problem
-            files copies nothing but the fields named in `rstar.datasets.META_FIELDS`.
+        meta: labels for tables (family, level, source …): scalars only, never an answer. The reader of problem files
+            copies only the fields in `rstar.datasets.META_FIELDS`.
     """
 
     id: str

@@ -1,15 +1,15 @@
-"""The run folder: what every long command writes and resumes from, and what the viewer reads.
+"""The run folder: long commands write it and resume from it; the viewer reads it.
 
-A `Folder` has ``config.json`` with its identity (what decides the results), append-only streams of records, and other
-files. A search run has the streams ``results.jsonl`` (one line per finished problem) and ``trees.jsonl``, and at the
-end ``summary.json``. Invariants:
+A `Folder` holds ``config.json`` with its identity (all that decides the results), append-only record streams,
+and other files. A search run has the streams ``results.jsonl`` (one line per finished problem) and ``trees.jsonl``, and
+at the end ``summary.json``. Invariants:
 
-* One process at a time. A folder is continued only under the identity that it was begun with.
-* Nothing finished is lost or done twice: the keys of the first stream say what is finished.
+* One process at a time. A folder is resumed only under the identity it was created with.
+* Finished work is neither lost nor repeated: the keys of the first stream record what is finished.
 * A record of another stream without one in the first, left by a crash between the two, is dropped.
-* `Folder.seal` puts the records into a fixed order, so that the files of a finished run do not depend on what finished
-  first or how often it was interrupted.
-* A new folder in which nothing was achieved leaves nothing behind.
+* `Folder.seal` puts the records into a fixed order, so the files of a finished run do not depend on the order of
+  completion or on interruptions.
+* A new run that achieved nothing leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from rstar.sections import flatten
 
 CONFIG, RESULTS, TREES, SUMMARY = "config.json", "results.jsonl", "trees.jsonl", "summary.json"
 ROUNDS = "rounds.json"
-"""The table of a self-evolution."""
+"""The result table of a self-evolution run."""
 
 
 class Folder:
@@ -56,15 +56,15 @@ class Folder:
         """Open the run in `path`, or a new one. Nothing is written before `begin`.
 
         Args:
-            path: of the folder, made when missing.
-            identity: what decides the results; must equal that of the run in the folder.
-            about: further content of ``config.json`` (versions, resolved settings), not compared.
-            streams: names of the files of records.
+            path: the folder; created if missing.
+            identity: all that decides the results; must equal that of the run in the folder.
+            about: other content of ``config.json`` (versions, resolved settings); not compared.
+            streams: file names of the record streams.
 
         Raises:
-            ResumeError: the folder belongs to a different run (names the keys that differ), is in use, or holds
-                something else.
-            ConfigError: it cannot be made.
+            ResumeError: the folder belongs to a different run (the message names the keys that differ), is in use, or
+                holds other files.
+            ConfigError: the folder cannot be created.
         """
         lock = _lock(path)
         try:
@@ -86,29 +86,29 @@ class Folder:
             if error is not None and not self._kept:
                 with suppress(OSError):
                     _remove(self.path, everything=isinstance(error, ConfigError | DataError))
-            with suppress(OSError):  # one that is not empty stays
+            with suppress(OSError):  # a folder that is not empty stays
                 self.path.rmdir()
         finally:
             os.close(self._lock)
 
     def begin(self) -> None:
-        """Claim the folder: from now on it belongs to this run."""
+        """Claim the folder for this run."""
         file = self.path / CONFIG
         if not file.exists():
             with self._storing():
                 write_json(file, self._config)
 
     def keep(self) -> None:
-        """Something was achieved: whatever happens from now on, the folder stays."""
+        """Claim the folder and keep it, whatever happens from now on."""
         self.begin()
         self._kept = True
 
     def stream(self, name: str) -> Stream:
-        """A file of records."""
+        """The record stream of that name."""
         return self._streams[name]
 
     def add(self, **records: Mapping[str, Any] | None) -> None:
-        """Add a record to each stream (by its name without ``.jsonl``), the first stream last; None adds nothing."""
+        """Append a record to each stream (named without ``.jsonl``), the first stream last; None appends nothing."""
         self.keep()
         with self._storing():
             for name, stream in reversed(self._streams.items()):
@@ -116,7 +116,7 @@ class Folder:
                     stream.append(record)
 
     def seal(self, order: Sequence[str], summary: Mapping[str, Any]) -> None:
-        """Finish: the records of all streams in the order of the keys `order`, and ``summary.json``."""
+        """Finish: put the records of all streams in the key order `order` and write ``summary.json``."""
         self.keep()
         with self._storing():
             for stream in self._streams.values():
@@ -125,7 +125,7 @@ class Folder:
 
     @contextmanager
     def _storing(self) -> Iterator[None]:
-        """Raise `StorageError` for what the file system refuses."""
+        """Raise `StorageError` for errors of the file system."""
         try:
             yield
         except OSError as error:
@@ -134,7 +134,7 @@ class Folder:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder where there is none. Raises `ConfigError`."""
+    """Create a folder if missing. Raises `ConfigError`."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -142,7 +142,7 @@ def make_folder(path: Path) -> None:
 
 
 def read_config(path: Path) -> Record | None:
-    """The ``config.json`` of a run folder; None where there is none. Raises `ResumeError` for anything else."""
+    """The ``config.json`` of a run folder; None if there is none. Raises `ResumeError` if it is invalid."""
     file = path / CONFIG
     if not file.exists():
         return None
@@ -155,7 +155,7 @@ def read_config(path: Path) -> Record | None:
 
 
 def _lock(path: Path) -> int:
-    """Lock a folder for this process: a descriptor that unlocks it when closed."""
+    """Lock a folder for this process; closing the returned descriptor unlocks it."""
     make_folder(path)
     try:
         lock = os.open(path, os.O_RDONLY)
@@ -170,7 +170,7 @@ def _lock(path: Path) -> int:
 
 
 def _check(path: Path, identity: Mapping[str, Any]) -> None:
-    """Raise `ResumeError` for a folder that holds another run, or something else."""
+    """Raise `ResumeError` if the folder holds another run or other files."""
     config = read_config(path)
     if config is None:
         foreign = sorted(entry.name for entry in path.iterdir() if entry.name != f"{CONFIG}.part")
@@ -185,7 +185,7 @@ def _check(path: Path, identity: Mapping[str, Any]) -> None:
 
 
 def _remove(path: Path, *, everything: bool) -> None:
-    """Remove the claim to a folder or, with `everything`, all that is in it."""
+    """Remove the claim to a folder; with `everything`, all its contents."""
     (path / CONFIG).unlink(missing_ok=True)
     for entry in path.iterdir() if everything else ():
         if entry.is_dir() and not entry.is_symlink():

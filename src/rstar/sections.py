@@ -1,8 +1,8 @@
-"""Groups of settings: how they are declared, put together from layers, and refused.
+"""Groups of settings: declaration, layers, validation.
 
-A group is an immutable pydantic model without unknown keys. Its values come from layers, later ones win: defaults, a
-TOML file, dotted overrides (``--set search.rollouts=64``), options of the command line. An error names the file or the
-override, the key, the reason, and the nearest valid key. Imports nothing heavy.
+A group is an immutable pydantic model that refuses unknown keys. Values come from layers, later ones win: defaults, a
+TOML file, dotted overrides (``--set search.rollouts=64``), command-line options. An error names the file or override,
+the key, the reason and the nearest valid key. Imports nothing heavy.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from rstar.errors import ConfigError
 
 S = TypeVar("S", bound="Section")
 Tree = dict[str, Any]
-"""Nested plain data, as TOML has it."""
+"""Nested plain data, as parsed from TOML."""
 
 
 class Section(BaseModel):
@@ -33,7 +33,7 @@ class Section(BaseModel):
     @field_validator("*", mode="before")
     @classmethod
     def _no_bool_for_numbers(cls, value: Any, field: ValidationInfo) -> Any:
-        """Python takes true for 1."""
+        """Refuse booleans where numbers are expected; Python would accept them as 0 and 1."""
         kind = cls.model_fields[field.field_name or ""].annotation
         values = value if isinstance(value, list) else [value]
         if any(isinstance(one, bool) for one in values) and bool not in (kind, *get_args(kind)):
@@ -42,17 +42,17 @@ class Section(BaseModel):
 
 
 _CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+@")
-"""Of a URL. Messages do not repeat them."""
+"""Credentials in a URL; messages do not repeat them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One setting of a tree of groups.
+    """One setting in a tree of groups.
 
     Attributes:
         key: dotted.
         field: its type, default and description.
-        variants: the search methods that have it; empty: it is always there.
+        variants: search methods that have the setting; empty: all.
     """
 
     key: str
@@ -61,11 +61,11 @@ class Setting:
 
 
 def settings_of(kind: type[Section], whole: Sequence[type[Section]] = ()) -> list[Setting]:
-    """All settings below a group, in order. The elements of a list of groups have the keys of the group.
+    """All settings below a group, in order. Elements of a list of groups share the group's keys.
 
     Args:
         kind: a group of settings.
-        whole: groups in it that count as one setting each.
+        whole: nested groups that count as one setting each.
     """
     found: dict[tuple[str, str | None], Setting] = {}
     for one in _settings(kind, whole, "", ()):
@@ -99,7 +99,7 @@ def _groups(field: FieldInfo) -> dict[str, type[Section]]:
 
 
 def flatten(tree: Mapping[str, Any], prefix: str = "") -> Tree:
-    """Nested mappings as one level of dotted keys, in order."""
+    """Flatten nested mappings to dotted keys, in order."""
     flat: Tree = {}
     for key, value in tree.items():
         flat |= flatten(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
@@ -107,7 +107,7 @@ def flatten(tree: Mapping[str, Any], prefix: str = "") -> Tree:
 
 
 def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> Tree:
-    """`over` laid over `base`: tables key by key, lists of tables place by place; any other value replaces."""
+    """`over` merged into `base`: tables by key, lists of tables by index; any other value replaces."""
     return dict(base) | {key: _merge(base[key], value) if key in base else value for key, value in over.items()}
 
 
@@ -121,7 +121,7 @@ def _merge(base: Any, over: Any) -> Any:
 
 
 def override(tree: Tree, overrides: Sequence[str]) -> None:
-    """Put settings into nested plain data: ``key.path=value``, the value as TOML where it is TOML, else as text.
+    """Apply overrides ``key.path=value`` to nested plain data; a value that is not TOML is text.
 
     Raises:
         ConfigError: names the override that is not ``KEY=VALUE``.
@@ -134,7 +134,7 @@ def override(tree: Tree, overrides: Sequence[str]) -> None:
 
 
 def put(tree: Tree, key: str, value: Any, where: str) -> None:
-    """Put one value at a dotted key. Raises `ConfigError` that begins with `where`."""
+    """Set one value at a dotted key. Raises `ConfigError` that begins with `where`."""
     *parents, last = key.split(".")
     for parent in parents:
         tree = tree.setdefault(parent, {})
@@ -151,7 +151,7 @@ def _value(text: str) -> Any:
 
 
 def read_toml(file: Path) -> Tree:
-    """The content of a TOML file. Raises `ConfigError` that names the file and the reason."""
+    """Parse a TOML file. Raises `ConfigError` that names the file and the reason."""
     try:
         return tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
@@ -163,7 +163,7 @@ def read_toml(file: Path) -> Tree:
 
 
 def checked(kind: type[S], tree: Mapping[str, Any], where: str) -> S:
-    """A group of settings from nested plain data. Raises `ConfigError`: `where`, and every bad key."""
+    """Validate nested plain data as a group of settings. Raises `ConfigError` with `where` and every bad key."""
     try:
         return kind.model_validate(tree)
     except ValidationError as error:
@@ -196,7 +196,7 @@ def _explain(item: Any, kind: type[Section]) -> str:
 
 
 def _explain_unknown(key: str, shown: str, variant: str, known: Sequence[Setting]) -> str:
-    """Why a key is refused: it is one of another method, or of none."""
+    """Why a key is refused: it belongs to another method, or to none."""
     if owners := [tag for one in known if one.key == key for tag in one.variants]:
         return f"{shown} is a setting of {', '.join(owners)}; the method here is {variant}"
     keys = [one.key for one in known if not one.variants or variant in one.variants or not variant]
@@ -207,7 +207,7 @@ def _explain_unknown(key: str, shown: str, variant: str, known: Sequence[Setting
 
 
 def _place(kind: type[Section], place: Sequence[str | int]) -> tuple[list[str | int], str]:
-    """The path to an error without the tags of unions, and the tag of the variant that it is in."""
+    """The path to an error without union tags, and the tag of the variant that contains it."""
     parts: list[str | int] = []
     groups: dict[str, type[Section]] = {"": kind}
     variant = ""

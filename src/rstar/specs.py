@@ -1,6 +1,6 @@
-"""Names of models and of values, parsed once: what ``--policy`` and ``--value`` say, as typed values.
+"""Names of models and values (``--policy``, ``--value``), parsed once into typed values.
 
-`str` of a parsed name is a name that parses to the same. Nothing is opened here: `rstar.models.spec` opens models,
+`str` of a parsed name parses to an equal value. Nothing is opened here: `rstar.models.spec` opens models,
 `rstar.search.value` opens values.
 """
 
@@ -21,7 +21,7 @@ MODEL_FORMS = {
     "openai:URL#MODEL": "a server with /v1/completions; append ?tokenizer=FOLDER for token ids",
     "fake:KIND": "no model: steps, noise or fail",
 }
-"""The forms of a model's name, and what each means."""
+"""The forms of a model name, with their meaning."""
 
 FakeKind = Literal["steps", "noise", "fail"]
 
@@ -36,13 +36,13 @@ class Bundled:
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """``hf:PATH``: a model folder on this machine. `given` is the path as written, perhaps with ``~``."""
+    """``hf:PATH``: a local model folder. `given` is the path as written, perhaps with ``~``."""
 
     given: str
 
     @property
     def path(self) -> Path:
-        """The path, ``~`` expanded."""
+        """The path with ``~`` expanded."""
         return Path(self.given).expanduser()
 
     def __str__(self) -> str:
@@ -55,7 +55,7 @@ class Server:
 
     Attributes:
         url: base URL.
-        model: the server's name of the model.
+        model: model name on the server.
         tokenizer: folder with the model's tokenizer; None: the engine works on text, without token ids.
     """
 
@@ -73,14 +73,14 @@ class Fake:
     """``fake:KIND?OPTION=VALUE&…``: no model, but deterministic text for tests (`rstar.models.fake`).
 
     Attributes:
-        kind: what it writes.
-        seed: another seed is another model; in [0, 2**64).
-        latency: seconds that every request takes, at least 0.
+        kind: what it generates.
+        seed: each seed is a different model; in [0, 2**64).
+        latency: seconds per request, at least 0.
         rate: share of requests that fail, in [0, 1]; for kind ``fail``.
         max_context: tokens (bytes) of prompt and completion together, above 0.
 
     Raises:
-        ValueError: a value out of its range.
+        ValueError: an option is out of range.
     """
 
     kind: FakeKind = "steps"
@@ -118,13 +118,13 @@ class Ppm:
 
 
 Rule = Literal["agreement", "grounded", "logprob"]
-"""Values that are computed without a model."""
+"""Values computed without a model."""
 
 Value = Rule | Ppm | Literal["auto"]
 
 
 def parse_model(text: str) -> Model:
-    """The model that a name stands for. Raises `ValueError` for a name of no known form."""
+    """Parse the name of a model. Raises `ValueError` for an unknown form."""
     kind, colon, rest = text.partition(":")
     if text == "tiny":
         return Bundled()
@@ -179,7 +179,7 @@ def _parse_fake(text: str, rest: str) -> Fake:
 
 
 def parse_value(text: str) -> Value:
-    """The value that a name stands for. Raises `ValueError` for an unknown name."""
+    """Parse the name of a value. Raises `ValueError` for an unknown name."""
     kind, _, rest = text.partition(":")
     if kind == "ppm" and rest:
         return Ppm(Bundled() if rest == "tiny" else Folder(rest))

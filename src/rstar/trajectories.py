@@ -1,8 +1,8 @@
-"""The one record of a solution attempt; search, training data, evaluation and the viewer all read it.
+"""The record of a solution attempt, shared by search, training data, evaluation and the viewer.
 
-A trajectory is a prompt and then segments in order. A segment has one author: the policy wrote it, a tool returned it,
-or a template put it there. Invariant: where the engine knows token ids, the ids of the prompt and of all segments, put
-one after the other, are exactly what the model saw. Nothing is joined that somebody would have to cut apart later.
+A trajectory is a prompt followed by segments. Each segment has one author: the policy wrote it, a tool returned it, or
+a template inserted it. Invariant: where the engine knows token ids, the concatenated ids of the prompt and all segments
+are exactly what the model saw. Segments of different authors are never joined.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Any, Literal, NamedTuple
 Author = Literal["policy", "tool", "template"]
 
 Ending = Literal["answer", "no_answer", "code_error", "no_step", "too_deep", "length"]
-"""How a trajectory ended. ``answer``: with an answer. ``no_answer``: the last step holds none. ``code_error``: too many
+"""Why a trajectory ended. ``answer``: with an answer. ``no_answer``: the last step has none. ``code_error``: too many
 failed steps in a row. ``no_step``: the model ended the text, or wrote no step. ``too_deep``: too many steps.
-``length``: the step, or the context, was full."""
+``length``: the step or the context was full."""
 
 
 class Segment(NamedTuple):
@@ -26,8 +26,8 @@ class Segment(NamedTuple):
     Attributes:
         text: as the model saw or wrote it.
         author: who wrote it.
-        ids: its token ids; empty where the engine does not know them.
-        logprobs: natural log-probability of each token under the policy; None where unknown, and for other authors.
+        ids: its token ids; empty if the engine does not know them.
+        logprobs: natural log-probability of each token under the policy; None if unknown, and for other authors.
     """
 
     text: str
@@ -36,7 +36,7 @@ class Segment(NamedTuple):
     logprobs: tuple[float, ...] | None = None
 
     def plain(self, tokens: bool) -> dict[str, Any]:
-        """For JSON; with `tokens` also ids and log-probabilities (to five decimals)."""
+        """JSON form; with `tokens`, including ids and log-probabilities (to five decimals)."""
         row: dict[str, Any] = {"author": self.author, "text": self.text}
         if tokens:
             row["ids"] = list(self.ids)
@@ -46,11 +46,11 @@ class Segment(NamedTuple):
 
     @classmethod
     def of_plain(cls, row: Mapping[str, Any]) -> Segment:
-        """What `plain` made. Raises `LookupError`, `TypeError` or `ValueError` for anything else."""
+        """Inverse of `plain`. Raises `LookupError`, `TypeError` or `ValueError` for a malformed row."""
         text, author, logprobs = row["text"], row["author"], row.get("logprobs")
         if author not in ("policy", "tool", "template"):
             raise ValueError(f"author {author!r}")
-        text.encode()  # a lone surrogate could not be written again
+        text.encode()  # raises for a lone surrogate, which cannot be written
         if logprobs is not None and not all(map(math.isfinite, logprobs)):
             raise ValueError("a log-probability that is not finite")
         return cls(text, author, tuple(row.get("ids", ())), None if logprobs is None else tuple(logprobs))
@@ -58,14 +58,13 @@ class Segment(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step: what the policy wrote, what running it gave, and what followed before the next step.
+    """One step: the policy's text, the result of running it, and what followed before the next step.
 
     Attributes:
-        segments: the step itself, which the policy sampled; then, where there are any, the tool's output and the answer
-            that the policy wrote after it.
-        status: the sandbox's status of its code, None when nothing was run.
+        segments: the sampled step; then, if any, the tool's output and the answer that the policy wrote after it.
+        status: sandbox status of its code; None if nothing ran.
         error: ``Type: message (line n)`` of a failed run.
-        values: name and value of the variables that its code bound anew, as far as they are short.
+        values: name and value of variables newly bound by its code, if short.
     """
 
     segments: tuple[Segment, ...]
@@ -75,31 +74,31 @@ class Step:
 
     @property
     def written(self) -> Segment:
-        """The step itself, without what followed."""
+        """The sampled step, without what followed."""
         return self.segments[0]
 
     @property
     def shown(self) -> str:
-        """The text that followed the step itself."""
+        """The text after the sampled step."""
         return "".join(segment.text for segment in self.segments[1:])
 
     @property
     def text(self) -> str:
-        """All text."""
+        """Text of all segments."""
         return "".join(segment.text for segment in self.segments)
 
     @property
     def ran(self) -> bool:
-        """Whether its code ran without an error, if it has any."""
+        """Whether its code, if any, ran without an error."""
         return self.status in ("ok", None)
 
     @property
     def lacks_logprobs(self) -> bool:
-        """Whether the policy did not tell the log-probabilities of the step itself."""
+        """Whether the sampled step has no log-probabilities."""
         return bool(self.written.text) and not self.written.logprobs
 
     def plain(self, tokens: bool) -> dict[str, Any]:
-        """For JSON; `tokens`: see `Segment.plain`."""
+        """JSON form; `tokens`: see `Segment.plain`."""
         row: dict[str, Any] = {
             "segments": [segment.plain(tokens) for segment in self.segments],
             "status": self.status,
@@ -109,7 +108,7 @@ class Step:
 
     @classmethod
     def of_plain(cls, row: Mapping[str, Any]) -> Step:
-        """What `plain` made. Raises `LookupError`, `TypeError`, `AttributeError` or `ValueError` for anything else."""
+        """Inverse of `plain`. Raises `LookupError`, `TypeError`, `AttributeError` or `ValueError` if malformed."""
         segments = tuple(map(Segment.of_plain, row["segments"]))
         if not segments:
             raise ValueError("a step without segments")
@@ -118,17 +117,17 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Trajectory:
-    """A solution attempt from the prompt to where it ended.
+    """A solution attempt from the prompt to its end.
 
     Attributes:
-        prompt: what the model was given.
+        prompt: the model's input.
         steps: in order.
-        ending: how it ended; None: it goes on.
-        answer: the final answer, when `ending` is ``answer``.
-        value: what the search's value says of it (higher is better), None when it was not scored.
-        votes: how many identical samples it stands for.
-        mass: how likely the policy is to end here, as far as its samples tell: the share of the samples that went this
-            way at each step, multiplied. The masses of independent samples are equal.
+        ending: why it ended; None: still open.
+        answer: final answer, if `ending` is ``answer``.
+        value: the search's value of it (higher is better); None if not scored.
+        votes: number of identical samples it represents.
+        mass: estimated probability that the policy ends here: the share of samples that took each step, multiplied over
+            the steps. Independent samples have equal masses.
     """
 
     prompt: Segment
@@ -146,26 +145,26 @@ class Trajectory:
 
     @property
     def ids(self) -> tuple[int, ...]:
-        """Token ids of the prompt and all segments: what the model saw."""
+        """Token ids of the prompt and all segments, as the model saw them."""
         return self.prompt.ids + tuple(token for segment in self.segments for token in segment.ids)
 
     @property
     def text(self) -> str:
-        """The whole solution as the model saw it, without the prompt."""
+        """The solution as the model saw it, without the prompt."""
         return "".join(segment.text for segment in self.segments)
 
     @property
     def logprob(self) -> float:
-        """Sum of the log-probabilities of the steps, natural log. An answer that copies output is not sampled."""
+        """Sum of the natural log-probabilities of the sampled steps. Answers that copy the output are not sampled."""
         return sum(sum(step.written.logprobs or ()) for step in self.steps)
 
     @property
     def lacks_logprobs(self) -> bool:
-        """Whether the policy did not tell the log-probabilities of a step."""
+        """Whether a sampled step has no log-probabilities."""
         return any(step.lacks_logprobs for step in self.steps)
 
     def turns(self) -> list[str]:
-        """The text by turns, what the policy wrote first: neighbours of one author count as one turn."""
+        """The text in turns, alternating between the policy (first) and all other authors."""
         found: list[str] = []
         policy = False
         for segment in self.segments:
@@ -177,7 +176,7 @@ class Trajectory:
         return found
 
     def record(self) -> dict[str, Any]:
-        """The form in which it is kept in ``results.jsonl``."""
+        """The form stored in ``results.jsonl``."""
         return {
             "text": self.text,
             "finish": self.ending,
@@ -191,5 +190,5 @@ class Trajectory:
 
 
 def answered(trajectories: Sequence[Trajectory]) -> list[Trajectory]:
-    """Those that reached an answer, in order."""
+    """The trajectories that reached an answer, in order."""
     return [trajectory for trajectory in trajectories if trajectory.answer is not None]

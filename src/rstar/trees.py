@@ -1,7 +1,7 @@
-"""Search trees as plain records: the one writer and the one reader of a line of ``trees.jsonl``.
+"""Search trees as plain records: the only writer and reader of the lines of ``trees.jsonl``.
 
 A line is ``{"id", "prompt": SEGMENT, "nodes": [{"parent", "visits", "q", "value", "votes", "finish", "answer", …STEP},
-…]}``: parents before children, the root first, without a step; `SEGMENT` and `STEP` as `rstar.trajectories` has them.
+…]}``: the root first, without a step; parents before children. `rstar.trajectories` defines `SEGMENT` and `STEP`.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ class TreeNode:
 
     Attributes:
         parent: None at the root.
-        step: that led here, None at the root.
-        visits: values backed up through it.
+        step: step that led here; None at the root.
+        visits: number of values backed up through it.
         q: mean of those values.
-        value: estimate of this node alone, or the reward of an end; None where there is none.
-        votes: identical samples it stands for.
-        ending: why the solution ended here, None where it goes on.
-        answer: the final answer, where there is one.
+        value: estimate of this node alone, or the reward of an end; None if there is none.
+        votes: number of identical samples it represents.
+        ending: why the solution ended here; None if it goes on.
+        answer: final answer, if any.
     """
 
     parent: TreeNode | None
@@ -50,7 +50,7 @@ class TreeNode:
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        """The steps from the first to this one."""
+        """The steps from the root to this node."""
         return tuple(node.step for node in self.path() if node.step is not None)
 
     @property
@@ -68,7 +68,7 @@ class Tree:
     """The search tree of one problem.
 
     Attributes:
-        prompt: what the model was given.
+        prompt: the model's input.
         nodes: the root first, parents before children.
     """
 
@@ -76,14 +76,14 @@ class Tree:
     nodes: list[TreeNode]
 
     def ends(self) -> Iterator[tuple[TreeNode, Trajectory]]:
-        """Every node with an answer, with the trajectory that leads to it, in order."""
+        """Yield every node with an answer, and the trajectory to it, in order."""
         for node in self.nodes:
             if node.answer is not None:
                 found = Trajectory(self.prompt, node.steps, node.ending, node.answer, node.value, node.votes, node.mass)
                 yield node, found
 
     def plain(self, tokens: bool) -> dict[str, Any]:
-        """A line of ``trees.jsonl`` without its id; with `tokens` also token ids and log-probabilities."""
+        """A line of ``trees.jsonl`` without its id; with `tokens`, including token ids and log-probabilities."""
         places = {id(node): place for place, node in enumerate(self.nodes)}
         rows = []
         for node in self.nodes:
@@ -101,7 +101,7 @@ class Tree:
 
     @classmethod
     def of_plain(cls, line: Mapping[str, Any]) -> Tree:
-        """What `plain` made. Raises `LookupError`, `TypeError`, `AttributeError` or `ValueError` for anything else."""
+        """Inverse of `plain`. Raises `LookupError`, `TypeError`, `AttributeError` or `ValueError` if malformed."""
         nodes: list[TreeNode] = []
         for row in line["nodes"]:
             place = row["parent"]

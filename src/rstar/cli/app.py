@@ -1,7 +1,7 @@
-"""``rstar``: puts the commands together and turns errors into messages.
+"""``rstar``: assembles the commands and turns errors into messages.
 
 Exit codes: 0 done, 1 infrastructure failed (the model's server, the sandbox, the disk), 2 bad input or configuration, 3
-a single question got no answer, 130 interrupted. `rstar grade` and `rstar sandbox run` say in their help what 1 means.
+no answer to a single question, 130 interrupted. `rstar grade` and `rstar sandbox run` document their own meaning of 1.
 """
 
 from __future__ import annotations
@@ -85,8 +85,8 @@ def main() -> None:
 
 def _refuse_usage(error: Any) -> int:
     """Print what is wrong with the arguments of a command, and how to learn more; returns the exit code."""
-    message = error.format_message().replace("Value error, ", "")  # pydantic's prefix, which typer leaves
-    if error.ctx is None or type(error).__name__ == "NoArgsIsHelpError":  # the help has been printed
+    message = error.format_message().replace("Value error, ", "")  # pydantic's prefix, kept by typer
+    if error.ctx is None or type(error).__name__ == "NoArgsIsHelpError":  # the help is already printed
         return BAD_INPUT
     return _refuse("error:", f"{message}\nsee `{error.ctx.command_path} --help`", BAD_INPUT)
 

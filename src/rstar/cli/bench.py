@@ -1,4 +1,4 @@
-"""``rstar bench``: measuring this machine. Ratios within one run are what to trust on a shared one."""
+"""``rstar bench``: benchmarks of this machine. On a shared machine, trust only the ratios within one run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What several commands share: the console, option types."""
+"""Shared by the commands: console, option types."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def console(stderr: bool = False) -> Screen:
     """For text that people read. Nothing is wrapped or cut where it is no terminal."""
     terminal = (sys.stderr if stderr else sys.stdout).isatty()
     width = None if terminal else UNLIMITED
-    return Screen(stderr=stderr, soft_wrap=False, emoji=False, width=width)  # xs[0:m:2] is no emoji
+    return Screen(stderr=stderr, soft_wrap=False, emoji=False, width=width)  # xs[0:m:2] is not an emoji
 
 
 def counted(n: int, one: str, many: str = "") -> str:
@@ -61,7 +61,7 @@ def print_json(value: Any) -> None:
     """One JSON object on one line of stdout."""
     try:
         sys.stdout.write(visible_json(value) + "\n")
-    except UnicodeEncodeError:  # a terminal of another encoding
+    except UnicodeEncodeError:  # the terminal is not UTF-8
         sys.stdout.write(json.dumps(value) + "\n")
 
 

@@ -1,4 +1,4 @@
-"""``rstar demo``: the main thing in two minutes."""
+"""``rstar demo``: the main feature in two minutes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``rstar evolve``: models that train themselves from their own verified search trees."""
+"""``rstar evolve``: models that improve by training on their own verified search trees."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def run(
     Example: `rstar evolve run recipes/tiny/evolve.toml --smoke --out runs/evolve-smoke`
     """
     from rstar.evolve.report import report, results_table
-    from rstar.evolve.rounds import evolve  # torch and all of search are imported only when something is trained
+    from rstar.evolve.rounds import evolve  # imports torch and all of search: only for training
     from rstar.evolve.settings import read_recipe
 
     def announce(stage: str) -> None:

@@ -1,4 +1,4 @@
-"""``rstar grade``: verdicts on answers, one or a file of them; and whether gold answers can be graded at all."""
+"""``rstar grade``: verdicts on one answer or a file of them, and whether gold answers can be graded at all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``rstar info``: what is installed and what this machine can do."""
+"""``rstar info``: installed components, and capabilities of this machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``rstar problems``: making problem files."""
+"""``rstar problems``: generates problem files."""
 
 from __future__ import annotations
 

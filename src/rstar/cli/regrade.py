@@ -1,4 +1,4 @@
-"""``rstar grade --run``: what another grader, or corrected gold answers, make of a finished run."""
+"""``rstar grade --run``: regrades a finished run with another grader or corrected gold answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``rstar sandbox``: running a snippet as a step's code is run."""
+"""``rstar sandbox``: runs a snippet like the code of a step."""
 
 from __future__ import annotations
 

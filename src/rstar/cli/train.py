@@ -1,4 +1,4 @@
-"""``rstar train``: training models."""
+"""``rstar train``: trains models."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def settings(as_json: AsJson = False) -> None:
 def _train(
     kind: Kind, recipe: Path, data: Sequence[Path], out: Path, overrides: Sequence[str] | None, wandb: str | None
 ) -> None:
-    from rstar.train.command import run_training  # torch is imported only when something is trained
+    from rstar.train.command import run_training  # imports torch: only for training
 
     model = run_training(kind, recipe, data, out, overrides or (), wandb)
     if model is not None:

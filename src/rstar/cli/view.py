@@ -1,4 +1,4 @@
-"""``rstar view``: looking at a run folder."""
+"""``rstar view``: shows a run folder."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _content(file: Path) -> dict[str, Any] | None:
 
 
 def _rounds(run: Path, as_json: bool) -> None:
-    from rstar.evolve import report  # torch and all of search are imported with it
+    from rstar.evolve import report  # imports torch and all of search
     from rstar.evolve.rounds import read_results
 
     if as_json:

@@ -1,8 +1,8 @@
-"""Several methods on the same problems: one table, with cost beside accuracy and paired tests against the first entry.
+"""Comparison of methods on the same problems: one table with accuracy, cost and paired tests against the first entry.
 
 A recipe is a TOML file of ``[[entry]]`` tables, each with a ``name`` and the settings that differ from the defaults;
-settings outside of them hold for all entries that do not say otherwise. An entry with ``samples_of`` draws nothing: it
-chooses among the solutions of an earlier entry (`rstar.evals.compare_samples`).
+settings outside the tables are defaults for all entries. An entry with ``samples_of`` samples nothing: it chooses among
+the solutions of an earlier entry (`rstar.evals.compare_samples`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from rstar.sections import flatten, merged, read_toml
 from rstar.view.tables import Column, Grid
 
 _CHOICE = ("value", "search.choose", "search.top_k")
-"""Settings of an entry with ``samples_of``; all others are those of the entry whose solutions it takes."""
+"""Settings allowed in an entry with ``samples_of``; all others are those of its source entry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +32,9 @@ class Entry:
     """A method of a comparison.
 
     Attributes:
-        name: of its run folder, too.
+        name: also names its run folder.
         config: its settings.
-        samples_of: the earlier entry among whose solutions it chooses; None: it searches.
+        samples_of: earlier entry whose solutions it chooses among; None: it searches.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What an entry achieved on a graded problem.
+    """Result of an entry on one graded problem.
 
     Attributes:
         correct: the given answer is right.
@@ -60,23 +60,23 @@ class Outcome:
 
 
 Outcomes = dict[str, dict[str, Outcome]]
-"""Name of an entry -> id of a problem -> what it achieved; entries and problems in their order."""
+"""Entry name → problem id → outcome; entries and problems in their order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What an entry achieved.
+    """Results of an entry over all problems.
 
     Attributes:
         name: of the entry.
         n: graded problems.
-        right: solved.
+        right: solved problems.
         search_n, search_right: the same among the search families (label ``kind`` = ``search``).
-        some: problems where at least one trajectory was right (pass@k of the samples drawn).
+        some: problems with at least one right trajectory (pass@k of the samples drawn).
         tokens: generated, mean per problem.
-        p: paired exact test against the first entry, two-sided; None for that one itself.
-        won, lost: problems that only this entry solves, and that only the first solves; None for the first itself, and
-            in tables of earlier versions.
+        p: paired exact test against the first entry, two-sided; None for the first entry.
+        won, lost: problems solved only by this entry, and only by the first; None for the first entry, and in tables of
+            earlier versions.
     """
 
     name: str
@@ -91,12 +91,12 @@ class Row:
     lost: int | None = None
 
     def plain(self) -> Record:
-        """For JSON."""
+        """JSON form."""
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
 
 def read_entries(recipe: Path, options: Mapping[str, Any]) -> list[Entry]:
-    """The entries of a recipe; `options` (those that are not None) hold for all. Raises `ConfigError`."""
+    """Read the entries of a recipe; `options` other than None override all of them. Raises `ConfigError`."""
     shared = read_toml(recipe)
     tables = shared.pop("entry", None)
     if not isinstance(tables, list) or not tables or not all(isinstance(table, dict) for table in tables):
@@ -107,13 +107,13 @@ def read_entries(recipe: Path, options: Mapping[str, Any]) -> list[Entry]:
 def entries_of(
     tables: Sequence[Mapping[str, Any]], shared: Mapping[str, Any], options: Mapping[str, Any], where: str
 ) -> list[Entry]:
-    """The entries of tables with a ``name`` and settings. Raises `ConfigError` that begins with `where`.
+    """Build entries from tables with a ``name`` and settings. Raises `ConfigError` that begins with `where`.
 
     Args:
-        tables: one for each entry.
-        shared: settings of all that do not say otherwise.
-        options: settings of all (those that are not None).
-        where: what the tables are in.
+        tables: one per entry.
+        shared: default settings of all entries.
+        options: settings that override all entries; None values are skipped.
+        where: source of the tables, for messages.
     """
     entries: list[Entry] = []
     trees: dict[str, Mapping[str, Any]] = {}
@@ -130,7 +130,7 @@ def entries_of(
         if samples_of is not None:
             source = next((entry for entry in entries if entry.name == samples_of), None)
             _check_source(samples_of, source, own, label)
-            # It keeps no trees of its own: they are those of the source.
+            # It stores no trees: the source has them.
             tree = merged(merged(trees[samples_of], own), {"search": {"keep_trees": False, "record_tokens": False}})
         trees[name] = tree
         entries.append(Entry(name, build(tree | given, where=label), samples_of))
@@ -138,7 +138,7 @@ def entries_of(
 
 
 def _check_source(samples_of: object, source: Entry | None, own: Mapping[str, Any], label: str) -> None:
-    """Raise `ConfigError` for an entry whose solutions cannot be taken, or settings that it decides."""
+    """Raise `ConfigError` for a source without usable solutions, or for settings that the source decides."""
     if source is None or source.samples_of is not None:
         raise ConfigError(f"{label}: samples_of = {samples_of!r} is not an earlier entry with samples of its own")
     search = source.config.search
@@ -151,7 +151,7 @@ def _check_source(samples_of: object, source: Entry | None, own: Mapping[str, An
 
 
 def run_entries(entries: Sequence[Entry], run: Callable[[Entry], Finished]) -> Outcomes:
-    """Run every entry. Raises `ConfigError` for any entry that cannot be run before the first one is."""
+    """Run every entry. Raises `ConfigError` for an entry that cannot run, before the first one starts."""
     for entry in entries:
         Solver(entry.config)
     return {
@@ -170,7 +170,7 @@ def run_entries(entries: Sequence[Entry], run: Callable[[Entry], Finished]) -> O
 
 
 def compare_methods(outcomes: Outcomes, among: Callable[[Record], bool] = lambda meta: True) -> list[Row]:
-    """A row for each entry, each compared with the first; of the problems whose labels `among` accepts."""
+    """One row per entry, compared with the first, over the problems whose labels `among` accepts."""
     rows: list[Row] = []
     first: dict[str, Outcome] = {}
     for name, every in outcomes.items():
@@ -196,10 +196,10 @@ def compare_methods(outcomes: Outcomes, among: Callable[[Record], bool] = lambda
 
 
 def groups_by(by: str, labels: Iterable[Record]) -> dict[str, Callable[[Record], bool]]:
-    """The groups of problems into which `by` divides them, each with its test of a problem's labels.
+    """The groups of problems that `by` defines, each with a predicate on a problem's labels.
 
     Args:
-        by: ``LABEL``, a group for each value of the label; or ``LABEL=VALUE``, problems with this value and the rest.
+        by: ``LABEL``, one group per value of the label; or ``LABEL=VALUE``, problems with this value and the rest.
         labels: of all problems. A problem without the label has the value ``None``.
 
     Raises:
@@ -224,7 +224,7 @@ def _has(label: str, value: str) -> Callable[[Record], bool]:
 
 
 def comparison_table(rows: Sequence[Row], title: str = "") -> Grid:
-    """The rows as a table; search families have a column where only a part of the problems is of them."""
+    """The rows as a table; search families get a column if only some of the problems belong to them."""
     apart = any(0 < row.search_n < row.n for row in rows)
     ranks = {"accuracy [95%]": 0} | ({"search families [95%]": 2} if apart else {})
     ranks |= {"some right": 4, "tokens": 3, "difference [95%]": 1, "p": 0}
@@ -244,7 +244,7 @@ def comparison_table(rows: Sequence[Row], title: str = "") -> Grid:
 
 
 def _difference(won: int, lost: int, n: int) -> str:
-    """``-1.5 [-3.0, +0.1]``, in points; a dash for n = 0."""
+    """``-1.5 [-3.0, +0.1]``, in percentage points; a dash for n = 0."""
     if n == 0:
         return "–"
     found, low, high = (100 * one for one in paired_difference(won, lost, n))

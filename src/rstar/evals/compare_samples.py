@@ -1,8 +1,8 @@
-"""Choosing again among the solutions of a finished run: the same samples, another value or another choice.
+"""Choosing again among the solutions of a finished run: same samples, another value or choice rule.
 
-So two choosers are compared on equal samples. Nothing is sampled and no code runs here: solutions come from the stored
-trees, the value scores them as it scores the ends of a search, and one of them is chosen as a search chooses.
-Log-probabilities are as stored: rounded to five decimals.
+This compares choosers on equal samples. Nothing is sampled and no code runs: solutions come from the stored trees, the
+value scores them like the ends of a search, and one is chosen as in a search. Log-probabilities are as stored: rounded
+to five decimals.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ async def solve_entry(
     on_result: Callable[[Record], None] = lambda record: None,
     extra_identity: Mapping[str, str] | None = None,
 ) -> Finished:
-    """Run an entry of a comparison into the folder of its name below `out`; see `solve_run`.
+    """Run an entry of a comparison in the folder of its name below `out`; see `solve_run`.
 
     Raises:
-        What `solve_run` raises, and `DataError` where the samples that it takes are not there.
+        What `solve_run` raises, and `DataError` if the source's samples are missing.
     """
     if entry.samples_of is None:
         return await solve_run(entry.config, problems, out / entry.name, on_result, extra_identity=extra_identity)
@@ -48,14 +48,14 @@ async def solve_entry(
 
 
 class StoredSamples:
-    """A solver whose solutions are those of a finished run. Its cost is that of the run.
+    """A solver that returns the solutions of a finished run, at the cost of that run.
 
     Args:
-        config: names the value and the choice.
+        config: names the value and the choice rule.
         source: folder of the run, with ``search.record_tokens``.
 
     Raises:
-        ConfigError: a PPM that is not there.
+        ConfigError: a PPM is missing.
     """
 
     def __init__(self, config: Config, source: Path) -> None:
@@ -63,17 +63,17 @@ class StoredSamples:
         self._value = open_value(value_name(config), config.engine.device)
 
     async def __aenter__(self) -> Self:
-        """There is nothing to open."""
+        """Nothing to open."""
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """There is nothing to close."""
+        """Nothing to close."""
 
     async def asolve(self, problems: Iterable[Problem]) -> AsyncIterator[Solution]:
-        """The solutions of `problems`, in the order of the source.
+        """Yield the solutions of `problems`, in the order of the source.
 
         Raises:
-            DataError: the source has no result or no tree of a problem, or is damaged.
+            DataError: the source lacks a problem's result or tree, or is damaged.
             EngineError: the value reads log-probabilities, and the stored solutions have none.
         """
         wanted = {problem.id: problem for problem in problems}
@@ -112,6 +112,6 @@ class StoredSamples:
 
 
 def _cost(row: Mapping[str, Any]) -> dict[str, Any]:
-    """What a stored result says of its search."""
+    """The fields of a stored result that describe its search."""
     names = ("method", "rollouts", "steps", "tokens_in", "tokens_out", "seconds", "failures")
     return {name: row[name] for name in names} | {"notices": tuple(row.get("notices", ()))}

@@ -9,11 +9,11 @@ Z95 = 1.959963984540054
 
 
 def wilson(successes: float, n: float) -> tuple[float, float]:
-    """95% confidence interval of a share, by Wilson's score (Wilson 1927); (0, 1) for n = 0.
+    """95% Wilson score interval of a share (Wilson 1927); (0, 1) for n = 0.
 
     Args:
         successes: 0 … n.
-        n: trials, independent of each other; a fraction for an effective number of trials.
+        n: number of independent trials; may be fractional (effective number of trials).
 
     Returns:
         Lower and upper bound, in [0, 1].
@@ -23,17 +23,18 @@ def wilson(successes: float, n: float) -> tuple[float, float]:
     share, z2 = successes / n, Z95 * Z95
     middle = (share + z2 / (2 * n)) / (1 + z2 / n)
     half = Z95 / (1 + z2 / n) * math.sqrt(share * (1 - share) / n + z2 / (4 * n * n))
-    # At the ends the bound is exact; rounding must not put the share outside its own interval.
+    # At 0 and n the bound is exact: rounding must not exclude the share itself.
     return 0.0 if successes == 0 else middle - half, 1.0 if successes == n else middle + half
 
 
 def clustered_wilson(clusters: Sequence[tuple[int, int]]) -> tuple[float, float]:
-    """95% confidence interval of a share whose trials come in clusters, such as the pairs of one problem.
+    """95% confidence interval of a share whose trials are clustered, such as the pairs of one problem.
 
     The clustered variance of the share p (Liang & Zeger 1986; Miller 2024, arXiv 2411.00640) is
     G / (G - 1) · Σ_g (s_g - p · n_g)² / n², over G clusters g with s_g successes of n_g trials, n = Σ n_g. The interval
-    is Wilson's for the effective number of trials, p(1 - p) / variance, at most n (Korn & Graubard 1998). Where all
-    trials succeed, or none does, each cluster counts as one trial. Clusters are independent of each other.
+    is Wilson's for the effective number of trials, p(1 - p) / variance, at most n (Korn & Graubard 1998). If all or
+    none
+    of the trials succeed, each cluster counts as one trial. Clusters are independent of each other.
 
     Args:
         clusters: (successes, trials) of each, at least one trial.
@@ -54,15 +55,14 @@ def clustered_wilson(clusters: Sequence[tuple[int, int]]) -> tuple[float, float]
 
 
 def paired_difference(won: int, lost: int, n: int) -> tuple[float, float, float]:
-    """How much better one method is than another on the same problems, with its 95% confidence interval.
+    """Difference in accuracy of two methods on the same problems, with its 95% confidence interval.
 
-    The interval is Wald's for paired shares, with half a problem added to each of the four outcomes (Agresti & Min
-    2005).
+    Wald's interval for paired shares, with half a problem added to each of the four outcomes (Agresti & Min 2005).
 
     Args:
-        won: problems that only the first method solves.
-        lost: problems that only the second solves.
-        n: problems, at least one.
+        won: problems solved only by the first method.
+        lost: problems solved only by the second.
+        n: number of problems, at least one.
 
     Returns:
         The difference of the two shares, its lower and its upper bound, in [-1, 1].
@@ -75,7 +75,7 @@ def paired_difference(won: int, lost: int, n: int) -> tuple[float, float, float]
 def pass_at_k(n: int, correct: int, k: int) -> float:
     """Unbiased pass@k of one problem (Chen et al. 2021, section 2.1): 1 − C(n − c, k) / C(n, k).
 
-    NaN when n < k: fewer samples than k say nothing of k samples.
+    NaN when n < k: fewer than k samples say nothing about k samples.
     """
     if n < k:
         return math.nan
@@ -86,7 +86,7 @@ def sign_test(pairs: Sequence[tuple[bool, bool]]) -> float:
     """Two-sided exact p-value that two methods are equally good, from paired outcomes (McNemar's exact test).
 
     Args:
-        pairs: for each problem, whether the first and whether the second method solved it.
+        pairs: per problem, whether the first and whether the second method solved it.
     """
     first = sum(a and not b for a, b in pairs)
     second = sum(b and not a for a, b in pairs)

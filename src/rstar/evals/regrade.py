@@ -1,7 +1,6 @@
-"""Grading a finished run anew: with another grader, or with corrected gold answers.
+"""Regrading of a finished run, with another grader or corrected gold answers.
 
-The run's own files are only read. What the new verdicts change is told pair by pair; `write_regraded` makes a new run
-folder of them.
+The run's own files are only read. Changed verdicts are reported pair by pair; `write_regraded` writes a new run folder.
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ class Regraded:
     """A run with new verdicts.
 
     Attributes:
-        problems: of the run, with the gold answers that were used now.
-        before, after: its results in their order; the same but for what grading says.
+        problems: of the run, with the gold answers used now.
+        before, after: its results in order; they differ only in the fields of grading.
     """
 
     problems: ProblemSet
@@ -36,29 +35,30 @@ class Regraded:
 
     @property
     def changed(self) -> list[tuple[Record, Record]]:
-        """The pairs whose verdict is another one, or was none."""
+        """The pairs whose verdict differs; a missing verdict counts as one."""
         pairs = zip(self.before, self.after, strict=True)
         return [(old, new) for old, new in pairs if old.get("correct") != new.get("correct")]
 
     @property
     def p(self) -> float:
-        """Paired exact test, two-sided, over what was graded both times."""
+        """Paired exact test, two-sided, over the problems graded both times."""
         pairs = zip(self.before, self.after, strict=True)
         both = [(old, new) for old, new in pairs if "correct" in old and "correct" in new]
         return sign_test([(old["correct"], new["correct"]) for old, new in both])
 
 
 def regrade(run: Path, problems: ProblemSet | None = None, grade: Grader = verify) -> Regraded:
-    """Grade the results of a finished run again; the run is not altered.
+    """Grade the results of a finished run again; the run is not modified.
 
     Args:
         run: its folder.
-        problems: with the gold answers to use, found by id; those that the run was graded with by default.
-        grade: what a gold answer makes of an answer.
+        problems: with the gold answers to use, matched by id; default: those that the run was graded with.
+        grade: compares an answer with a gold answer.
 
     Raises:
-        DataError: no finished run, problems that are not in the file or have another question there, no gold answers.
-        ConfigError: a grader that returns no `Verdict`.
+        DataError: the run is not finished, a problem is missing from the file or has another question there, or there
+            are no gold answers.
+        ConfigError: a grader returns no `Verdict`.
     """
     if not (run / SUMMARY).is_file() or not (run / CONFIG).is_file():
         raise DataError(f"{run} is not the folder of a finished run: it has no {SUMMARY}")
@@ -96,7 +96,7 @@ def _matching(results: list[Record], problems: ProblemSet) -> list[Problem]:
 
 
 def write_regraded(run: Path, found: Regraded, out: Path, grade: Grader = verify) -> Record:
-    """Write a new run folder: the run's solutions and trees, the new verdicts. Returns its summary.
+    """Write a new run folder with the run's solutions and trees and the new verdicts. Returns its summary.
 
     Raises:
         ResumeError: `out` holds something else, or the run's configuration cannot be read.

@@ -1,4 +1,4 @@
-"""Rewards: what an answer is worth to training, by gold answers. Inference-time search never sees one."""
+"""Rewards for training, from gold answers. Inference-time search never sees one."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from rstar.grading import verify
 from rstar.problems import Problem
 
 Reward = Callable[[Problem, str], float]
-"""What an answer to a problem is worth, in [-1, 1]."""
+"""The reward of an answer to a problem, in [-1, 1]."""
 
 RIGHT, WRONG = 1.0, -1.0
-"""Verified rewards."""
+"""Rewards of verified answers."""
 
 
 def verified(keys: Mapping[str, AnswerKey]) -> Reward:
-    """`RIGHT` for an answer that the key of its problem accepts, `WRONG` for any other; every problem needs a key."""
+    """Reward `RIGHT` if the problem's key accepts the answer, else `WRONG`; every problem needs a key."""
 
     def reward(problem: Problem, answer: str) -> float:
         return RIGHT if verify(keys[problem.id], answer).correct else WRONG

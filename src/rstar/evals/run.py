@@ -1,7 +1,6 @@
 """Solving a problem file into a run folder: resume, grading, summary.
 
-Grading happens here, once per finished problem, by the side that holds the answer keys. The solver is given problems
-only.
+Each finished problem is graded here, once, by the side that holds the answer keys. The solver receives only problems.
 """
 
 from __future__ import annotations
@@ -36,28 +35,28 @@ from rstar.search.value import ppm_folder, value_name
 Grader = Callable[[AnswerKey, str | None], Verdict]
 
 GRADING = frozenset({"golds", "grader"})
-"""Keys of a run's identity that say how it was graded, not how it was solved."""
+"""Identity keys that describe how a run was graded, not how it was solved."""
 
 
 class Solves(Protocol):
-    """Makes a solution of each problem: a `Solver`, or what stands in for one."""
+    """Makes a solution of each problem: a `Solver` or a stand-in."""
 
     async def __aenter__(self) -> Self:
-        """Open what is needed."""
+        """Open resources."""
         ...
 
     async def __aexit__(self, *_: object) -> None:
-        """Close it."""
+        """Close them."""
         ...
 
     def asolve(self, problems: Iterable[Problem]) -> AsyncIterator[Solution]:
-        """A solution of each problem, in any order."""
+        """Yield a solution of each problem, in any order."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """A finished run: its folder, all results in the problems' order, and the summary."""
+    """A finished run: its folder, all results in problem order, and the summary."""
 
     folder: Path
     results: list[Record]
@@ -73,23 +72,23 @@ async def solve_run(
     grade: Grader = verify,
     extra_identity: Mapping[str, str] | None = None,
 ) -> Finished:
-    """Solve what `folder` does not hold yet, and finish it.
+    """Solve the problems that `folder` does not hold yet, and finish the run.
 
     Args:
         config: of the run; what decides its results must equal that of the folder.
-        problems: with the gold answers that are known.
-        folder: the run folder, created or continued.
-        on_result: called with each result, those stored earlier first.
-        solver: to use instead of one made from `config`.
-        grade: what a gold answer makes of an answer.
+        problems: with the known gold answers.
+        folder: the run folder, created or resumed.
+        on_result: called with each result, stored ones first.
+        solver: used instead of one made from `config`.
+        grade: compares an answer with a gold answer.
         extra_identity: identity keys that are added or override settings, such as the parts of `solver` that `config`
             does not name.
 
     Raises:
-        ResumeError: the folder belongs to another run, or was graded with other answers or another `grade`.
-        ConfigError, DataError: a model that cannot be opened, a check that is none (the folder is not claimed); a
-            grader that returns no `Verdict`.
-        EngineError, SandboxError: infrastructure failed; what was finished is kept.
+        ResumeError: the folder belongs to another run, or was graded with other gold answers or another `grade`.
+        ConfigError, DataError: a model cannot be opened, or a check is invalid (the folder is not claimed); a grader
+            returns no `Verdict`.
+        EngineError, SandboxError: infrastructure failed; finished problems are kept.
     """
     refuse_bad_checks(problems)
     solver = solver or Solver(config)
@@ -157,10 +156,10 @@ def grade_solution(solution: Solution, key: AnswerKey | None, grade: Grader = ve
 
 
 def verdict_fields(key: AnswerKey | None, answer: str | None, trajectories: list[Record], grade: Grader) -> Record:
-    """What grading adds to a line of ``results.jsonl``; sets `correct` of the `trajectories`, too.
+    """The fields that grading adds to a line of ``results.jsonl``; also sets `correct` of the `trajectories`.
 
     Raises:
-        ConfigError: the grader returned something else than a `Verdict`.
+        ConfigError: the grader returned something other than a `Verdict`.
     """
     if key is None:
         return {}
@@ -178,9 +177,9 @@ def verdict_fields(key: AnswerKey | None, answer: str | None, trajectories: list
 
 
 def summarize(results: Iterable[Record]) -> Record:
-    """``summary.json``: n, accuracy with its 95% interval (of the graded), cost, verdicts, notices, and by label.
+    """``summary.json``: n, accuracy with its 95% interval (of the graded), cost, verdicts, notices; accuracy by label.
 
-    Seconds are those of the run, interruptions left out: the latest `clock` of its results.
+    Seconds exclude interruptions: the latest `clock` of the results.
     """
     rows = list(results)
     labels = sorted({name for row in rows for name in row["meta"]})
@@ -211,7 +210,7 @@ def _accuracy(rows: list[Record]) -> Record:
 
 
 def versions() -> dict[str, str]:
-    """Versions of what decides results: Python, this package, and the libraries that are installed."""
+    """Versions that decide results: Python, this package, and the installed libraries."""
     found = {"python": platform.python_version()}
     for name in ("rstar", "torch", "transformers", "tokenizers", "numpy", "sympy"):
         try:
@@ -222,7 +221,7 @@ def versions() -> dict[str, str]:
 
 
 def refuse_bad_checks(problems: ProblemSet) -> None:
-    """Raise `DataError` for a problem whose check is none."""
+    """Raise `DataError` for a problem with an invalid check."""
     for name, key in problems.keys.items():
         if key.check is not None:
             try:
@@ -232,12 +231,12 @@ def refuse_bad_checks(problems: ProblemSet) -> None:
 
 
 def weights_identity(what: str, folder: Path) -> dict[str, str]:
-    """A model folder in a run's identity: by its content, not its path, so that it may be moved."""
+    """Identity keys of a model folder: its content, not its path, so that it may be moved."""
     return {what: "a folder", f"{what}.weights": fingerprint(folder)}
 
 
 def _model_identity(config: Config) -> dict[str, str]:
-    """The models that run here; nothing for other models."""
+    """Identity keys of the models that run here; none for other models."""
     identity: dict[str, str] = {}
     if is_local(config.policy):
         identity |= weights_identity("policy", local_folder(config.policy))
@@ -249,7 +248,7 @@ def _model_identity(config: Config) -> dict[str, str]:
 
 
 def grading_identity(problems: ProblemSet, grade: Grader) -> dict[str, str]:
-    """What a run's identity says of its problems, their gold answers, and who grades."""
+    """Identity keys of the problems, their gold answers, and the grader."""
     keys = (problems.keys.get(problem.id) for problem in problems.problems)
     return {
         "problems": _digest([(problem.id, problem.question) for problem in problems.problems], "problems"),

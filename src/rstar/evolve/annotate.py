@@ -1,7 +1,7 @@
-"""Generating training data: search whose ends are verified (arXiv 2501.04519, section 3.3).
+"""Search with verified ends, for training data (arXiv 2501.04519, section 3.3).
 
-Here, and nowhere else, a search learns how a trajectory really ended: through a reward. The search itself does not
-change, and still knows no gold answer.
+Only here does a search learn, through a reward, whether a trajectory ended correctly. The search itself is unchanged
+and still knows no gold answer.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from rstar.trajectories import Trajectory
 
 
 class Annotation:
-    """A value whose ends are rewards.
+    """A value that scores ends with a reward.
 
-    Terminal-guided (rounds 1 and 2): partial solutions have no value, their Q comes from back-propagation alone.
-    PPM-augmented (rounds 3 and 4): with `partial`, their Q starts at that value.
+    Terminal-guided (rounds 1 and 2): partial solutions have no value; their Q comes from back-propagation alone.
+    PPM-augmented (rounds 3 and 4): the Q of partial solutions starts at the value `partial`.
     """
 
     name = "annotation"
@@ -55,7 +55,7 @@ async def generate(
     on_result: Callable[[Record], None] = lambda record: None,
     extra_identity: Mapping[str, str] | None = None,
 ) -> Finished:
-    """Search problems for training data: trees with verified ends, in a run folder, which is continued.
+    """Search problems for training data: trees with verified ends, in a run folder that can be resumed.
 
     Args:
         config: of the search, by MCTS. With a value ``ppm:PATH`` the Q of partial solutions starts at the PPM's score
@@ -65,8 +65,8 @@ async def generate(
         on_result: see `rstar.evals.run.solve_run`, also for `extra_identity`.
 
     Raises:
-        ConfigError: another method than MCTS.
-        DataError: a problem without a gold answer.
+        ConfigError: the method is not MCTS.
+        DataError: a problem has no gold answer.
         And all that `solve_run` raises.
     """
     if config.search.method != "mcts":
@@ -75,7 +75,7 @@ async def generate(
     partial = None
     if ppm_folder(config.value) is not None:
         partial = open_value(config.value, config.engine.device)
-    else:  # no value takes part, so none belongs to the run's identity
+    else:  # no value is used, so none belongs in the identity
         config = config.model_copy(update={"value": "agreement"})
     solver = Solver(config, value=Annotation(verified(problems.keys), partial))
     identity = dict(extra_identity or {}) | VERIFIED_ENDS

@@ -1,4 +1,4 @@
-"""Speed and memory of turning trees into training data."""
+"""Speed and memory of extracting training data from trees."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ extract([Path(sys.argv[1])], Path(sys.argv[2]), ExtractConfig())
 
 @dataclass(frozen=True, slots=True)
 class Extraction:
-    """What an extraction took: trees and their size, seconds of wall time, and the most memory of its process."""
+    """Cost of an extraction: number and size of trees, wall-clock seconds, and peak memory of its process."""
 
     trees: int
     megabytes: float
@@ -40,7 +40,7 @@ class Extraction:
 
 
 def bench_extract(trees: int, seed: int = 0) -> Extraction:
-    """Extract from a folder of `trees` random trees of the size of a 16-rollout search, in a process of its own."""
+    """Extract from `trees` random trees, each the size of a 16-rollout search, in a process of its own."""
     with tempfile.TemporaryDirectory() as place:
         run, out = Path(place, "run"), Path(place, "data")
         run.mkdir()
@@ -56,7 +56,7 @@ def bench_extract(trees: int, seed: int = 0) -> Extraction:
         started = time.perf_counter()
         subprocess.run(command, check=True)
         seconds = time.perf_counter() - started
-    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024  # of the largest child; this is the only one
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024  # of the largest child: the only one
     return Extraction(trees, size / 1e6, seconds, peak)
 
 
@@ -72,7 +72,7 @@ def _tree(draw: random.Random, question: str) -> Tree:
 
 
 def _node(draw: random.Random, parent: TreeNode, last: bool) -> TreeNode:
-    """A step; the `last` one of a solution ends it, others may."""
+    """A random step; the `last` one of a solution ends it, others may."""
     ends = last or draw.random() < 0.2
     answer = draw.choice("789")
     told = tuple(-draw.random() for _ in range(20))

@@ -1,18 +1,17 @@
-r"""Trees become training data: solutions for the policy, preference pairs for the PPM (arXiv 2501.04519, 3.3 and 3.4).
+r"""Training data from trees: solutions for the policy, preference pairs for the PPM (arXiv 2501.04519, 3.3 and 3.4).
 
-``sft.jsonl``: per problem the correct solutions of highest mean Q, none with an execution error in them. A line is
-``{"id", "pieces": [prompt, written, shown, written]}``, as `rstar train sft` reads it.
+``sft.jsonl``: per problem, the correct solutions of highest mean Q without an execution error. A line is
+``{"id", "pieces": [prompt, written, shown, written]}``, the input of `rstar train sft`.
 
-``pairs.jsonl``: per step the candidates of highest Q that ran and lead to a correct answer against those of lowest Q
-that lead to a wrong one, which share their prefix; for the last step the prefix may differ, and whole solutions are
-compared: the correct ones of highest mean Q against the wrong ones of lowest. Pairs that say little are left out: those
-whose Q differs by less than a margin, and those whose texts hardly differ. A line is the part of a problem's tree that
-is compared, every step of it once: ``{"id", "prompt", "nodes": [{"parent", "q", …STEP}, …], "steps": [{"kind": "step" |
-"final", "pairs": [[i, j], …]}, …]}``, a `STEP` as `rstar.trajectories.Step` writes it; `parent` is -1 for a first step,
-and of pair (i, j) node i is preferred to node j.
+``pairs.jsonl``: per step, among candidates with the same prefix, those of highest Q that ran and lead to a correct
+answer against those of lowest Q that lead to a wrong one. The last step compares whole solutions, whose prefixes may
+differ: the correct ones of highest mean Q against the wrong ones of lowest. Uninformative pairs are dropped: their Q
+differs by less than a margin, or their texts hardly differ. A line is the compared part of a problem's tree, each step
+once: ``{"id", "prompt", "nodes": [{"parent", "q", …STEP}, …], "steps": [{"kind": "step" | "final", "pairs": [[i, j],
+…]}, …]}``. `rstar.trajectories.Step` defines `STEP`; `parent` is -1 for a first step; of pair (i, j), node i is
+preferred to node j.
 
-Trees are read one at a time, and nothing is kept of them but, where there are several folders, hashes of the best
-solutions of each problem.
+Trees are read one at a time and not kept. Given several folders, hashes of each problem's best solutions are kept.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ Difficulty = Literal["easy", "medium", "hard"]
 
 
 class ExtractConfig(Section):
-    """What is taken from trees."""
+    """What to extract from trees."""
 
     solutions: int = Field(2, ge=1, description="solutions of a problem for the policy")
     candidates: int = Field(2, ge=1, description="candidates on either side of a step's pairs")
@@ -52,12 +51,12 @@ class ExtractConfig(Section):
 
 @dataclass(slots=True)
 class Counts:
-    """How much there was, and what became of it.
+    """What was found, and what became of it.
 
     Attributes:
-        found: problems, trees, solutions, pairs and the like.
-        dropped: reason -> how many.
-        difficulty: class -> problems: easy, all solutions are correct; hard, none; medium, some.
+        found: problems, trees, solutions, pairs and so on.
+        dropped: reason → count.
+        difficulty: class → problems. easy: all solutions are correct; medium: some; hard: none.
     """
 
     found: Counter[str] = field(default_factory=Counter)
@@ -73,14 +72,14 @@ def extract(folders: Sequence[Path], out: Path, config: ExtractConfig) -> Counts
     """Extract training data from the trees of run folders.
 
     Args:
-        folders: run folders with verified trees. Of a problem that is in several, all trees give pairs, and its
+        folders: run folders with verified trees. If a problem is in several, all its trees give pairs, and its
             solutions are the best of all.
-        out: folder that gets the data; what an earlier extraction left there is replaced, whole or not at all.
-        config: what is taken.
+        out: output folder; the data of an earlier extraction is replaced atomically.
+        config: what to extract.
 
     Raises:
-        ConfigError: a folder is given twice, or `out` cannot be made.
-        DataError: a folder without trees of verified ends, or with damaged ones.
+        ConfigError: a folder is given twice, or `out` cannot be created.
+        DataError: a folder has no trees with verified ends, or damaged ones.
     """
     for number, folder in enumerate(folders):
         check_verified(folder)
@@ -109,12 +108,12 @@ def extract(folders: Sequence[Path], out: Path, config: ExtractConfig) -> Counts
 
 
 class _Best:
-    """The solutions of highest mean Q of each problem, where its trees are in several folders; only hashes are kept."""
+    """The solutions of highest mean Q per problem, if its trees are in several folders; only hashes are kept."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._found: dict[int, dict[int, float]] = {}
-        """Problem -> text -> mean Q."""
+        """Problem hash → solution hash → mean Q."""
         self.problems: set[int] = set()
 
     def see(self, line: Record, mean_q: float) -> None:
@@ -122,10 +121,10 @@ class _Best:
         found = self._found.setdefault(problem, {})
         found[text] = max(mean_q, found.get(text, -1.0))
         if len(found) > self._most:
-            del found[min(reversed(found), key=lambda one: found[one])]  # of equal ones the first stays
+            del found[min(reversed(found), key=lambda one: found[one])]  # on ties the first stays
 
     def keep_only(self, file: Path, counts: Counts) -> None:
-        """Leave out of a file of lines what is not among the best, or was there before."""
+        """Drop the lines that are not among the best, or are duplicates."""
         taken: set[tuple[int, int]] = set()
         with file.open("rb") as lines, replaced(file) as kept:
             for line in lines:
@@ -140,17 +139,17 @@ class _Best:
     @staticmethod
     def _hashes(line: Record) -> tuple[int, int]:
         prompt, *solution = line["pieces"]
-        return hash((line["id"], prompt)), hash("".join(solution))  # ids are often numbers only
+        return hash((line["id"], prompt)), hash("".join(solution))  # ids are often just numbers
 
 
 def difficulty(solved: Iterable[Solved]) -> Difficulty:
-    """How hard a problem is by its solutions: `hard` when there is none, or none is correct."""
+    """Difficulty of a problem by its solutions: `hard` if there is none, or none is correct."""
     verdicts = {one.correct for one in solved}
     return "hard" if True not in verdicts else "medium" if False in verdicts else "easy"
 
 
 def sft_lines(tree: VerifiedTree, config: ExtractConfig, counts: Counts) -> Iterator[tuple[float, Record]]:
-    """The solutions of a tree that the policy is trained on, each with its mean Q."""
+    """Yield the solutions of a tree that the policy is trained on, each with its mean Q."""
     solved = tree.solved()
     taken: set[str] = set()
     counts.found["solutions"] += len(solved)
@@ -171,7 +170,7 @@ def sft_lines(tree: VerifiedTree, config: ExtractConfig, counts: Counts) -> Iter
 
 
 def pair_line(tree: VerifiedTree, config: ExtractConfig, counts: Counts) -> Record | None:
-    """The preference pairs of a tree, those of each step and those of whole solutions; None where there are none."""
+    """The preference pairs of a tree, of each step and of whole solutions; None if there are none."""
     compared: list[tuple[str, list[tuple[TreeNode, TreeNode]]]] = []
     for node in tree.tree.nodes:
         steps = [(child, child.step) for child in node.children if child.answer is None and child.ending is None]
@@ -207,7 +206,7 @@ def _plain(node: TreeNode, numbers: dict[TreeNode, int]) -> Record:
 
 
 class Candidate(NamedTuple):
-    """What can be one side of a pair."""
+    """A possible side of a pair."""
 
     node: TreeNode
     text: str
@@ -217,7 +216,7 @@ class Candidate(NamedTuple):
 def informative_pairs(
     good: list[Candidate], bad: list[Candidate], config: ExtractConfig, counts: Counts, kind: str
 ) -> list[tuple[TreeNode, TreeNode]]:
-    """The pairs worth learning from, of the best of the good and the worst of the bad candidates."""
+    """The informative pairs among the best of the good and the worst of the bad candidates."""
     pairs: list[tuple[TreeNode, TreeNode]] = []
     for one in sorted(good, key=lambda candidate: -candidate.q)[: config.candidates]:
         for other in sorted(bad, key=lambda candidate: candidate.q)[: config.candidates]:

@@ -1,7 +1,7 @@
-"""Simple features of solutions, and a logistic regression on them: what a learned preference model has to beat.
+"""Simple features of solutions, and a logistic regression on them: the baseline for preference models.
 
-The features need no model: log-probabilities of the policy, lengths, and which numbers of the question the solution
-uses. The regression is on pairs, as a PPM's training is: a is better than b with probability σ(w · (f(a) − f(b))).
+The features need no model: log-probabilities of the policy, lengths, and the numbers of the question that the solution
+uses. Like a PPM, the regression is trained on pairs: a is better than b with probability σ(w · (f(a) − f(b))).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ NAMES = (
 
 
 def features(question: str, solution: Sequence[Piece]) -> Floats:
-    """(len(`NAMES`),) the features of a solution, or of the beginning of one."""
+    """(len(`NAMES`),) the features of a solution, or of its beginning."""
     told = [np.asarray(piece.logprobs) for piece in solution if len(piece.logprobs)]
     every = np.concatenate(told) if told else np.zeros(1)
     written = "\n".join(piece.text for piece in solution if piece.kind == "written")
@@ -68,15 +68,15 @@ def features(question: str, solution: Sequence[Piece]) -> Floats:
 
 
 def fit(better: Floats, other: Floats, decay: float = 1e-3, rounds: int = 50) -> Floats:
-    """Weights of the regression, by Newton's method.
+    """Fit the regression by Newton's method.
 
     Args:
-        better, other: (P, F) features of the two of each pair.
+        better, other: (P, F) features of the two sides of each pair.
         decay: L2 penalty per pair, on standardised features.
-        rounds: most steps.
+        rounds: maximum number of Newton steps.
 
     Returns:
-        (F,) weights of the features as they are.
+        (F,) weights of the unscaled features.
     """
     difference = better - other
     scale = np.concatenate([better, other]).std(axis=0)
@@ -84,7 +84,7 @@ def fit(better: Floats, other: Floats, decay: float = 1e-3, rounds: int = 50) ->
     x = difference / scale
     weights = np.zeros(x.shape[1])
     for _ in range(rounds):
-        p = 1 / (1 + np.exp(np.clip(x @ weights, -30, 30)))  # of being wrong about the pair
+        p = 1 / (1 + np.exp(np.clip(x @ weights, -30, 30)))  # probability of misordering the pair
         gradient = x.T @ p / len(x) - decay * weights
         hessian = (x * (p * (1 - p))[:, None]).T @ x / len(x) + decay * np.eye(len(weights))
         step = np.linalg.solve(hessian, gradient)
@@ -95,7 +95,7 @@ def fit(better: Floats, other: Floats, decay: float = 1e-3, rounds: int = 50) ->
 
 
 def pairs_of(file: Path, kind: str) -> Iterator[tuple[Floats, Floats]]:
-    """The features of the two of each pair of a kind (``step`` or ``final``) in a ``pairs.jsonl``."""
+    """Yield the features of both sides of each pair of a kind (``step`` or ``final``) in a ``pairs.jsonl``."""
     with file.open(encoding="utf-8") as lines:
         for text in lines:
             line = json.loads(text)

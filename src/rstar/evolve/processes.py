@@ -1,6 +1,6 @@
-"""Training and serving the models of a run, each in a process of its own.
+"""Training and serving of a run's models, each in a process of its own.
 
-They end with the run, also when it is killed: nobody is left who trains in its folder, or holds its port.
+These processes end with the run, even if it is killed: none is left training in its folder or holding its port.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from rstar.train.settings import TrainConfig
 
 
 def train(kind: str, config: TrainConfig, data: Path | Sequence[Path], out: Path, launcher: Sequence[str]) -> Path:
-    """Run ``python -m rstar.train KIND`` in a process of its own, and return the folder of the finished model.
+    """Run ``python -m rstar.train KIND`` in a process of its own; return the folder of the finished model.
 
-    The memory of a training is given back, and a launcher (torchrun, accelerate) can make several processes of it. An
-    interrupted training goes on; a finished one is not begun again.
+    The process frees its memory when it ends, and a launcher (torchrun, accelerate) can start several. An interrupted
+    training resumes; a finished one is not repeated.
 
     Args:
         kind: ``sft`` or ``ppm``.
@@ -39,8 +39,8 @@ def train(kind: str, config: TrainConfig, data: Path | Sequence[Path], out: Path
 
     Raises:
         ConfigError: the launcher cannot be started.
-        DataError: it refused its settings or its data.
-        TrainingError: it failed otherwise.
+        DataError: training refused its settings or its data.
+        TrainingError: training failed otherwise.
     """
     model = out / MODEL
     if model.is_dir():
@@ -56,7 +56,7 @@ def train(kind: str, config: TrainConfig, data: Path | Sequence[Path], out: Path
             code = process.wait()
     except OSError as error:
         raise ConfigError(f"launcher: cannot start {command[0]!r}: {error.strerror}") from error
-    if code == BAD_INPUT and not launcher:  # what that of a launcher means, nobody knows
+    if code == BAD_INPUT and not launcher:  # a launcher's exit status has no known meaning
         raise DataError(f"training {out} refused its input and said why; it cannot go on with this recipe")
     if code:
         raise TrainingError(f"training {out} ended with exit status {code}; the same command goes on with it")
@@ -64,7 +64,7 @@ def train(kind: str, config: TrainConfig, data: Path | Sequence[Path], out: Path
 
 
 def as_toml(tree: Mapping[str, Any], name: str = "") -> str:
-    """Nested plain data as TOML: single values, then tables. `name` is that of the table itself."""
+    """Nested plain data as TOML: single values, then tables. `name` is the name of the table itself."""
     single = {key: value for key, value in tree.items() if not isinstance(value, Mapping)}
     lines = [f"[{name}]\n"] if name else []
     lines += [f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in single.items()]
@@ -78,12 +78,12 @@ def served(model: Path, command: Sequence[str], port: int, seconds: float) -> It
 
     Args:
         model: its folder.
-        command: starts a server, with ``{model}`` and ``{port}`` in it; empty: no server.
-        port: where it is to listen, on this machine.
-        seconds: how long it may take until it answers.
+        command: starts a server; contains ``{model}`` and ``{port}``. Empty: no server.
+        port: local port of the server.
+        seconds: timeout until the server is ready.
 
     Raises:
-        ConfigError: there is no such command, or somebody else listens at the port.
+        ConfigError: the command does not exist, or the port is in use.
         EngineError: the server ended, or was not ready in time.
     """
     if not command:
@@ -110,7 +110,7 @@ def served(model: Path, command: Sequence[str], port: int, seconds: float) -> It
 
 
 def _wait_ready(process: subprocess.Popen[bytes], url: str, seconds: float) -> str:
-    """The name of the first model that the server lists, once it does."""
+    """Wait until the server lists its models; return the first name."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if process.poll() is not None:

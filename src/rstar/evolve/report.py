@@ -1,4 +1,4 @@
-"""The rounds as a table, and as a page with pictures."""
+"""The rounds as a table, and as an HTML page with charts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CLASSES = ("easy", "medium", "hard")
 
 
 def results_table(results: Sequence[Result]) -> Grid:
-    """Accuracy by round, and what the searches found."""
+    """Accuracy by round, and results of the searches."""
     head, rows = _cells(results)
     first, *entries, some, solved, trees = head
     others = [Column(name, number=True, rank=4 if place else 0) for place, name in enumerate(entries)]

@@ -1,19 +1,19 @@
 """Self-evolution, round by round (arXiv 2501.04519, section 3.4): search, extract, train policy and PPM, evaluate.
 
-The folder of a run::
+The run folder::
 
-    base/              a base model trained from nothing, where the recipe asks for it
+    base/              base model trained from scratch, if the recipe asks for one
     problems.jsonl     drawn problems, and held_out.jsonl
     evaluation/        of the base
-    round1/search/     trees with verified ends; search-2/ … of the further searches of unsolved problems
-    round1/data/       what was extracted from them
-    round1/policy/     trained from the base on it; ppm/, trained from that policy
-    round1/evaluation/ a run folder per entry
+    round1/search/     trees with verified ends; search-2/ … are further searches of unsolved problems
+    round1/data/       training data extracted from them
+    round1/policy/     trained from the base on the data; ppm/ is trained from that policy
+    round1/evaluation/ one run folder per entry
     round2/ …
-    rounds.json        the table, and report.html, the table with pictures
+    rounds.json        the result table; report.html has it with charts
 
-Every stage goes on by itself where it was interrupted, and is a function of the recipe and the stages before it; so the
-run ends with the same table however often it was killed.
+Every stage resumes where it was interrupted, and depends only on the recipe and the stages before it, so a run ends
+with the same table however often it was killed.
 """
 
 from __future__ import annotations
@@ -49,21 +49,21 @@ from rstar.specs import Model, Ppm
 from rstar.tiny.generate import draw_set, parse_levels, write_set
 
 _OWN_PPM = Ppm(specs.Folder("of-the-round"))
-"""Stands for the PPM of a round that has none yet."""
+"""Placeholder for the PPM of a round that has none yet."""
 
 Bar = Callable[[int, str], AbstractContextManager[Callable[..., None]]]
-"""A progress bar: (total, what it is) to a context that gives a function (advance, note)."""
+"""A progress bar: (total, label) → context manager that yields a function (advance, note)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a round achieved.
+    """Results of a round.
 
     Attributes:
         name: ``base``, or ``round 1`` and so on.
-        rows: one for each entry of the evaluation that could be run.
+        rows: one per entry of the evaluation that could run.
         counts: of the extraction (see `rstar.evolve.extract.Counts`); empty for the base.
-        solved: label of problems -> (with a verified solution, searched), over the trees that the round trains on.
+        solved: problem label → (with a verified solution, searched), over the trees that the round trains on.
     """
 
     name: str
@@ -72,13 +72,13 @@ class Result:
     solved: dict[str, tuple[int, int]]
 
     def plain(self) -> dict[str, Any]:
-        """For JSON."""
+        """JSON form."""
         rows = [row.plain() for row in self.rows]
         return {"name": self.name, "evaluation": rows, "counts": self.counts, "solved": self.solved}
 
     @classmethod
     def of_plain(cls, plain: Mapping[str, Any]) -> Result:
-        """What `plain` made. Raises `KeyError`, `TypeError` or `ValueError` for anything else."""
+        """Inverse of `plain`. Raises `KeyError`, `TypeError` or `ValueError` for malformed data."""
         solved = {label: (int(right), int(n)) for label, (right, n) in plain["solved"].items()}
         return cls(plain["name"], [Row(**row) for row in plain["evaluation"]], plain["counts"], solved)
 
@@ -90,19 +90,19 @@ def evolve(
     bar: Bar,
     on_round: Callable[[Sequence[Result]], None] = lambda results: None,
 ) -> list[Result]:
-    """Run all rounds, or go on with them.
+    """Run or resume all rounds.
 
     Args:
         config: the recipe.
-        folder: of the run.
-        announce: told each stage before it begins.
-        bar: makes progress bars.
-        on_round: told the results so far after each round.
+        folder: the run folder.
+        announce: called with each stage before it begins.
+        bar: creates progress bars.
+        on_round: called with the results so far after each round.
 
     Raises:
-        ConfigError, DataError: the recipe asks for what cannot be; as far as possible before any work is done.
+        ConfigError, DataError: the recipe cannot work; raised before any work where possible.
         ResumeError: the folder belongs to another run, or is in use.
-        EngineError, SandboxError, TrainingError: infrastructure failed; the same call goes on.
+        EngineError, SandboxError, TrainingError: infrastructure failed; the same call resumes.
     """
     with Folder.open(folder, _identity(config)) as opened:
         opened.begin()
@@ -112,7 +112,7 @@ def evolve(
 
 
 def read_results(folder: Path) -> list[Result]:
-    """The finished rounds of a run. Raises `DataError` where they are damaged."""
+    """The finished rounds of a run. Raises `DataError` if they are damaged."""
     try:
         plain = json.loads((folder / ROUNDS).read_text(encoding="utf-8"))
         return [Result.of_plain(one) for one in plain["rounds"]]
@@ -162,13 +162,13 @@ class _Evolution:
         return results
 
     def _is_stored(self, results: Sequence[Result]) -> bool:
-        """Whether the table has these rounds already, and perhaps more: a run that goes on does not shorten it."""
+        """Whether the stored table begins with these rounds: a resumed run does not shorten it."""
         with suppress(DataError):
             return read_results(self._folder)[: len(results)] == results
         return False
 
     def _read(self, source: Problems, name: str) -> ProblemSet:
-        """The problems of a source; those that are drawn lie in the run's folder."""
+        """Read the problems of a source; drawn ones are stored in the run folder."""
         file = source.file or self._drawn(source, self._folder / f"{name}.jsonl")
         found = read_problems(file)
         found.need_gold("self-evolution", file)
@@ -187,14 +187,14 @@ class _Evolution:
     def _base(self) -> Path:
         config = self._config
         if config.base is not None:
-            assert is_local(config.base)  # the recipe has been checked
+            assert is_local(config.base)  # validated with the recipe
             return local_folder(config.base)
         assert config.bootstrap is not None
         self._announce("base: training from nothing on reference solutions")
         return train("sft", config.bootstrap.train, self._references(), self._folder / "base" / "sft", config.launcher)
 
     def _references(self) -> list[Path]:
-        """Files of the reference solutions that the base is trained on."""
+        """Files of the reference solutions on which the base is trained."""
         assert self._config.bootstrap is not None
         return [
             self._drawn(source, self._folder / "base" / f"stage{number}.jsonl", solutions=True)
@@ -213,7 +213,7 @@ class _Evolution:
         ppm: Path | None,
         folder: Path,
     ) -> list[Path]:
-        """The run folders of the round's searches: of its problems, then again of what is still unsolved."""
+        """Search the round's problems, then again the unsolved ones; return the run folders."""
         config = self._config
         found: list[Path] = []
         for number, rollouts in enumerate((one.rollouts, *one.unsolved), 1):
@@ -249,14 +249,14 @@ class _Evolution:
         return served(model, self._config.serve, self._config.serve_port, self._config.serve_seconds)
 
     def _identified(self, model: Path) -> dict[str, str]:
-        """What the identities of runs say of a model that is served: not at which port, and under which name."""
+        """Identity keys of a served model: its weights, not its port or name."""
         return weights_identity("policy", model) | {"engine.dtype": "served"} if self._config.serve else {}
 
     @contextmanager
     def _counted(
         self, total: int, what: str, good: Callable[[Record], bool], called: str
     ) -> Iterator[Callable[[Record], None]]:
-        """A progress bar over results that says how many are good."""
+        """A progress bar over results that shows the number of good ones."""
         right = done = 0
         with self._bar(total, what) as advance:
 
@@ -281,7 +281,7 @@ class _Evolution:
         return counts
 
     def _entries(self, policy: Model | None, ppm: Path | None) -> list[Entry]:
-        """The entries of the evaluation; a value ``ppm`` is the round's own. Without a policy: a check only."""
+        """The evaluation's entries; a value ``ppm`` is the round's own PPM. Without a policy: for validation only."""
         tables: list[dict[str, Any]] = []
         left_out: list[Any] = []
         for table in self._config.entries:
@@ -309,7 +309,7 @@ class _Evolution:
 
 
 def _identity(config: EvolveConfig) -> dict[str, Any]:
-    """What decides the run's results. Raises `ConfigError` or `DataError` for files that are not there."""
+    """Identity of the run. Raises `ConfigError` or `DataError` for missing files."""
     identity = config.identity()
     for name, model in (("base", config.base), ("first_policy", config.first_policy)):
         if model is not None and is_local(model):
@@ -323,14 +323,14 @@ def _identity(config: EvolveConfig) -> dict[str, Any]:
 
 
 def _find_programs(config: EvolveConfig) -> None:
-    """Raise `ConfigError` for commands of the recipe that this machine does not have: they are needed much later."""
+    """Raise `ConfigError` now for missing programs of the recipe, which are needed only much later."""
     for name, command in (("launcher", config.launcher), ("serve", config.serve)):
         if command and shutil.which(command[0]) is None:
             raise ConfigError(f"{name}: no program {command[0]!r} on this machine")
 
 
 def _refuse_overlap(problems: ProblemSet, held_out: ProblemSet) -> None:
-    """Raise `DataError` for held-out problems that are to be learnt from."""
+    """Raise `DataError` for held-out problems among the training problems."""
     asked = {problem.question for problem in problems.problems}
     both = [problem.id for problem in held_out.problems if problem.question in asked]
     if both:
@@ -340,7 +340,7 @@ def _refuse_overlap(problems: ProblemSet, held_out: ProblemSet) -> None:
 
 
 def _shares(problems: ProblemSet, rounds: Sequence[Round]) -> list[ProblemSet]:
-    """Which problems each round searches. Raises `DataError` where one wants more new ones than there are."""
+    """The problems that each round searches. Raises `DataError` if a round takes more new ones than there are."""
     shares: list[ProblemSet] = []
     taken: set[str] = set()
     for number, one in enumerate(rounds, 1):
@@ -357,12 +357,12 @@ def _shares(problems: ProblemSet, rounds: Sequence[Round]) -> list[ProblemSet]:
 
 
 def _spread(problems: list[Problem], most: int) -> list[Problem]:
-    """At most so many, evenly from the first to the last."""
+    """At most `most` problems, evenly spaced."""
     return [problems[n * len(problems) // most] for n in range(most)] if len(problems) > most else problems
 
 
 def _solved(folders: Iterable[Path]) -> dict[str, bool]:
-    """Whether each problem that was searched in any of the folders has a verified solution in one of them."""
+    """Problem id → whether any of the folders holds a verified solution."""
     found: dict[str, bool] = {}
     for folder in folders:
         for record in read_lines(folder / RESULTS):
@@ -371,7 +371,7 @@ def _solved(folders: Iterable[Path]) -> dict[str, bool]:
 
 
 def solved_by_label(folders: Sequence[Path]) -> dict[str, tuple[int, int]]:
-    """(solved, searched) problems of run folders: of ``all``, and of each level where problems have one."""
+    """(solved, searched) problems of run folders: of ``all``, and of each level if problems have one."""
     labels = {
         record["id"]: record["meta"].get("level") for folder in folders for record in read_lines(folder / RESULTS)
     }

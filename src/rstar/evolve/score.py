@@ -1,7 +1,7 @@
-"""How good is a preference model? Right about pairs, calibrated, and of use for choosing among solutions.
+"""Quality of preference models: accuracy on pairs, calibration, and use for choosing among solutions.
 
-The measures are made on problems that neither policy nor PPM has seen. Beside a PPM stand what needs no model: the
-majority, the policy's log-probabilities, a solution drawn at random, and a regression on simple features.
+Measure on problems that neither policy nor PPM has seen. Baselines without a model: the majority, the policy's
+log-probabilities, a random solution, and a regression on simple features.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ BINS = 8
 
 @dataclass(frozen=True, slots=True)
 class Bin:
-    """Pairs whose margins are alike: how many, how often the PPM says that it is right, and how often it is."""
+    """Pairs of similar margin: their number, the PPM's mean confidence, and its accuracy."""
 
     n: int
     said: float
@@ -43,16 +43,16 @@ class Bin:
 
 @dataclass(frozen=True, slots=True)
 class PairAccuracy:
-    """How often the preferred one of a pair has the higher score.
+    """How often the preferred side of a pair has the higher score.
 
     Attributes:
         kind: ``step``, or ``final`` for whole solutions.
         n: pairs.
         problems: that the pairs come from: lines of the file.
-        right: pairs that are ordered rightly.
+        right: correctly ordered pairs.
         low, high: 95% interval of right / n, clustered by problem (`clustered_wilson`): pairs of one problem share
-            steps and solutions, so they tell less than as many independent pairs.
-        bins: of equally many pairs each, by rising margin; `Bin.said` is the mean of σ(|r⁺ − r⁻|).
+            steps and solutions, so they carry less information than independent pairs.
+        bins: equally many pairs each, by rising margin; `Bin.said` is the mean of σ(|r⁺ − r⁻|).
     """
 
     kind: str
@@ -66,12 +66,12 @@ class PairAccuracy:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A solution among those of a problem: what a chooser sees of it, and whether it is right.
+    """A solution of a problem: what a chooser sees of it, and whether it is right.
 
     Attributes:
         pieces: its texts, with log-probabilities.
-        answer: it gives.
-        votes: identical samples that it stands for.
+        answer: its answer.
+        votes: number of identical samples it represents.
         correct: only for counting.
     """
 
@@ -82,13 +82,13 @@ class Candidate:
 
     @property
     def logprob(self) -> float:
-        """Of all that the policy wrote."""
+        """Sum over all text of the policy."""
         return sum(sum(piece.logprobs) for piece in self.pieces)
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What a chooser achieves: accuracy in expectation, and p of the exact paired test against the majority."""
+    """Performance of a chooser: expected accuracy, and p of the exact paired test against the majority."""
 
     name: str
     n: int
@@ -97,9 +97,9 @@ class Choice:
 
 
 def pair_accuracy(folder: Path, pairs: Path) -> list[PairAccuracy]:
-    """The accuracy of the PPM in `folder` on a ``pairs.jsonl``, by kind of pair.
+    """Accuracy of the PPM in `folder` on a ``pairs.jsonl``, by kind of pair.
 
-    Raises `ConfigError` for what is no PPM, and `DataError` for a file without pairs.
+    Raises `ConfigError` if `folder` is not a PPM, and `DataError` for a file without pairs.
     """
     model = load_ppm(folder)
     reader = Reader(read_tokenizer(folder), model.inputs)
@@ -127,10 +127,10 @@ def _accuracy(kind: str, problems: Sequence[Sequence[float]]) -> PairAccuracy:
 
 
 def read_candidates(run: Path) -> list[tuple[str, list[Candidate]]]:
-    """The question and the solutions with an answer of every graded problem of a run folder.
+    """The question and the answered solutions of every graded problem of a run folder.
 
     Raises:
-        DataError: no trees there, or no log-probabilities in them (``search.record_tokens``).
+        DataError: there are no trees, or no log-probabilities in them (``search.record_tokens``).
     """
     for name in (RESULTS, TREES):
         if not (run / name).exists():
@@ -151,15 +151,15 @@ def read_candidates(run: Path) -> list[tuple[str, list[Candidate]]]:
 
 
 def choices(run: Path, ppms: Sequence[Path] = (), training: Path | None = None) -> list[Choice]:
-    """What choosing among the solutions of a run gives, by several choosers.
+    """Compare choosers on the solutions of a run.
 
     Args:
         run: folder of a run with ``sample`` or ``best-of-n`` and ``search.record_tokens``.
         ppms: folders of PPMs.
-        training: a ``pairs.jsonl`` on which the regression is fitted; None: no regression.
+        training: a ``pairs.jsonl`` to fit the regression on; None: no regression.
 
     Raises:
-        ConfigError, DataError: what cannot be read.
+        ConfigError, DataError: an input cannot be read.
     """
     problems = read_candidates(run)
     groups = [_groups(solutions) for _, solutions in problems]
@@ -191,7 +191,7 @@ def choices(run: Path, ppms: Sequence[Path] = (), training: Path | None = None) 
 
 
 def _groups(solutions: Sequence[Candidate]) -> list[int]:
-    """The number of each solution's group of equivalent answers."""
+    """The index of each solution's group of equivalent answers."""
     leaders: list[str] = []
     found: list[int] = []
     for solution in solutions:
@@ -204,7 +204,7 @@ def _groups(solutions: Sequence[Candidate]) -> list[int]:
 
 
 def _vote(solutions: Sequence[Candidate], groups: Sequence[int], logits: Sequence[float]) -> float:
-    """Whether the answer of most votes is right, each vote weighing exp(logit)."""
+    """Whether the answer with the most votes is right, each vote weighted by exp(logit)."""
     if not solutions:
         return 0.0
     top = max(logits)
@@ -216,7 +216,7 @@ def _vote(solutions: Sequence[Candidate], groups: Sequence[int], logits: Sequenc
 
 
 def _random(solutions: Sequence[Candidate]) -> float:
-    """The share of right ones among distinct solutions."""
+    """Share of right ones among the distinct solutions."""
     distinct = {tuple(piece.text for piece in solution.pieces): solution.correct for solution in solutions}
     return sum(distinct.values()) / len(distinct) if distinct else 0.0
 
@@ -234,7 +234,7 @@ def _regression(problems: Problems, training: Path) -> list[list[float]]:
 
 @torch.inference_mode()
 def _scores(problems: Problems, folder: Path) -> list[list[float]]:
-    """The PPM's logits (before the tanh, twice, so that differences are those of log-odds), clipped."""
+    """The PPM's logits, clipped: twice the value before the tanh, so that differences are log-odds."""
     model = load_ppm(folder)
     reader = Reader(read_tokenizer(folder), model.inputs)
     found: list[list[float]] = []

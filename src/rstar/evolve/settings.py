@@ -1,4 +1,4 @@
-"""What can be set about self-evolution. One TOML file per run, `recipes/*/evolve.toml`; unknown keys are refused."""
+"""Settings of self-evolution. One TOML file per run, `recipes/*/evolve.toml`; unknown keys are refused."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ C = TypeVar("C", bound=TrainConfig)
 
 
 class Problems(Section):
-    """Where problems come from: a file, or drawn from the families of the bundled model."""
+    """Source of problems: a file, or draws from the families of the bundled model."""
 
     file: Path | None = Field(None, description="problem file with gold answers; or, instead:")
     n: int | None = Field(None, ge=1, description="how many to draw")
@@ -42,7 +42,7 @@ class Problems(Section):
 
 
 class Bootstrap(Section):
-    """A base model that is trained from nothing on reference solutions."""
+    """A base model trained from scratch on reference solutions."""
 
     problems: list[Problems] = Field(min_length=1, description="drawn sets, the stages of a curriculum")
     train: TrainConfig = Field(description="how it is trained: `rstar train settings`")
@@ -56,7 +56,7 @@ class Bootstrap(Section):
 
 
 class Round(Section):
-    """One round: search, then training on what was found."""
+    """One round: search, then training on the results."""
 
     rollouts: int = Field(16, ge=1, description="MCTS rollouts of each problem")
     take: int | None = Field(None, ge=1, description="that many problems nobody has searched yet; unset: all problems")
@@ -144,7 +144,7 @@ class EvolveConfig(Section):
         return self
 
     def identity(self) -> dict[str, Any]:
-        """The settings that decide the results, nested; not where or how fast they are computed."""
+        """The settings that decide the results (not where or how fast they are computed), nested."""
         free = ("launcher", "serve", "serve_port", "serve_seconds", "sandbox", "engine")
         return self.model_dump(mode="json", exclude=dict.fromkeys(free, True) | {"search": {"concurrency"}})
 
@@ -157,21 +157,20 @@ def _varied(config: C, own: dict[str, Any], where: str) -> C:
 
 
 def varied(config: C, own: dict[str, Any]) -> C:
-    """A training configuration with some settings of a round."""
+    """A training configuration with a round's own settings."""
     return _varied(config, own, "round")
 
 
 def read_recipe(file: Path, smoke: bool = False, overrides: Sequence[str] = ()) -> EvolveConfig:
-    """The configuration in a TOML file.
+    """Read the configuration from a TOML file.
 
     Args:
-        file: the recipe. Paths in it are relative to the working directory.
-        smoke: lay the recipe's table ``smoke`` over it: the same in small, to see that everything works. In it
-            ``false`` takes a table away.
-        overrides: settings over both, see `rstar.sections.override`.
+        file: the recipe. Its paths are relative to the working directory.
+        smoke: apply the recipe's table ``smoke``: a small run that tests every stage. ``false`` in it removes a table.
+        overrides: applied last, see `rstar.sections.override`.
 
     Raises:
-        ConfigError: it cannot be read, or has bad keys; names all of them.
+        ConfigError: the file cannot be read, or has bad keys; names all of them.
     """
     tree = read_toml(file)
     small = tree.pop("smoke", None)

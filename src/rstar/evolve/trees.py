@@ -1,4 +1,4 @@
-"""Search trees whose ends were verified with gold answers: what training data is made of."""
+"""Search trees whose ends were verified with gold answers: the source of training data."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from rstar.trajectories import Trajectory
 from rstar.trees import Tree, TreeNode
 
 VERIFIED_ENDS = {"ends": "verified"}
-"""In the identity of a run whose search was told by gold answers how trajectories ended. Training data comes from such
-runs only, and no other run continues their folders."""
+"""Identity keys of a run whose search was told by gold answers how trajectories ended. Only such runs give training
+data, and no other run can resume their folders."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Solved:
 
     Attributes:
         nodes: first to last.
-        trajectory: the same as a record.
+        trajectory: the same solution as a record.
         correct: whether the answer is right.
         mean_q: mean Q of the nodes.
     """
@@ -46,11 +46,11 @@ class VerifiedTree:
 
     Attributes:
         id, question: of the problem.
-        tree: its ends have a value of `RIGHT` or `WRONG`.
-        right, wrong: how many solutions at or below a node ended with a correct, with a wrong answer.
+        tree: its ends have the value `RIGHT` or `WRONG`.
+        right, wrong: number of solutions at or below a node with a correct, with a wrong answer.
 
     Raises:
-        ValueError: an end with another value.
+        ValueError: an end has another value.
     """
 
     id: str
@@ -72,7 +72,7 @@ class VerifiedTree:
                 self.wrong[node.parent] += self.wrong[node]
 
     def solved(self) -> list[Solved]:
-        """Every solution that ended with an answer, in the tree's order."""
+        """All solutions that ended with an answer, in tree order."""
         found = []
         for end, trajectory in self.tree.ends():
             nodes = end.path()
@@ -82,12 +82,12 @@ class VerifiedTree:
 
 
 def read_trees(folder: Path) -> Iterator[VerifiedTree]:
-    """The trees of a run folder, one at a time: memory does not grow with their number.
+    """Yield the trees of a run folder, one at a time: memory does not grow with their number.
 
     A last tree without a result, left by an interruption, is skipped.
 
     Raises:
-        DataError: there are none, their ends are not verified, they are damaged, or not those of the folder's results.
+        DataError: the trees are missing, unverified or damaged, or do not match the folder's results.
     """
     check_verified(folder)
     trees = folder / TREES
@@ -101,7 +101,7 @@ def read_trees(folder: Path) -> Iterator[VerifiedTree]:
             raise DataError(f"{trees}: the tree of problem {name!r} is not at its place, which is that of its result")
         try:
             question = result["question"]
-            question.encode()  # a lone surrogate could not be written again
+            question.encode()  # raises for a lone surrogate, which cannot be written
             yield VerifiedTree(name, question, Tree.of_plain(line))
         except (AttributeError, LookupError, TypeError, ValueError) as error:
             raise DataError(f"{trees}: the tree of problem {name!r} is damaged: {error!r}") from error
@@ -111,7 +111,7 @@ def read_trees(folder: Path) -> Iterator[VerifiedTree]:
 
 
 def check_verified(folder: Path) -> None:
-    """Raise `DataError` for a folder without trees of verified ends."""
+    """Raise `DataError` for a folder without trees with verified ends."""
     for name in (CONFIG, TREES, RESULTS):
         if not (folder / name).exists():
             raise DataError(f"{folder}: no {name} in it")
@@ -120,7 +120,7 @@ def check_verified(folder: Path) -> None:
 
 
 def is_verified(folder: Path) -> bool:
-    """Whether the ends of a run's trees were checked with gold answers. Raises `DataError` for no run folder."""
+    """Whether the ends of a run's trees were verified with gold answers. Raises `DataError` if there is no run."""
     try:
         config = read_config(folder)
     except ResumeError as error:

@@ -1,8 +1,8 @@
-"""When two answers are equal: extraction, comparison, and verdicts with reasons.
+"""Answer grading: extraction, comparison, and verdicts with reasons.
 
-The seam is three functions. `grade` compares two texts, `is_equivalent` says only yes or no, and `verify` takes an
-`AnswerKey` and uses its check where it has one. All are safe in any thread and never raise for what stands in the
-texts. What is granted and what is refused, and where the answer is looked for, is written down in `docs/grading.md`.
+`grade` compares two texts, `is_equivalent` reduces the verdict to a bool, and `verify` grades against an `AnswerKey`,
+using its check if it has one. All three are thread-safe and never raise because of what a text contains.
+`docs/grading.md` specifies where answers are searched for and which forms count as equal.
 """
 
 from rstar.grading.equality import grade, is_equivalent, verify

@@ -1,6 +1,6 @@
-"""Verdicts per CPU-second: on exact golds, and on expressions beside math-verify, the best-known public grader.
+"""Grading speed in verdicts per CPU-second, on exact golds and on expressions.
 
-Every verdict is checked, so speed is not bought with mistakes.
+Expressions are compared with math-verify, the best-known public grader. Every verdict is checked for correctness.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from rstar.grading.equality import is_equivalent
 
 Pair = tuple[str, str, bool]
-"""Gold, prediction, whether they are equal."""
+"""(gold, prediction, whether they are equal)."""
 
 Grader = Callable[[str, str], bool]
 
@@ -51,7 +51,7 @@ EXPRESSIONS: tuple[Pair, ...] = (
 
 
 def exact_pairs(count: int, seed: int = 0) -> list[Pair]:
-    """Golds that are exact numbers, and what models say: bare, in boxes, in sentences; half of them wrong."""
+    """Generate exact numeric golds with predictions that are bare, in boxes or in sentences; half are wrong."""
     draw = random.Random(seed)
     pairs: list[Pair] = []
     for place in range(count):
@@ -69,7 +69,7 @@ def exact_pairs(count: int, seed: int = 0) -> list[Pair]:
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """How fast a grader is, and how often it is wrong."""
+    """Speed and error count of a grader."""
 
     verdicts_per_cpu_second: float
     wrong: int
@@ -77,8 +77,8 @@ class Speed:
 
 
 def measure(grader: Grader, pairs: Sequence[Pair], seconds: float = 1.0) -> Speed:
-    """Grade all pairs, again and again, for at least so many seconds of processor time."""
-    wrong = sum(grader(gold, said) != equal for gold, said, equal in pairs)  # and everything is warm
+    """Grade all pairs repeatedly for at least `seconds` of CPU time."""
+    wrong = sum(grader(gold, said) != equal for gold, said, equal in pairs)  # also warms up the caches
     done, start = 0, time.process_time()
     while (spent := time.process_time() - start) < seconds:
         for gold, said, _ in pairs:
@@ -88,7 +88,7 @@ def measure(grader: Grader, pairs: Sequence[Pair], seconds: float = 1.0) -> Spee
 
 
 def math_verify() -> Grader | None:
-    """The public grader in its own set-up for LaTeX and plain expressions; None where it is not installed."""
+    """Return math-verify in its own setup for LaTeX and plain expressions; None if it is not installed."""
     if importlib.util.find_spec("math_verify") is None:
         return None
     from math_verify import parse, verify
@@ -100,7 +100,7 @@ def math_verify() -> Grader | None:
 
 
 def bench_grading(seconds: float) -> dict[str, Speed]:
-    """Speed by kind of work; the reference only where it is installed."""
+    """Measure the speed on each workload; the reference runs only if installed."""
     found = {
         "exact golds": measure(is_equivalent, exact_pairs(200_000), seconds),
         "expressions": measure(is_equivalent, EXPRESSIONS, seconds),

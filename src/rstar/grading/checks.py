@@ -1,11 +1,11 @@
-"""Verifiers for problems with many right answers, chosen by the `kind` of `AnswerKey.check`.
+"""Verifiers for problems with many correct answers, selected by the `kind` of `AnswerKey.check`.
 
 ``{"kind": "expression", "numbers": [4, 7, 8, 8], "target": 24}``: the prediction must be an arithmetic expression with
-+ - * / and parentheses over exactly these numbers, each as often as it is listed, and its exact value must be the
-target. Refused: signs in front of a number, powers, ``//``, decimals, digits glued together, a division by zero. Signs
++ - * / and parentheses. It must use exactly these numbers, each as often as listed, and its exact value must be the
+target. Refused: signs in front of a number, powers, ``//``, decimals, concatenated digits, division by zero. Operators
 may be written as × ÷ ``\\times`` ``\\cdot`` ``\\div``, and "= 24" may follow.
 
-The text of a prediction is parsed with `ast` under a length limit and never evaluated by Python.
+The prediction is parsed with `ast` under a length limit; Python never evaluates it.
 """
 
 from __future__ import annotations
@@ -53,15 +53,15 @@ _OPERATORS: dict[type[ast.operator], Callable[[Fraction, Fraction], Fraction]] =
 }
 
 
-class _NotAnExpression(Exception):  # noqa: N818 - control flow of this module, never seen outside
-    """Carries the reason."""
+class _NotAnExpression(Exception):  # noqa: N818 - internal control flow
+    """The text is not an allowed expression; the message is the verdict's reason."""
 
 
 def run_check(check: Mapping[str, Any], prediction: str | None) -> Verdict:
-    """Verify a prediction against the data of a check.
+    """Verify a prediction against a check.
 
     Raises:
-        DataError: the check itself has an unknown kind or lacks something.
+        DataError: the check has an unknown kind or is malformed.
     """
     kind = check.get("kind")
     verifier = CHECKS.get(kind) if isinstance(kind, str) else None
@@ -71,7 +71,7 @@ def run_check(check: Mapping[str, Any], prediction: str | None) -> Verdict:
 
 
 def check_expression(check: Mapping[str, Any], answer: str | None) -> Verdict:
-    """Whether `answer` is an expression over exactly ``check["numbers"]`` with the value ``check["target"]``."""
+    """Verify that `answer` is an expression over exactly ``check["numbers"]`` with the value ``check["target"]``."""
     numbers, target = check.get("numbers"), check.get("target")
     if not isinstance(numbers, list | tuple) or not numbers or not all(type(n) is int and n >= 0 for n in numbers):
         raise DataError(f"an expression check needs 'numbers', whole and not negative, got {numbers!r}")
@@ -118,7 +118,7 @@ def _parse(text: str) -> ast.expr:
 
 
 def _value(tree: ast.expr) -> Fraction:
-    """The exact value. Depth and size are bounded by the count of numbers, which has been checked before."""
+    """Return the exact value. The count of numbers, already checked, bounds depth and size."""
     if isinstance(tree, ast.Constant):
         return Fraction(tree.value)  # type: ignore[arg-type]
     assert isinstance(tree, ast.BinOp)
@@ -126,4 +126,4 @@ def _value(tree: ast.expr) -> Fraction:
 
 
 CHECKS: dict[str, Callable[[Mapping[str, Any], str | None], Verdict]] = {"expression": check_expression}
-"""Verifier of each kind: (check, extracted answer or None) -> Verdict."""
+"""Verifier per kind: (check, extracted answer or None) -> Verdict."""

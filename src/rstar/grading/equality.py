@@ -1,15 +1,15 @@
-r"""When two answers are equal.
+r"""Equality of a gold answer and a prediction.
 
-Both texts are treated alike: the answer is found (`extract`), brought to one spelling (`normal`), read (`reading`) and
-compared (`comparison`). The first rule that decides wins:
+Both texts take the same path: extract the answer (`extract`), normalize it (`normal`), read it (`reading`), compare the
+readings (`comparison`). The first rule that decides wins:
 
 1. the same normal form;
 2. exact values: rationals are equal or they are not;
-3. containers of the same kind element by element: sequences in order, sets and bare lists in any order; intervals by
-   their ends and whether these belong to them; matrices by entry; relations side by side or as the set they describe;
+3. containers of the same kind, element by element: sequences in order; sets and bare lists in any order; intervals by
+   endpoints and whether they are closed; matrices by entry; relations side by side or as the set they describe;
 4. other expressions: `numeric`.
 
-What is granted and what is refused, with examples of every rule, is in `docs/grading.md`.
+`docs/grading.md` specifies what is accepted and what is refused, with examples of every rule.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ from rstar.grading.read.reading import choice_of, is_name, readings, with_equal_
 from rstar.grading.read.times import hours, is_ratio
 from rstar.grading.verdict import Verdict
 
-if TYPE_CHECKING:  # search may import this package, but never the module of gold answers
+if TYPE_CHECKING:  # search may import this package, but not gold answers
     from rstar.answers import AnswerKey
 
 LONGEST_LITERAL = 60
-"""Characters of a text that may be nothing but a number."""
+"""Maximum length, in characters, of a text that may be a bare number."""
 SHORTEST_SENTENCE = 12
-"""Characters of a gold answer from which on it may be a sentence."""
+"""Minimum length, in characters, of a gold answer that may be a sentence."""
 SHORTEST_PROSE = 8
-"""Letters from which on words count as the same without the spaces between them."""
+"""Minimum letters for comparing words regardless of spaces."""
 _TOTAL = re.compile(r"[a-w](?: ?\+ ?[a-w]){1,4} ?= ?(.+)")
-"""How a prediction says what was asked for: ``m + n = 42``. In a gold answer that would be an equation."""
+"""A requested total in a prediction: ``m + n = 42``. In a gold answer it would be an equation."""
 _LETTERS_IN_ORDER = re.compile(r"(?=[A-H]{2})A?B?C?D?E?F?G?H?")
-"""Several choices in a row; letters in another order are more likely a name."""
+"""Several option letters in a row; letters out of order are more likely a name."""
 _CHOICES = re.compile("[a-h]|[A-H]{1,8}")
 _LETTERS = re.compile(
     r"(?:\\(?P<mark>overline|bar|vec|overrightarrow|angle|triangle|widehat) ?)?(?:\\(?:text|mathrm)\b)?"
@@ -62,14 +62,14 @@ def grade(gold: str, prediction: str | None) -> Verdict:
     """Compare a prediction with the gold answer.
 
     Args:
-        gold: the right answer: bare, in LaTeX, or in a text as a prediction is.
-        prediction: what the model wrote, or the answer found in it; None when there is none.
+        gold: the correct answer: bare, in LaTeX, or in a text like a prediction's.
+        prediction: the model's output or the answer extracted from it; None if there is none.
 
     Returns:
-        The verdict. Nothing is raised for anything that stands in the two texts.
+        The verdict. Nothing in the two texts raises.
 
     Raises:
-        TypeError: one of the two is no text.
+        TypeError: an argument is not text.
     """
     if not isinstance(gold, str) or not isinstance(prediction, str | None):
         raise TypeError(f"answers must be strings, not {type(gold).__name__} and {type(prediction).__name__}")
@@ -82,7 +82,7 @@ def grade(gold: str, prediction: str | None) -> Verdict:
         return Verdict("correct", "the same text", gold, gold)
     wanted, said = gold_answer_of(gold), answer_of(prediction)
     prose = wanted is None
-    if wanted is None:  # it stands for itself
+    if wanted is None:  # the whole gold text is the answer
         wanted = in_english(gold) if len(gold) <= LONGEST_ANSWER else gold
     own = prediction if said is None else said
     if _same_text(gold, own) or (prose and (_same_text(wanted, own) or _ends_with(prediction, gold))):
@@ -99,7 +99,7 @@ def grade(gold: str, prediction: str | None) -> Verdict:
 
 
 def _second_look(gold: str, prediction: str, said: str) -> Verdict | None:
-    """The verdict on what a prediction says in other places, where that is the gold answer: its kind says where."""
+    """Grade the prediction's other statements that suit the kind of the gold answer; None if none matches."""
     try:
         kinds = readings(gold)
     except (UnreadableError, RecursionError):
@@ -119,7 +119,7 @@ def _second_look(gold: str, prediction: str, said: str) -> Verdict | None:
 
 
 def _is_words(said: str) -> bool:
-    """Whether an answer of ordinary length can be read as words only."""
+    """Whether an answer of ordinary length can only be read as words."""
     if len(said) > LONGEST_ANSWER:
         return False
     try:
@@ -129,14 +129,14 @@ def _is_words(said: str) -> bool:
 
 
 def _same_text(gold: str, said: str) -> bool:
-    """Whether a gold answer in prose, of which only a part is mathematics, has been said as it is."""
+    """Whether a prediction repeats verbatim a prose gold answer that is only partly mathematics."""
     if max(len(gold), len(said)) > LONGEST_ANSWER or not gold.strip():
         return False
     return squeezed(normal(gold)) == squeezed(normal(said))
 
 
 def _ends_with(prediction: str, gold: str) -> bool:
-    """Whether a prediction ends with a gold answer in prose: alone, in tags, or announced."""
+    """Whether a prediction ends with a prose gold answer: alone, in tags, or announced."""
     text, wanted = prediction.strip().removesuffix("</answer>").strip(" .$"), gold.strip(" .$\n")
     if not (text.endswith(wanted) and len(wanted) >= SHORTEST_SENTENCE):
         return False
@@ -145,7 +145,7 @@ def _ends_with(prediction: str, gold: str) -> bool:
 
 
 def _grade_literals(gold: str, prediction: str) -> Verdict | None:
-    """The verdict on two exact numbers; None where it takes more than a look to find or to compare them."""
+    """Grade two exact numbers; None if finding or comparing them needs the full path."""
     if len(gold) > LONGEST_LITERAL or (first := exact.literal(gold)) is None:
         return None
     said = prediction if len(prediction) <= LONGEST_LITERAL else None
@@ -167,10 +167,10 @@ def is_equivalent(gold: str, prediction: str | None) -> bool:
 
 
 def verify(key: AnswerKey, prediction: str | None) -> Verdict:
-    """Grade a prediction by the key's own check where it has one, else by its answer.
+    """Grade a prediction by the key's own check if it has one, otherwise by its answer.
 
     Raises:
-        DataError: the check is of an unknown kind, or malformed.
+        DataError: the check has an unknown kind or is malformed.
     """
     return grade(key.answer, prediction) if key.check is None else run_check(key.check, prediction)
 
@@ -197,7 +197,7 @@ def _decide(gold: str, prediction: str) -> Verdict:
     if is_name(gold) and is_name(prediction):
         return Verdict("correct" if words(gold) == words(prediction) else "wrong", "letters in a row", *forms)
     times = hours(gold), hours(prediction)
-    if all(times) and not (is_ratio(gold) and is_ratio(prediction)):  # 3:30 is no ratio that equals 1:10
+    if all(times) and not (is_ratio(gold) and is_ratio(prediction)):  # 3:30 is not the ratio 1:10
         return Verdict("correct" if times[0][0] == times[1][0] else "wrong", "times of day", *forms)
     try:
         ours = readings(gold)
@@ -227,7 +227,7 @@ def _decide(gold: str, prediction: str) -> Verdict:
 
 
 def _more(form: str, found: list[Node], others: list[Node]) -> list[Node]:
-    """Further readings of a form that only make sense beside those of the other."""
+    """Readings of a form that make sense only beside the readings of the other."""
     try:
         if any(isinstance(node, Group) and _has_tuples(node) for node in others):
             return with_equal_letters(form)
@@ -243,14 +243,14 @@ def _has_tuples(node: Group) -> bool:
 
 
 def _same_choices(row: str, other: str) -> bool:
-    """Whether ``ABD`` is said as ``A, B and D``."""
+    """Whether ``ABD`` is written as ``A, B and D``."""
     if _LETTERS_IN_ORDER.fullmatch(row) is None or is_name(other):
         return False
     return letters_of(row) == letters_of(other)
 
 
 def _same_letters(gold: str, prediction: str) -> bool:
-    """Whether both are the same letters in a row: ``pqr`` and ``p q r``, ``AB`` and ``\\overline{AB}``."""
+    """Whether both are the same run of letters: ``pqr`` and ``p q r``, ``AB`` and ``\\overline{AB}``."""
     first, second = _LETTERS.fullmatch(gold), _LETTERS.fullmatch(prediction)
     if first is None or second is None or (first["mark"] and second["mark"] and first["mark"] != second["mark"]):
         return False
@@ -259,6 +259,6 @@ def _same_letters(gold: str, prediction: str) -> bool:
 
 
 def _same_prose(gold: str, prediction: str) -> bool:
-    """Whether both are the same words, whatever stands between them: some data sets have lost their spaces."""
+    """Whether both are the same words regardless of spacing; some data sets have lost their spaces."""
     ours, theirs = prose(gold), prose(prediction)
     return ours is not None and len(ours) >= SHORTEST_PROSE and ours == theirs

@@ -1,4 +1,4 @@
-"""Whether the gold answers of a data set can be graded at all: against themselves, in the dress of a prediction."""
+"""Checks of gold answers: each must match itself when phrased as a prediction."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rstar.grading.read.normal import normal
 from rstar.grading.read.reading import readings
 
 GOLD_FIELDS = ("answer", "final_answer", "gold", "expected_answer", "solution")
-"""Where public data sets keep the gold answer, first come first."""
+"""Fields in which public data sets keep the gold answer, in order of preference."""
 
 DRESSES: dict[str, Callable[[str], str]] = {
     "as it is": lambda gold: gold,
@@ -30,13 +30,13 @@ Kind = Literal["number", "expression", "words", "not gradeable"]
 
 @dataclass(frozen=True, slots=True)
 class GoldCheck:
-    """What can be done with one gold answer.
+    """Whether and how one gold answer can be graded.
 
     Attributes:
-        gold: the answer that was found in the entry.
-        kind: `number`: an exact value. `expression`: any other mathematics. `words`: equal to the same words only.
-            `not gradeable`: a prediction that says just this would not be counted as correct.
-        reason: why it is not gradeable; else empty.
+        gold: the answer found in the entry.
+        kind: `number`: an exact value. `expression`: any other mathematics. `words`: matches only the same words.
+            `not gradeable`: a prediction that states exactly this answer would not be graded correct.
+        reason: why the answer is not gradeable; empty otherwise.
     """
 
     gold: str
@@ -45,7 +45,7 @@ class GoldCheck:
 
 
 def check_gold(gold: str) -> GoldCheck:
-    """Grade a gold answer against itself, as predictions would bring it."""
+    """Grade a gold answer against itself in the forms that predictions use."""
     found = gold_answer_of(gold)
     core = gold if found is None else found
     if not core.strip():
@@ -66,9 +66,9 @@ def check_gold(gold: str) -> GoldCheck:
 
 
 def gold_of(entry: Mapping[str, Any]) -> str | None:
-    """The gold answer of an entry of a data set, as public benchmarks keep it; None when there is none.
+    """Return the gold answer of a data set entry, in the layouts of public benchmarks; None if there is none.
 
-    A list of answers counts as all of them. In a worked ``solution`` it is what stands in the last box.
+    A list of answers counts as one answer. In a worked ``solution``, the answer is the content of the last box.
     """
     fields = {name.lower(): value for name, value in entry.items()}
     for name in GOLD_FIELDS:

@@ -1,8 +1,7 @@
-"""What grading says: an outcome, and why.
+"""Grading results: an outcome and a reason.
 
-`wrong` and `unparseable` are statements about the prediction. `timeout` and `error` are not: the grader gave up, or the
-gold answer itself cannot be read. They never count as a match, and they are kept apart so that nobody takes them for
-wrong answers unawares.
+`wrong` and `unparseable` describe the prediction. `timeout` and `error` do not: the grader gave up, or the gold answer
+is unreadable. Neither is a match; they are separate outcomes so that they are not mistaken for wrong answers.
 """
 
 from __future__ import annotations
@@ -18,10 +17,10 @@ class Verdict:
     """The result of one comparison.
 
     Attributes:
-        outcome: `correct` is the only match; `unparseable`: the prediction holds no answer that can be read.
-        reason: short text for logs and reports: which rule decided.
-        gold_form: the gold answer as it was compared.
-        prediction_form: the prediction as it was compared; empty when no answer was found in it.
+        outcome: only `correct` is a match; `unparseable` means that the prediction holds no readable answer.
+        reason: short text for logs and reports that names the deciding rule.
+        gold_form: the gold answer in the form compared.
+        prediction_form: the prediction in the form compared; empty if it holds no answer.
     """
 
     outcome: Outcome
@@ -31,5 +30,5 @@ class Verdict:
 
     @property
     def correct(self) -> bool:
-        """Whether the prediction is right."""
+        """Whether the prediction is correct."""
         return self.outcome == "correct"

@@ -1,1 +1,1 @@
-"""Asking a model for text: one `Engine` protocol, and a local torch engine, a server client and a fake behind it."""
+"""Model inference: one `Engine` protocol with a local torch engine, a server client and a fake."""

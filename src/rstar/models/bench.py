@@ -1,9 +1,8 @@
-"""How fast the local engine is beside ``transformers.generate``: same weights, same prompts, same run, greedy.
+"""Throughput of the local engine against ``transformers.generate``: same weights, same prompts, same process, greedy.
 
-`generate` takes the requests batch by batch, in the order in which they came; each batch is padded to its longest
-prompt and runs until its longest completion has ended. Rounds of the two alternate and the best round of each counts,
-so that other work on the machine disturbs both alike. Tokens of completions are counted, up to where each ends; the
-time of the prompts is included.
+`generate` takes the requests in order, batch by batch. Each batch is padded to its longest prompt and runs until its
+longest completion has ended. Rounds of the two alternate and the best round of each counts, so other load on the
+machine affects both alike. Throughput counts completion tokens up to each end; the time includes prompt processing.
 """
 
 from __future__ import annotations
@@ -30,16 +29,16 @@ SHAPES = {
     "2M": DecoderConfig(1024, 192, 512, 5, 6, 2, 32, 1024),
     "6M": DecoderConfig(4096, 256, 688, 7, 8, 4, 32, 1024),
 }
-"""Llamas by their number of parameters."""
+"""Llama shapes, keyed by parameter count."""
 
 BATCH, PROMPT_TOKENS, NEW_TOKENS = 64, 32, 128
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Requests to be completed: for each the ids of its prompt and the most tokens that may follow.
+    """A workload: the token ids of each prompt and the maximum number of new tokens for each.
 
-    With `stop`, a text that is one token of the model, completions also end with it.
+    `stop`, if set, is the text of a single token of the model; completions also end at it.
     """
 
     prompts: Texts
@@ -49,12 +48,12 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class EngineFigures:
-    """What `bench_engine` measured.
+    """Results of `bench_engine`.
 
     Attributes:
         local: tokens per second of `LocalEngine`.
         transformers: tokens per second of ``transformers.generate``.
-        equal: share of the requests for which both wrote the same tokens.
+        equal: share of requests for which both produced the same tokens.
     """
 
     local: float
@@ -63,23 +62,23 @@ class EngineFigures:
 
     @property
     def ratio(self) -> float:
-        """How many times faster the local engine is."""
+        """Speedup of the local engine over transformers."""
         return self.local / self.transformers
 
 
 def uniform_work(new_tokens: int = NEW_TOKENS) -> Work:
-    """As many random prompts as the batch holds, all of one length, each continued by `new_tokens`."""
+    """One full batch of random prompts of equal length, each continued by `new_tokens`."""
     return Work(_random_prompts(BATCH), [new_tokens] * BATCH)
 
 
 def ragged_work(new_tokens: int = NEW_TOKENS) -> Work:
-    """Four times as many requests as the batch holds, each ending after 1 to `new_tokens` tokens."""
+    """Four batches of random prompts, each with a limit of 1 to `new_tokens` new tokens."""
     rng = random.Random(1)
     return Work(_random_prompts(4 * BATCH), [rng.randint(1, new_tokens) for _ in range(4 * BATCH)])
 
 
 def text_work(folder: Path, prompts: Sequence[str], stop: str, new_tokens: int) -> Work:
-    """Texts to be completed by the model in `folder` until it writes `stop`, by at most `new_tokens`."""
+    """Text prompts for the model in `folder`, each completed up to `stop` or `new_tokens` tokens."""
     tokens = TokenText(folder)
     return Work([list(tokens.prompt(prompt)) for prompt in prompts], [new_tokens] * len(prompts), stop)
 
@@ -87,7 +86,7 @@ def text_work(folder: Path, prompts: Sequence[str], stop: str, new_tokens: int) 
 def bench_engine(
     folder: Path, work: Work, *, dtype: str = "float32", threads: int = 1, rounds: int = 2
 ) -> EngineFigures:
-    """Let both engines do `work` with the model in `folder`, on the CPU (10 to 30 seconds)."""
+    """Run `work` on both engines with the model in `folder`, on the CPU (10 to 30 seconds)."""
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
@@ -108,7 +107,7 @@ def bench_engine(
 
 
 def write_random_model(folder: Path, config: DecoderConfig, seed: int = 0) -> None:
-    """A model folder with fresh weights and a tokenizer of bytes (ids 0..255; larger ids have no text)."""
+    """Write a model folder with random weights and a byte tokenizer (ids 0..255; larger ids have no text)."""
     save_decoder(Decoder(config, seed), folder, torch.float32)
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     tokenizer = Tokenizer(models.BPE(vocab={char: i for i, char in enumerate(alphabet)}, merges=[]))

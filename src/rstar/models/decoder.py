@@ -2,13 +2,13 @@
 
 Invariants:
 
-* Parameters carry the names of the transformers library (``model.layers.0.self_attn.q_proj.weight``), so a saved model
-  is an ordinary transformers folder; `rstar.models.decoder_files` reads and writes it.
-* Logits equal those of transformers for the same weights (a test holds 1e-5 in float32).
-* `Decoder.forward` is the training and scoring form: whole sequences, no cache. Decoding with a cache is
-  `rstar.models.local.cached_decoder`, which is built from a `Decoder`.
+* Parameters have the names that transformers uses (``model.layers.0.self_attn.q_proj.weight``), so a saved model is an
+  ordinary transformers folder. `rstar.models.decoder_files` reads and writes it.
+* Logits equal those of transformers for the same weights (tested to 1e-5 in float32).
+* `Decoder.forward` is for training and scoring: whole sequences, no cache. `rstar.models.local.cached_decoder` is built
+  from a `Decoder` and generates with a KV cache.
 
-Not done here: sliding windows, mixtures of experts, quantised weights (serve such models and use ``openai:``).
+Not supported: sliding windows, mixtures of experts, quantised weights (serve such models and use ``openai:``).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Architecture = Literal["llama", "qwen2", "qwen3"]
 
 @dataclass(frozen=True, slots=True)
 class RopeScaling:
-    """The ``llama3`` stretching of rotary frequencies: slow rotations are divided by `factor`, fast ones kept."""
+    """``llama3`` scaling of rotary frequencies: low frequencies are divided by `factor`, high ones kept."""
 
     factor: float
     low_freq_factor: float
@@ -46,15 +46,15 @@ class DecoderConfig:
         num_attention_heads: query heads.
         num_key_value_heads: key and value heads; divides `num_attention_heads`.
         head_dim: width of one head.
-        max_position_embeddings: longest sequence, prompt and completion together.
-        architecture: family whose config file is written; ``qwen3`` normalises queries and keys.
+        max_position_embeddings: longest sequence, prompt plus completion.
+        architecture: model family, which selects the config file written; ``qwen3`` normalises queries and keys.
         rms_norm_eps: epsilon of the norms.
         rope_theta: base of the rotary frequencies.
         rope_scaling: None for plain rotary positions.
         tie_word_embeddings: the output matrix is the embedding.
-        qkv_bias: query, key and value projections have a bias (always so in qwen2).
+        qkv_bias: query, key and value projections have a bias (always true for qwen2).
         output_bias: the attention's output projection has a bias.
-        bos_token_id: beginning of text, None when the model has none.
+        bos_token_id: beginning-of-text token, or None.
         eos_token_ids: tokens that end a text.
         pad_token_id: written to the config file; not used in computation.
         initializer_range: standard deviation of fresh weights.
@@ -82,7 +82,7 @@ class DecoderConfig:
 
     @property
     def qk_norm(self) -> bool:
-        """Queries and keys are normalised per head before rotation."""
+        """Whether queries and keys are normalised per head before rotation."""
         return self.architecture == "qwen3"
 
     @property
@@ -92,7 +92,7 @@ class DecoderConfig:
 
 
 def inverse_frequencies(config: DecoderConfig) -> Tensor:
-    """Rotary angle per position of each pair of dimensions: (head_dim / 2,) float32."""
+    """Rotary angle per position for each pair of dimensions: (head_dim / 2,) float32."""
     exponents = torch.arange(0, config.head_dim, 2, dtype=torch.int64).float() / config.head_dim
     inverse = 1.0 / (config.rope_theta**exponents)
     scaling = config.rope_scaling
@@ -112,7 +112,7 @@ def rotary(inverse: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Rotary position of `x` (..., head_dim), by tables that broadcast against it."""
+    """Apply rotary positions to `x` (..., head_dim); `cos` and `sin` broadcast against it."""
     first, second = x.chunk(2, dim=-1)
     return x * cos + torch.cat((-second, first), dim=-1) * sin
 
@@ -126,14 +126,14 @@ class RMSNorm(nn.Module):
         self.eps = eps
 
     def forward(self, x: Tensor) -> Tensor:
-        """`x` (..., width), same shape and dtype out."""
+        """Normalise `x` (..., width); shape and dtype are kept."""
         wide = x.float()
         normed = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + self.eps)
         return self.weight * normed.to(x.dtype)
 
 
 class Attention(nn.Module):
-    """Causal grouped-query attention over whole rows."""
+    """Causal grouped-query attention over whole sequences."""
 
     def __init__(self, config: DecoderConfig) -> None:
         super().__init__()
@@ -165,8 +165,8 @@ class Attention(nn.Module):
 def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None) -> Tensor:
     """Attention of `q` (B, H, T, C) over `k`, `v` (B, K, T, C), H a multiple of K.
 
-    `bias` (B or 1, 1, T, T) is added to the scores; None means plain causal attention by torch's fused kernel. On a
-    CPU plain matrix products were measured 15-30% faster than that kernel at widths of 128 to 256, hence a bias always.
+    `bias` (B or 1, 1, T, T) is added to the scores; None means causal attention by torch's fused kernel. The CPU path
+    requires a bias: plain matrix products measured 15-30% faster there than the fused kernel at widths of 128 to 256.
     """
     rows, heads, length, dim = q.shape
     if q.device.type != "cpu":
@@ -181,7 +181,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None) -> Tensor:
 
 
 def visible(length: int, ends: Tensor | None, device: torch.device) -> Tensor:
-    """Which tokens (last dimension) each token sees: (1, T, T) bool, or (B, T, T) with `ends` (B, T)."""
+    """Attention mask, last dimension the tokens attended to: (1, T, T) bool, or (B, T, T) with `ends` (B, T)."""
     place = torch.arange(length, device=device)
     seen = (place[:, None] >= place)[None]
     return seen if ends is None else seen & (place[:, None] < ends[:, None, :])
@@ -202,7 +202,7 @@ class MLP(nn.Module):
 
 
 class Block(nn.Module):
-    """One layer: attention, then the MLP, each behind a norm and added to the stream."""
+    """One layer: pre-norm attention, then pre-norm MLP, each with a residual connection."""
 
     def __init__(self, config: DecoderConfig) -> None:
         super().__init__()
@@ -218,7 +218,7 @@ class Block(nn.Module):
 
 
 class Stack(nn.Module):
-    """Embedding, blocks and last norm; named ``model`` in a transformers folder."""
+    """Embedding, blocks and final norm; named ``model`` in a transformers folder."""
 
     def __init__(self, config: DecoderConfig) -> None:
         super().__init__()
@@ -228,12 +228,12 @@ class Stack(nn.Module):
 
 
 class Decoder(nn.Module):
-    """A language model: `forward` gives logits, `hidden` the states that they and a reward head are read from."""
+    """A language model: `forward` gives logits, `hidden` the states for the output matrix or a reward head."""
 
     def __init__(self, config: DecoderConfig, seed: int | None = 0) -> None:
-        """Fresh weights from `seed`: normal with `initializer_range`, projections into the stream scaled by depth.
+        """Initialise weights from `seed`: normal with `initializer_range`, residual projections scaled by depth.
 
-        With `seed` None they are left as they are, for a caller that loads them.
+        `seed` None leaves weights uninitialised, for a caller that loads them.
         """
         super().__init__()
         self.config = config
@@ -241,7 +241,7 @@ class Decoder(nn.Module):
         if not config.tie_word_embeddings:
             self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
         with torch.device("cpu"):
-            self._inverse = inverse_frequencies(config)  # no buffer: a cast of the weights must not round it
+            self._inverse = inverse_frequencies(config)  # not a buffer: casting the weights must not round it
         if seed is not None:
             self._fill(seed)
 
@@ -258,22 +258,22 @@ class Decoder(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
+        """Device of the weights."""
         return self.model.embed_tokens.weight.device
 
     def output_weight(self) -> Tensor:
-        """The matrix (V, D) that turns hidden states into logits."""
+        """Output matrix (V, D), from hidden states to logits."""
         return self.model.embed_tokens.weight if self.config.tie_word_embeddings else self.lm_head.weight
 
     def hidden(self, ids: Tensor, ends: Tensor | None = None, added: Tensor | None = None) -> Tensor:
-        """Last hidden states, after the last norm: (B, T, D).
+        """Hidden states after the final norm: (B, T, D).
 
         Args:
-            ids: (B, T) int64 token ids. Padding at the right needs no mask: causality hides it from what is before.
-            ends: (B, T) the place before which a token is last seen, for rows of several sequences: packed ones, each
-                seen up to its end, or the preorder of a trie, each token seen by its subtree
-                (`rstar.models.ppm.trie`). The position of a token is then the number of those before it that it sees.
-            added: (B, T, D) added to the tokens' embeddings.
+            ids: (B, T) int64 token ids. Right padding needs no mask: causality hides it from earlier tokens.
+            ends: (B, T) for rows of several sequences: token t is visible to positions before ``ends[t]`` only. In a
+                packed row that is the end of its sequence, in a trie's preorder the end of its subtree
+                (`rstar.models.ppm.trie`). A token's position is then the number of earlier tokens it sees.
+            added: (B, T, D) added to the token embeddings.
         """
         _, length = ids.shape
         bias = None
@@ -291,7 +291,7 @@ class Decoder(nn.Module):
         return cast(Tensor, self.model.norm(x))
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """Logits (..., V) of hidden states (..., D): compute them only where the loss needs them."""
+        """Logits (..., V) of hidden states (..., D); pass only the states the loss needs."""
         return F.linear(hidden, self.output_weight())
 
     def forward(self, ids: Tensor, ends: Tensor | None = None) -> Tensor:

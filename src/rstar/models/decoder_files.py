@@ -1,10 +1,10 @@
-"""Transformers folders: reading a `Decoder` from one, and writing one that transformers, vLLM and others load.
+"""Transformers model folders: load a `Decoder`, or save one that transformers, vLLM and others can load.
 
-A folder holds ``config.json``, ``model.safetensors`` (or shards with ``model.safetensors.index.json``) and, beside what
-this module writes, the tokenizer's files, which `copy_tokenizer` carries from folder to folder unchanged.
+A folder holds ``config.json``, ``model.safetensors`` (or shards with ``model.safetensors.index.json``) and the
+tokenizer's files, which `copy_tokenizer` copies unchanged.
 
-Whatever the decoder does not compute (an unknown architecture, a sliding window, quantised weights) is refused with a
-`ConfigError` that names it: never a model that is silently different.
+What the decoder does not support (an unknown architecture, a sliding window, quantised weights) raises a `ConfigError`
+that names it, so a model is never computed differently in silence.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ _ADVICE = "serve it (for example with vLLM) and use it as openai:URL#MODEL"
 
 
 def read_config(folder: Path, classes: Mapping[str, Architecture] = CLASSES) -> DecoderConfig:
-    """The shape of the model in `folder`, whose class is one of `classes`.
+    """Read the shape of the model in `folder`, whose class must be one of `classes`.
 
     Raises:
-        ConfigError: no readable ``config.json``, or a model that the decoder does not compute.
+        ConfigError: no readable ``config.json``, or a model that the decoder does not support.
     """
     raw = _read_json(folder / "config.json")
     names = raw.get("architectures") or []
@@ -108,7 +108,7 @@ def _refuse_unsupported(raw: dict[str, Any], folder: Path) -> None:
 
 
 def _rope(raw: dict[str, Any], folder: Path) -> tuple[float, RopeScaling | None]:
-    # Version 5 of transformers writes everything into rope_parameters, earlier ones rope_theta and rope_scaling.
+    # transformers 5 writes everything into rope_parameters; earlier versions use rope_theta and rope_scaling.
     rope = raw.get("rope_parameters") or raw.get("rope_scaling") or {}
     theta = float(rope.get("rope_theta") or raw.get("rope_theta") or 10000.0)
     kind = rope.get("rope_type") or rope.get("type") or "default"
@@ -120,10 +120,10 @@ def _rope(raw: dict[str, Any], folder: Path) -> tuple[float, RopeScaling | None]
 
 
 def load_decoder(folder: Path, dtype: torch.dtype = torch.float32, device: str | torch.device = "cpu") -> Decoder:
-    """The model in `folder`, its weights cast to `dtype`.
+    """Load the model in `folder`, its weights cast to `dtype`.
 
     Raises:
-        ConfigError: unsupported model, missing files, or weights that do not fit the configuration.
+        ConfigError: unsupported model, missing files, or weights that do not match the configuration.
     """
     return build_decoder(read_config(folder), read_weights(folder), str(folder), dtype).to(device)
 
@@ -131,10 +131,10 @@ def load_decoder(folder: Path, dtype: torch.dtype = torch.float32, device: str |
 def build_decoder(
     config: DecoderConfig, stored: Mapping[str, Tensor], where: str, dtype: torch.dtype = torch.float32
 ) -> Decoder:
-    """A decoder of that shape with the stored weights, cast to `dtype`.
+    """Build a decoder of shape `config` from `stored` weights, cast to `dtype`.
 
     Raises:
-        ConfigError: weights that do not fit; begins with `where`.
+        ConfigError: the weights do not match; the message begins with `where`.
     """
     weights = {name: tensor.to(dtype) for name, tensor in stored.items()}
     if config.tie_word_embeddings:
@@ -153,33 +153,33 @@ def build_decoder(
 
 
 def save_decoder(model: Decoder, folder: Path, dtype: torch.dtype = torch.bfloat16) -> None:
-    """Write ``config.json`` and ``model.safetensors`` (weights cast to `dtype`) into `folder`, made if missing."""
+    """Write ``config.json`` and ``model.safetensors`` (weights cast to `dtype`) to `folder`, created if missing."""
     write_model(folder, config_json(model.config, dtype), model.state_dict(), dtype)
 
 
 def write_model(folder: Path, config: Mapping[str, Any], weights: Mapping[str, Tensor], dtype: torch.dtype) -> None:
-    """Write ``config.json`` and ``model.safetensors`` (weights cast to `dtype`) into `folder`, made if missing."""
+    """Write ``config.json`` and ``model.safetensors`` (weights cast to `dtype`) to `folder`, created if missing."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
     stored = {name: tensor.detach().to("cpu", dtype).contiguous() for name, tensor in weights.items()}
     save_file(stored, folder / "model.safetensors", metadata={"format": "pt"})
-    # safetensors lets only the owner read what it writes, whatever the umask says
+    # safetensors makes its files readable by the owner only, whatever the umask
     shutil.copymode(folder / "config.json", folder / "model.safetensors")
 
 
 def read_tokenizer(folder: Path) -> Tokenizer:
-    """The tokenizer of the model in `folder`. Raises `ConfigError` where there is none, or a damaged one."""
+    """Load the tokenizer of the model in `folder`. Raises `ConfigError` if it is missing or damaged."""
     file = folder / "tokenizer.json"
     if not file.is_file():
         raise ConfigError(f"{folder}: tokenizer.json is missing")
     try:
         return Tokenizer.from_file(str(file))
-    except Exception as error:  # the library raises nothing more exact
+    except Exception as error:  # the library raises plain Exception
         raise ConfigError(f"{file}: {error}") from error
 
 
 def copy_tokenizer(source: Path, target: Path) -> None:
-    """Copy the tokenizer's files of one model folder into another."""
+    """Copy the tokenizer files from one model folder to another."""
     target.mkdir(parents=True, exist_ok=True)
     for name in TOKENIZER_FILES:
         if (source / name).is_file():
@@ -187,7 +187,7 @@ def copy_tokenizer(source: Path, target: Path) -> None:
 
 
 def config_json(config: DecoderConfig, dtype: torch.dtype) -> dict[str, Any]:
-    """The content of ``config.json`` for a causal model of this shape. Raises `ConfigError` where there is none."""
+    """Content of ``config.json`` for a causal model. Raises `ConfigError` if the biases cannot be expressed in it."""
     raw = asdict(config)
     architecture, scaling, eos = raw.pop("architecture"), raw.pop("rope_scaling"), raw.pop("eos_token_ids")
     qkv_bias, output_bias = raw.pop("qkv_bias"), raw.pop("output_bias")
@@ -220,7 +220,7 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 
 def read_weights(folder: Path) -> dict[str, Tensor]:
-    """All tensors in a folder, by name, as they are stored. Raises `ConfigError` that names what is missing."""
+    """All stored tensors of a folder, by name. Raises `ConfigError` that names the missing or damaged file."""
     index = folder / "model.safetensors.index.json"
     names = ["model.safetensors"]
     if index.is_file():

@@ -1,4 +1,4 @@
-"""Where a model computes: devices, arithmetic, and how many processor threads."""
+"""Device, dtype and thread count of a model."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from torch import nn
 from rstar.errors import ConfigError
 
 SMALL = 4_000_000
-"""A model of fewer parameters gains little from several threads, and the code of its steps needs the processors."""
+"""Models with fewer parameters gain little from threads, and their code steps need the processors."""
 
 
 def resolve_device(device: str, dtype: str) -> tuple[str, str]:
-    """Device and dtype, with what ``auto`` means on this machine."""
+    """Resolve ``auto`` to the device and dtype of this machine."""
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
     if dtype == "auto":
@@ -24,16 +24,16 @@ def resolve_device(device: str, dtype: str) -> tuple[str, str]:
 
 
 def open_device(device: str) -> torch.device:
-    """A device of this machine. Raises `ConfigError` for one that is not there."""
+    """Open a torch device. Raises `ConfigError` if this machine does not have it."""
     try:
         return torch.empty(0, device=device).device
-    except (RuntimeError, AssertionError) as error:  # which of them depends on how torch was built
+    except (RuntimeError, AssertionError) as error:  # which one depends on the torch build
         raise ConfigError(f"device {device!r}: {str(error).splitlines()[0]}") from error
 
 
 @contextmanager
 def few_threads(model: nn.Module) -> Iterator[None]:
-    """One thread for a small model on a CPU: several wait for each other, and very long where the machine is busy."""
+    """Run a small CPU model on one thread: several wait for each other, for very long on a busy machine."""
     before = torch.get_num_threads()
     weights = list(model.parameters())
     if weights[0].device.type == "cpu" and sum(weight.numel() for weight in weights) < SMALL:

@@ -1,14 +1,14 @@
-"""The one way to ask a model for text: `Engine`.
+"""The interface to every model: `Engine`.
 
-Invariants, held by every engine:
+Invariants of every engine:
 
-* Tokens in, tokens out. A `Context` carries the token ids that the model will see; a `Completion` carries the ids it
-  produced; `Context.extend` concatenates them. Text is never re-tokenised where the engine knows ids. An engine that
-  cannot know ids (a server that does not offer them) leaves `ids` empty and works on `text`.
-* A completion depends on its request alone (context, settings, seed), not on what else is in the batch.
+* Tokens in, tokens out. A `Context` carries the token ids that the model will see, a `Completion` the ids it produced,
+  and `Context.extend` concatenates them. Text is never re-tokenised where the engine knows ids. An engine that cannot
+  know ids (a server that does not return them) leaves `ids` empty and works on `text`.
+* A completion depends on its request alone (context, settings, seed), not on the rest of the batch.
 * A completion's text ends with its stop string when `stop_reason` is ``"stop"``.
-* Failures of the model or its server raise `rstar.errors.EngineError`; they never come back as text. A context that is
-  full is told apart (`ContextFullError`): it is the end of one text, not of the engine.
+* Failures of the model or its server raise `rstar.errors.EngineError`; they are never returned as text. A full context
+  raises `ContextFullError`: it ends one text, not the engine.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 StopReason = Literal["stop", "eos", "length"]
 
 Weights: TypeAlias = "Decoder | Path"
-"""New weights: a decoder in this process's memory, or a model folder. Of the shape that the engine was opened with."""
+"""New weights, in memory or as a model folder, of the shape that the engine was opened with."""
 
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """How much an engine can work on at once.
+    """How much an engine can process concurrently.
 
     Attributes:
-        samples: that it generates together, or requests that its server is sent at once.
-        tokens: contexts and completions together that its cache holds; None: unknown.
+        samples: samples generated at once, or concurrent requests to its server.
+        tokens: total tokens of contexts and completions that fit its cache; None if unknown.
     """
 
     samples: int
@@ -43,19 +43,19 @@ class Capacity:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """What the model produced for one sample.
+    """One sample of the model's output.
 
     Attributes:
-        text: decoded text, up to and with the stop string; without an end-of-sequence token.
-        ids: token ids produced, in order; with the tokens of the stop string, without end-of-sequence. Empty when
-            the engine does not know ids.
-        logprobs: natural log-probability of each id under the model's untempered distribution, same length as
-            `ids` (or, when ids are unknown, one per server token); empty when not offered.
+        text: decoded text, including the stop string, without end-of-sequence.
+        ids: token ids in order, including those of the stop string, without end-of-sequence. Empty when the engine does
+            not know ids.
+        logprobs: natural log-probability of each id under the untempered distribution, same length as `ids` (one per
+            server token if ids are unknown); empty if not offered.
         stop_reason: ``stop`` (a stop string), ``eos`` (the model ended the text), ``length`` (max_tokens, or no room).
         stop: the stop string that ended it, or None.
-        counted: number of generated tokens as a server counted them, for one that tells neither ids nor log-probs.
-        prompted: number of the context's tokens as a server counted them, 0 where it does not say.
-        version: of the weights that produced it (see `Engine.load`).
+        counted: number of generated tokens reported by a server that returns neither ids nor log-probabilities.
+        prompted: number of context tokens reported by a server, 0 if not reported.
+        version: version of the weights that produced it (see `Engine.load`).
     """
 
     text: str
@@ -69,33 +69,33 @@ class Completion:
 
     @property
     def n_tokens(self) -> int:
-        """Number of generated tokens, as far as the engine knows it."""
+        """Number of generated tokens, as far as the engine knows."""
         return len(self.ids) or len(self.logprobs) or self.counted
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Everything the model has been shown so far: text, and the exact ids where the engine knows them."""
+    """The model's input so far: text, and the exact ids where the engine knows them."""
 
     text: str
     ids: tuple[int, ...] = ()
 
     def extend(self, completion: Completion) -> Context:
-        """The context after the model itself produced `completion`."""
+        """Append a completion that the model produced."""
         return Context(self.text + completion.text, self.ids + completion.ids)
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """`n` samples that continue `context`.
+    """A request for `n` samples that continue `context`.
 
     Attributes:
-        context: what the model sees.
+        context: the model's input.
         max_tokens: limit of generated tokens per sample, > 0.
-        temperature: 0 is greedy; else the logits are divided by it.
+        temperature: divides the logits; 0 is greedy.
         top_p: nucleus mass in (0, 1].
-        n: number of samples, > 0. Sample i is drawn from a random stream of (seed, i).
-        stop: generation ends after the first of these strings to be completed.
+        n: number of samples, > 0. Sample i is drawn from the random stream (seed, i).
+        stop: generation ends at the first of these strings to be completed.
         seed: any non-negative integer.
     """
 
@@ -110,29 +110,29 @@ class Request:
 
 @runtime_checkable
 class Engine(Protocol):
-    """A model behind some way of running it. Used as ``async with engine:``; safe for many concurrent requests."""
+    """A model that completes text. Used as ``async with engine:``; safe for concurrent requests."""
 
     name: str
-    """What the run folder says of the model: a spec such as ``tiny`` or ``hf:/models/qwen``."""
+    """Name of the model in run folders: a spec such as ``tiny`` or ``hf:/models/qwen``."""
 
     max_context: int
-    """Largest number of tokens, prompt and completion together."""
+    """Maximum number of tokens, prompt plus completion."""
 
     @property
     def version(self) -> int:
-        """Of the weights with which new samples begin; 0 until `load`."""
+        """Version of the weights that new samples start with; 0 until `load`."""
         ...
 
     def context(self, text: str) -> Context:
-        """The start of a conversation: `text` tokenised as this model expects a prompt (with BOS where it has one)."""
+        """Tokenise `text` as the start of a context (with BOS if the model has one)."""
         ...
 
     def append(self, context: Context, text: str) -> Context:
-        """`context` followed by text that the model did not produce (a tool's output), tokenised on its own."""
+        """Append text that the model did not produce (a tool's output), tokenised on its own."""
         ...
 
     async def complete(self, request: Request) -> Sequence[Completion]:
-        """`request.n` completions, in order.
+        """Generate `request.n` completions, in order.
 
         Raises:
             ContextFullError: the context leaves no room for another token.
@@ -141,15 +141,15 @@ class Engine(Protocol):
         ...
 
     async def load(self, weights: Weights, version: int) -> None:
-        """Take new weights. Samples under way end with the weights they began with; `Completion.version` tells.
+        """Replace the weights. Samples in flight finish with the weights they started with (`Completion.version`).
 
         Raises:
-            EngineError: the engine is not open, already takes others, or cannot take such weights.
+            EngineError: the engine is not open, is already loading, or does not accept these weights.
         """
         ...
 
     def capacity(self) -> Capacity:
-        """How much it can work on at once."""
+        """How much the engine can process concurrently."""
         ...
 
     async def __aenter__(self) -> Self: ...

@@ -1,19 +1,19 @@
-"""A model without a model: deterministic text in the code-step format, for tests and benchmarks of whole flows.
+"""A fake engine: deterministic text in the code-step format, for tests and benchmarks of whole pipelines.
 
 `FakeEngine` keeps every invariant of `Engine` (ids concatenate, stop strings end texts, a completion depends on its
-request alone) with a byte tokenizer: ids 0..255 are bytes, `BOS` begins a context. Its weights are a number, their
-version: another version is another model. Kinds, as in ``fake:steps?seed=3``:
+request alone) with a byte tokenizer: ids 0..255 are bytes and `BOS` begins a context. Its weights are only a version
+number; each version is a different model. Kinds, as in ``fake:steps?seed=3``:
 
-* ``steps`` adds up the numbers of the question, one a step (so "Add 12, 30 and 7." has the answer 49). About two
-  thirds of its steps are right, in two wordings that lead to the same state; the others raise an error, use a wrong
-  operation, or print too early. A program ends within three steps; the answer repeats the program's output.
+* ``steps`` adds up the numbers of the question, one per step ("Add 12, 30 and 7." has the answer 49). About two thirds
+  of its steps are right, in two wordings that lead to the same state; the others raise an error, use a wrong operation,
+  or print too early. A program ends within three steps; the answer repeats the program's output.
 * ``noise`` writes random bytes.
-* ``fail`` raises `EngineError` for a share ``rate`` of all requests and is like ``steps`` for the others. The same
-  request fails again when it is repeated.
-* With a ``script`` it calls that function, or plays that list of texts in the order of the requests; a text that no
-  stop string ends ends with ``eos``.
+* ``fail`` raises `EngineError` for a share ``rate`` of the requests and otherwise behaves like ``steps``. A repeated
+  request fails again.
+* With a ``script``, it calls that function or plays back that list of texts in request order. A text without a stop
+  string ends with ``eos``.
 
-Temperature 0 gives every sample the same text, whatever the seed.
+At temperature 0 every sample is the same text, whatever the seed.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from rstar.specs import Fake
 BOS = 256
 
 Script = Callable[[Request, int], str]
-"""Text of sample i of a request."""
+"""Returns the text of sample i of a request."""
 
 
 class FakeEngine:
-    """An `Engine` by hash function; see the module's docstring for the kinds."""
+    """An `Engine` driven by a hash function; the module docstring describes the kinds."""
 
     def __init__(self, spec: Fake | None = None, script: Script | Sequence[str] | None = None) -> None:
-        """The model that `spec` names (default: ``fake:steps``), or one that writes the texts of `script`."""
+        """Open the model of `spec` (default ``fake:steps``), or one that writes the texts of `script`."""
         self.options = spec or Fake()
         self.name = "fake:script" if script is not None else str(self.options)
         self.max_context = self.options.max_context
@@ -52,19 +52,19 @@ class FakeEngine:
         self._texts: Iterator[str] = iter(()) if script is None or callable(script) else iter(script)
 
     def context(self, text: str) -> Context:
-        """`text` as bytes behind `BOS`."""
+        """Encode `text` as `BOS` and its bytes."""
         return Context(text, (BOS, *text.encode()))
 
     def append(self, context: Context, text: str) -> Context:
-        """`context` and the bytes of `text`."""
+        """Append the bytes of `text`."""
         return Context(context.text + text, context.ids + tuple(text.encode()))
 
     async def complete(self, request: Request) -> Sequence[Completion]:
-        """`request.n` completions, in order.
+        """Generate `request.n` completions, in order.
 
         Raises:
             ContextFullError: the context leaves no room.
-            EngineError: a scripted list is used up, or kind ``fail`` chose to fail.
+            EngineError: the scripted list is used up, or kind ``fail`` chose to fail.
         """
         if self.options.latency:
             await asyncio.sleep(self.options.latency)
@@ -84,11 +84,11 @@ class FakeEngine:
         return [_completion(data, logprob, stop, room, self.version) for data, logprob in written]
 
     async def load(self, weights: Weights, version: int) -> None:
-        """Become the model of that version; `weights` are not looked at."""
+        """Switch to `version`; `weights` is ignored."""
         self.version = version
 
     def capacity(self) -> Capacity:
-        """As much as anybody asks for."""
+        """Effectively unlimited."""
         return Capacity(1 << 20, None)
 
     async def __aenter__(self) -> Self:
@@ -100,7 +100,7 @@ class FakeEngine:
         pass
 
     def _write(self, request: Request, index: int, key: bytes, room: int) -> tuple[bytes, float]:
-        """What the model would write if nothing stopped it, and its log-probability per token."""
+        """Text that the model would write without stop strings, and its log-probability per token."""
         draw = _draw(key, request.seed, index) if request.temperature > 0 else _draw(key, 0, 0)
         logprob = -0.05 - (draw >> 40) % 64 / 64
         if self._kind == "noise":
@@ -114,12 +114,12 @@ class FakeEngine:
 
 
 def _draw(key: bytes, seed: int, index: int) -> int:
-    """64 pseudo-random bits of (key, seed, index), the same on every machine."""
+    """64 pseudo-random bits from (key, seed, index), identical on every machine."""
     return int.from_bytes(blake2b(b"%d/%d" % (seed, index), digest_size=8, key=key).digest(), "little")
 
 
 def _completion(data: bytes, logprob: float, stop: tuple[bytes, ...], room: int, version: int) -> Completion:
-    """`data`, which the model would end there, cut after the first completed stop string and at `room` bytes."""
+    """Cut `data` after its first completed stop string and at `room` bytes; without either it ends with ``eos``."""
     ends = [(at + len(string), string) for string in stop if (at := data.find(string)) >= 0]
     end, string = min(ends, default=(len(data) + 1, b""))
     reason: StopReason = "length" if end > room else "stop" if string else "eos"
@@ -130,7 +130,7 @@ def _completion(data: bytes, logprob: float, stop: tuple[bytes, ...], room: int,
 
 
 def _continue_steps(text: str, draw: int) -> bytes:
-    """The rest of the program, or the answer, for a text of `rstar.prompts.code_steps`; `draw` decides which."""
+    """The rest of the program, or the answer, for a text in `rstar.prompts.code_steps` format, chosen by `draw`."""
     if text.endswith(ANSWER):
         return answer(text[text.rfind(OUTPUT) + len(OUTPUT) : text.rfind(END_OUTPUT)].strip()).encode()
     start = text.rfind(ASSISTANT)
@@ -146,7 +146,7 @@ def _continue_steps(text: str, draw: int) -> bytes:
 
 
 def _step(numbers: tuple[int, ...], depth: int, choice: int) -> tuple[str, bool]:
-    """Code that adds number `depth` to x, well or badly by `choice` in 0..15, and whether the program ends with it."""
+    """Code that adds number `depth` to x, right or wrong by `choice` in 0..15, and whether it ends the program."""
     if depth >= len(numbers):
         return "# that is all", True
     number = numbers[depth]
@@ -163,7 +163,7 @@ def _step(numbers: tuple[int, ...], depth: int, choice: int) -> tuple[str, bool]
 
 @lru_cache(maxsize=4096)
 def _numbers(question: str) -> tuple[int, ...]:
-    """Two or three numbers: those of the question as far as it has them."""
+    """Two or three numbers from the question, padded by hash if it has fewer than two."""
     found = [int(digits) for digits in re.findall(r"\d{1,6}", question)[:3]]
     if len(found) < 2:
         found += [byte % 50 for byte in blake2b(question.encode(), digest_size=2).digest()]

@@ -1,21 +1,21 @@
-"""`OpenAIEngine`: a model behind an OpenAI-compatible ``/v1/completions``.
+"""`OpenAIEngine`: a model behind an OpenAI-compatible ``/v1/completions`` endpoint.
 
-vLLM, SGLang, llama.cpp and ``transformers serve`` have it. Servers differ in what they tell of the end of a text; what
-is relied on, in this order:
+vLLM, SGLang, llama.cpp and ``transformers serve`` have one. Servers differ in how they report the end of a text; in
+order of preference:
 
-1. A stop string within the text (transformers serve): the text is cut behind it.
-2. The server names the stop string that it cut off (vLLM ``stop_reason``, SGLang ``matched_stop``): it is put back.
-   Inclusion in the text is not asked for: vLLM then includes the end-of-sequence token's text as well.
-3. The server does neither (llama.cpp): the request is repeated without stop strings as a stream, which is left when the
-   first of them is complete. So it goes on for this server.
+1. The text contains the stop string (transformers serve): the text is cut after it.
+2. The server names the stop string that it removed (vLLM ``stop_reason``, SGLang ``matched_stop``): it is appended. The
+   server is not asked to include it: vLLM would then include the text of end-of-sequence, too.
+3. Neither (llama.cpp): the request is repeated as a stream without stop strings, closed at the first complete stop
+   string. All later requests to this server are streams.
 
-Optional fields that a server refuses by name are left out from then on. Where a server returns fewer than n choices,
-each sample becomes a request of its own, with a seed derived from (seed, index).
+Optional fields that a server rejects by name are omitted from then on. If a server returns fewer than n choices, each
+sample becomes its own request, with a seed derived from (seed, index).
 
-Tokens: without a tokenizer contexts are text and `ids` stay empty. With the model's tokenizer contexts carry ids,
-prompts are sent as ids, and the server must return ids (vLLM's ``return_token_ids``).
+Without a tokenizer, contexts are text and `ids` stay empty. With the model's tokenizer, contexts carry ids, prompts are
+sent as ids, and the server must return ids (vLLM's ``return_token_ids``).
 
-Not done here: chat templates (completions continue a text; chat endpoints do not), starting a server.
+Not done here: chat templates (completions continue a text, chat endpoints do not), starting a server.
 """
 
 from __future__ import annotations
@@ -35,28 +35,28 @@ from rstar.models.engine import Capacity, Completion, Context, Request, StopReas
 T = TypeVar("T")
 _PATH = "/completions"
 _FAILURES = ("abort", "error")
-"""Reasons for a text's end that say that the server failed."""
+"""Finish reasons that mean that the server failed."""
 _CONTEXT_FULL = re.compile(r"context.{0,3}(?:length|size|window)|max_model_len|maximum.{0,20}length", re.IGNORECASE)
 _FEWEST_TOKENS = 16
 
 
 class Tokenizer(Protocol):
-    """The model's tokenizer, as `rstar.models.local.tokens.TokenText` offers it."""
+    """The model's tokenizer, as implemented by `rstar.models.local.tokens.TokenText`."""
 
     eos_ids: frozenset[int]
 
     def prompt(self, text: str) -> tuple[int, ...]:
-        """Ids of a text that begins a context."""
+        """Token ids of a text that starts a context."""
         ...
 
     def encode(self, text: str) -> tuple[int, ...]:
-        """Ids of a text that goes on."""
+        """Token ids of a continuation."""
         ...
 
 
 @dataclass(slots=True)
 class _Written:
-    """One sample as the server gave it, or as its stream has arrived so far."""
+    """One sample as returned by the server, or as streamed so far."""
 
     text: str = ""
     reason: str | None = None
@@ -69,7 +69,7 @@ class _Written:
     prompted: int = 0
 
     def add(self, choice: dict[str, Any]) -> None:
-        """Take over a choice, whole or the next piece of a stream. Raises `EngineError` for what is not one."""
+        """Append a choice, whole or one chunk of a stream. Raises `EngineError` if it is malformed."""
         try:
             self._add(choice)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -83,14 +83,14 @@ class _Written:
                 self.names_stops, self.named_stop = True, choice[key]
         self.ids += choice.get("token_ids") or ()
         logprobs = choice.get("logprobs") or {}
-        listed = logprobs.get("content") or ()  # the form of chat completions, which some servers use here, too
+        listed = logprobs.get("content") or ()  # the chat-completions format, which some servers use here
         self.tokens += logprobs.get("tokens") or [token["token"] for token in listed]
         values = logprobs.get("token_logprobs") or [token["logprob"] for token in listed]
         self.logprobs += [float(value or 0.0) for value in values]
 
 
 class OpenAIEngine(Shared):
-    """An `Engine` over HTTP; see the module's docstring for what it asks of a server."""
+    """An `Engine` over HTTP; the module docstring states its requirements on the server."""
 
     def __init__(
         self,
@@ -106,17 +106,17 @@ class OpenAIEngine(Shared):
         retries: int = 5,
         pause: float = 0.5,
     ) -> None:
-        """Nothing is sent before ``async with``.
+        """Configure the client; no request is sent before ``async with``.
 
         Args:
-            url: base URL, such as ``http://127.0.0.1:8000/v1``; without a path, ``/v1`` is meant.
-            model: the server's name of the model.
-            name: what run folders call it; default ``openai:URL#MODEL``.
+            url: base URL, such as ``http://127.0.0.1:8000/v1``; ``/v1`` is added if it has no path.
+            model: the server's name for the model.
+            name: name of the model in run folders; default ``openai:URL#MODEL``.
             key: API key, sent as a bearer token; kept in memory only.
-            tokenizer: the model's tokenizer, where ids are wanted.
-            max_context: prompt and completion together; what the server says of itself, if less, counts.
-            concurrency: requests under way at once.
-            timeout: seconds for one request.
+            tokenizer: the model's tokenizer, if ids are needed.
+            max_context: prompt plus completion; lowered to the limit that the server reports.
+            concurrency: maximum number of concurrent requests.
+            timeout: seconds per request.
             retries: attempts after the first.
             pause: seconds before the first retry, doubled each time.
         """
@@ -139,33 +139,33 @@ class OpenAIEngine(Shared):
         self._streams = False
 
     def context(self, text: str) -> Context:
-        """`text` as the start of a context; with ids if there is a tokenizer."""
+        """Start a context with `text`; it has ids if there is a tokenizer."""
         return Context(text, self._tokenizer.prompt(text) if self._tokenizer else ())
 
     def append(self, context: Context, text: str) -> Context:
-        """`context` followed by `text`, which the model did not write."""
+        """Append text that the model did not write."""
         return Context(context.text + text, context.ids + (self._tokenizer.encode(text) if self._tokenizer else ()))
 
     async def complete(self, request: Request) -> Sequence[Completion]:
-        """`request.n` completions, in order.
+        """Generate `request.n` completions, in order.
 
         Raises:
-            ContextFullError: the context fills the model's, as far as can be known, or as the server says.
-            EngineError: a server that refuses, fails, or does not do what is needed.
+            ContextFullError: the context is full, by its known number of ids or by the server's answer.
+            EngineError: the server rejects the request, fails, or lacks a required feature.
         """
         length = len(request.context.ids)
         if length >= self.max_context:
             raise ContextFullError(f"{self.name}: {length} tokens of context fill max_context {self.max_context}")
-        if request.temperature == 0:  # all samples are the same one, and some servers refuse n > 1
+        if request.temperature == 0:  # all samples are equal, and some servers reject n > 1
             return list(await self._samples(request, 1)) * request.n
         return await self._samples(request, request.n)
 
     async def load(self, weights: Weights, version: int) -> None:
-        """A server keeps its weights. Raises `EngineError`."""
+        """Raise `EngineError`: a server cannot load new weights."""
         raise EngineError(f"{self.name}: a server does not take new weights; start it again with the new model folder")
 
     def capacity(self) -> Capacity:
-        """The requests that the server is sent at once."""
+        """The maximum number of concurrent requests."""
         return Capacity(self._concurrency, None)
 
     async def _open(self) -> None:
@@ -230,7 +230,7 @@ class OpenAIEngine(Shared):
                 streamed = True
                 for choice in (event.get("choices") or ()) if isinstance(event, dict) else ():
                     written.add(choice)
-                    written.counted += bool(choice.get("text"))  # a stream has a token in each event
+                    written.counted += bool(choice.get("text"))  # one token per event
                 if _first_stop(written.text, request.stop) is not None:
                     break
             if not streamed:
@@ -249,10 +249,10 @@ class OpenAIEngine(Shared):
     async def _asking(
         self, send: Callable[[dict[str, Any]], Awaitable[T]], request: Request, n: int, seed: int, stop: tuple[str, ...]
     ) -> T:
-        """What `send` returns for the request's body.
+        """Send the request's body by `send`, adapting it to the server.
 
-        Asked again without the optional fields that the server refuses, and for fewer tokens where prompt and
-        completion together are too long for it: without a tokenizer only the server knows how long the prompt is.
+        Retries without optional fields that the server rejects, and with fewer tokens if prompt plus completion are too
+        long: without a tokenizer only the server knows the length of the prompt.
         """
         body = self._body(request, n, seed, stop)
         while True:
@@ -275,7 +275,7 @@ class OpenAIEngine(Shared):
                     raise EngineError(str(error)) from error
 
     def _nothing_there(self, error: HttpRefusedError) -> str:
-        """What to do about a server that does not know the model, or has no completions."""
+        """Error message for a server that lacks the model or the completions API."""
         if re.search(rf"(?<!\w){re.escape(self._model)}(?!\w)", error.body):
             known = f"; it offers {', '.join(self._offered)}" if self._offered else ""
             return f"{error}\nThe server does not know the model {self._model!r}{known}"
@@ -301,7 +301,7 @@ class OpenAIEngine(Shared):
         return body
 
     def _read(self, request: Request, written: _Written) -> Completion | None:
-        """The completion that a server wrote; None when it hides which stop string, if any, ended the text."""
+        """Convert a server's sample; None if the server hides which stop string, if any, ended the text."""
         text, named = written.text, written.named_stop
         if (found := _first_stop(text, request.stop)) is not None:
             self._shows_stops = self._shows_stops or not written.names_stops
@@ -310,7 +310,7 @@ class OpenAIEngine(Shared):
             return self._build(written, text, "length", None)
         if written.reason in _FAILURES:
             raise EngineError(f"{self.name}: the server ended a text because of {written.reason!r}")
-        if written.reason not in (None, "stop"):  # eos_token, content_filter and the like: the model says no more
+        if written.reason not in (None, "stop"):  # eos_token, content_filter …: the model's text has ended
             return self._build(written, text, "eos", None)
         if isinstance(named, str) and named in request.stop:
             return self._build(written, text + named, "stop", named)
@@ -319,7 +319,7 @@ class OpenAIEngine(Shared):
         return self._build(written, text, "eos", None)
 
     def _read_stream(self, request: Request, written: _Written) -> Completion:
-        """The completion of a stream that was asked for without stop strings."""
+        """Convert a stream that was requested without stop strings."""
         found = _first_stop(written.text, request.stop)
         if found is not None:
             return self._build(written, written.text[: found[0]], "stop", found[1])
@@ -330,7 +330,7 @@ class OpenAIEngine(Shared):
     def _build(self, written: _Written, text: str, reason: StopReason, stop: str | None) -> Completion:
         ids, logprobs = written.ids, written.logprobs
         if self._tokenizer is None:
-            # Servers also list tokens that are not in the text: the end of sequence, or what ran over a stop string.
+            # Servers also list tokens outside the text: end-of-sequence, or tokens past a stop string.
             covered, length = 0, len(text.encode())
             for count, token in enumerate(written.tokens):
                 if covered >= length:
@@ -346,12 +346,12 @@ class OpenAIEngine(Shared):
 
 
 def _bytes(token: str) -> int:
-    r"""How many bytes of UTF-8 a listed token stands for; parts of characters are listed as ``bytes:\xe2\x82``."""
+    r"""Number of UTF-8 bytes of a listed token; partial characters are listed as ``bytes:\xe2\x82``."""
     return token.count("\\x") if token.startswith("bytes:\\x") else len(token.encode(errors="replace"))
 
 
 def _count(written: list[_Written], usage: object) -> None:
-    """Share the generated tokens that a server counted for all its choices, by the length of their texts."""
+    """Divide the server's count of generated tokens among its choices, by text length."""
     if not isinstance(usage, dict):
         return
     tokens, prompt = usage.get("completion_tokens"), usage.get("prompt_tokens")
@@ -364,12 +364,12 @@ def _count(written: list[_Written], usage: object) -> None:
 
 
 def _first_stop(text: str, stops: tuple[str, ...]) -> tuple[int, str] | None:
-    """Where the first stop string to be completed ends in `text`, and which one it is."""
+    """End position of the first stop string completed in `text`, and that string."""
     return min(((at + len(stop), stop) for stop in stops if (at := text.find(stop)) >= 0), default=None)
 
 
 def _sample_seed(seed: int, index: int) -> int:
-    """The seed of a sample that is a request of its own; that of sample 0 is the request's."""
+    """Seed of a sample sent as its own request; sample 0 uses the request's seed."""
     if index == 0:
         return seed
     return int.from_bytes(blake2b(b"%d/%d" % (seed, index), digest_size=4).digest(), "little")

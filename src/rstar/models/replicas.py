@@ -1,8 +1,8 @@
 """Several engines with the same weights, as one `Engine`.
 
-Contexts that grow from one call of `context` have one home, whose cache holds what they begin with. They move when
-another replica is clearly less busy. Which replica computes a request does not change its completions, as far as the
-engines themselves keep that promise.
+All contexts grown from one `context` call have a home replica, whose cache holds their common prefix. They move when
+another replica is clearly less busy. The choice of replica does not change completions, to the extent that the engines
+themselves guarantee this.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from rstar.lifecycle import Shared, together
 from rstar.models.engine import Capacity, Completion, Context, Engine, Request, Weights
 
 SLACK = 16
-"""A context moves when another replica has this many samples under way less than its home."""
+"""A context moves when its home has at least this many more samples in flight than another replica."""
 
 
 @dataclass(slots=True, eq=False)
 class _Home:
-    """The replica that computes the texts that grow from one beginning."""
+    """Home replica of all contexts grown from one start."""
 
     engine: Engine | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Housed(Context):
-    """A context that knows its home; equal to any other of the same text and ids."""
+    """A context that knows its home; compares equal to a plain one with the same text and ids."""
 
     home: _Home = field(default_factory=_Home)
 
@@ -36,11 +36,11 @@ class _Housed(Context):
 
 
 class Replicas(Shared):
-    """An `Engine` over engines of one model.
+    """An `Engine` over replicas of one model.
 
     Args:
         engines: at least one; opened and closed together.
-        name: what run folders call the model; default: the name of the first.
+        name: name of the model in run folders; default: that of the first.
     """
 
     def __init__(self, engines: Sequence[Engine], name: str | None = None) -> None:
@@ -49,12 +49,12 @@ class Replicas(Shared):
         self.name = name or engines[0].name
         self.max_context = min(engine.max_context for engine in engines)
         self._under_way: dict[int, int] = {}
-        """Samples, by the identity of the replica."""
+        """Samples in flight, keyed by the replica's `id`."""
         self._stack = AsyncExitStack()
 
     @property
     def version(self) -> int:
-        """The oldest of the replicas' versions."""
+        """Oldest version among the replicas."""
         return min(engine.version for engine in self._engines)
 
     def context(self, text: str) -> Context:
@@ -77,7 +77,7 @@ class Replicas(Shared):
             self._under_way[id(engine)] -= request.n
 
     async def load(self, weights: Weights, version: int) -> None:
-        """See `Engine.load`. All replicas take the weights at the same time."""
+        """See `Engine.load`. All replicas load the weights concurrently."""
         await together(engine.load(weights, version) for engine in self._engines)
 
     def capacity(self) -> Capacity:
@@ -87,14 +87,14 @@ class Replicas(Shared):
         return Capacity(sum(part.samples for part in parts), sum(tokens) if len(tokens) == len(parts) else None)
 
     def _ready(self) -> Sequence[Engine]:
-        """The replicas that can be asked now; at least one."""
+        """Replicas that can take requests now; at least one."""
         return self._engines
 
     def _busy(self, engine: Engine) -> int:
         return self._under_way.get(id(engine), 0)
 
     def _choose(self, context: Context) -> Engine:
-        """The replica that computes what follows `context`."""
+        """Replica for the next request on `context`."""
         ready = self._ready()
         least = min(ready, key=self._busy)
         if not isinstance(context, _Housed):
@@ -108,7 +108,7 @@ class Replicas(Shared):
         async with AsyncExitStack() as stack:
             for engine in self._engines:
                 await stack.enter_async_context(engine)
-            self.max_context = min(engine.max_context for engine in self._engines)  # a server tells its own only now
+            self.max_context = min(engine.max_context for engine in self._engines)  # servers report theirs on opening
             self._stack = stack.pop_all()
 
     async def _close(self) -> None:

@@ -1,4 +1,4 @@
-"""Opening the model that a name stands for (`rstar.specs`). torch is imported for local engines only."""
+"""Open the model that a spec names (`rstar.specs`). torch is imported for local engines only."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 
 
 def open_engine(model: Model, settings: EngineConfig | None = None) -> Engine:
-    """The engine for a model, ready for ``async with``.
+    """Create the engine for a model, ready for ``async with``.
 
     Args:
-        model: which one.
+        model: parsed model spec.
         settings: how to run or reach it; default `EngineConfig()`.
 
     Raises:
-        ConfigError: a model that cannot be opened, or an unreadable key file.
+        ConfigError: the model cannot be opened, or the key file cannot be read.
     """
     settings = settings or EngineConfig()
     check_model(model)
@@ -42,13 +42,13 @@ def open_engine(model: Model, settings: EngineConfig | None = None) -> Engine:
 
 
 def check_model(model: Model) -> None:
-    """Raise `ConfigError` for a model whose folder is not there. Opens and sends nothing."""
+    """Raise `ConfigError` if the model's folder is missing. Neither opens nor sends anything."""
     if is_local(model):
         check_folder(local_folder(model), str(model))
 
 
 def check_folder(folder: Path, where: str) -> None:
-    """Raise `ConfigError` that begins with `where` for a folder without a model, such as the name of one on a hub."""
+    """Raise `ConfigError`, its message starting with `where`, if `folder` holds no model (a hub name, for example)."""
     if (folder / "config.json").is_file():
         return
     if not folder.exists() and _HUB_NAME.fullmatch(str(folder)):
@@ -60,15 +60,15 @@ def check_folder(folder: Path, where: str) -> None:
 
 
 def is_local(model: Model) -> TypeGuard[Bundled | Folder]:
-    """Whether a model runs on this machine from a folder."""
+    """Whether the model runs on this machine from a folder."""
     return isinstance(model, Bundled | Folder)
 
 
 def local_folder(model: Bundled | Folder, part: Literal["weights", "ppm"] = "weights") -> Path:
-    """The folder of a model; of the bundled one the policy's (``weights``) or its PPM's.
+    """Folder of a local model; for the bundled one, that of its policy (``weights``) or its PPM.
 
     Raises:
-        ConfigError: an installation without the bundled model.
+        ConfigError: the installation has no bundled model.
     """
     if isinstance(model, Folder):
         return model.path
@@ -79,7 +79,7 @@ def local_folder(model: Bundled | Folder, part: Literal["weights", "ppm"] = "wei
 
 
 def fingerprint(folder: Path) -> str:
-    """A hash of a model's files, their names and all that is in them."""
+    """Hash of the names and contents of a model's files."""
     files = sorted(file for pattern in ("*.json", "*.safetensors") for file in folder.glob(pattern))
     stats = ((file, file.stat()) for file in files)
     return _hash_of(tuple((file, stat.st_size, stat.st_mtime_ns) for file, stat in stats))
@@ -87,7 +87,7 @@ def fingerprint(folder: Path) -> str:
 
 @lru_cache(maxsize=64)
 def _hash_of(files: tuple[tuple[Path, int, int], ...]) -> str:
-    """A hash of files that have not changed since their size and time were seen: gigabytes are not read twice."""
+    """Hash files, cached by size and modification time so that gigabytes are not read twice."""
     digest = hashlib.sha256()
     for file, size, _ in files:
         digest.update(f"{file.name} {size}\n".encode())
@@ -98,7 +98,7 @@ def _hash_of(files: tuple[tuple[Path, int, int], ...]) -> str:
 
 
 def arithmetic(settings: EngineConfig) -> str:
-    """The dtype in which a local model computes on this machine. Raises `ConfigError` where there is no torch."""
+    """Dtype that a local model uses on this machine. Raises `ConfigError` if torch is not installed."""
     if settings.dtype != "auto":
         return settings.dtype
     try:
@@ -114,7 +114,7 @@ def _local(model: Bundled | Folder, settings: EngineConfig) -> Engine:
         from rstar.models.local.pool import PATIENCE, LocalPool, worthwhile
     except ImportError as error:
         raise ConfigError(f"{model}: needs {error.name}; install rstar[local]") from error
-    # Workers share the processors, and all compute alike, with the engine in this process, too.
+    # Workers share the processors, and the engine in this process must compute exactly as they do.
     threads = 1 if settings.threads is None and settings.processes else settings.threads
     engine = LocalEngine(
         local_folder(model),
@@ -154,7 +154,7 @@ def _tokenizer(folder: Path) -> Tokenizer:
 
 
 def _key(file: Path | None) -> str | None:
-    """The API key of a file, else of the environment; it is never written anywhere."""
+    """API key from the file, else from the environment; never written anywhere."""
     if file is None:
         where, key = "OPENAI_API_KEY", os.environ.get("OPENAI_API_KEY", "")
     else:

@@ -1,1 +1,1 @@
-"""Templates: how each method asks for its steps. No logic beyond text, no imports from the rest of the house."""
+"""Templates: how each method prompts for steps. Only text; no imports from other packages of `rstar`."""

@@ -1,7 +1,6 @@
 """The code-step format of rStar-Math (arXiv 2501.04519, section 3.2 and its published code).
 
-A solution is a Python program written step by step, each step a comment and its code, then the program's output, then
-the answer::
+A solution is a Python program of steps (a comment and its code), then the program's output, then the answer::
 
     <code>
     # 5 apples a day for 7 days
@@ -26,9 +25,9 @@ STOPS = (END_STEP, END_CODE, END_ANSWER)
 
 
 def prompt(question: str, shots: int = 0) -> str:
-    """What the policy sees before its first step: the question, and the opening of the program.
+    """The policy's input before its first step: the question, and the opening of the program.
 
-    `shots` worked examples come first (0 to 4), for models that were not trained on the format.
+    `shots` worked examples come first (0 to 4), for models not trained on the format.
     """
     examples = "".join(f"{_opening(question)}{rest}\n\n" for question, rest in EXAMPLES[:shots])
     return examples + _opening(question)
@@ -39,14 +38,14 @@ def _opening(question: str) -> str:
 
 
 def code_of(text: str) -> str:
-    """The Python code in what the policy wrote: the text without the step markers."""
+    """The Python code in the policy's text: without the step markers."""
     for marker in (CODE, END_STEP, END_CODE):
         text = text.replace(marker, "")
     return text
 
 
 def output(stdout: str) -> str:
-    """The program's output as it is shown to the policy after `END_CODE`, with the opening of the answer."""
+    """The program's output as shown to the policy after `END_CODE`, with the opening of the answer."""
     return f"\n{OUTPUT}{stdout}{END_OUTPUT}\n{ANSWER}"
 
 
@@ -56,10 +55,9 @@ def answer(text: str) -> str:
 
 
 def solution(steps: Sequence[str], result: str) -> tuple[str, ...]:
-    """A reference solution as the pieces that the policy writes and is shown, in order.
+    """A reference solution in pieces: the code steps joined into one, the output, the answer.
 
-    Even positions are written by the policy (trained on), odd positions are shown to it: the code steps joined into
-    one piece, the output, the answer.
+    Even positions are written by the policy (trained on), odd positions are shown to it.
     """
     code = "".join(f"{step}\n{END_STEP}\n" for step in steps[:-1]) + f"{steps[-1]}\n{END_CODE}"
     return code, output(result), answer(result)
@@ -105,4 +103,4 @@ EXAMPLES: tuple[tuple[str, str], ...] = tuple(
         ),
     )
 )
-"""Worked examples for models that were not trained on the format, shortest first."""
+"""Worked examples for models not trained on the format, shortest first."""

@@ -1,4 +1,4 @@
-"""The numbers in questions and in programs. Digits in names (`x1`) are none."""
+"""Numbers in questions and in programs. Digits in names (`x1`) do not count."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import re
 from decimal import Decimal
 
 IN_TEXT = re.compile(r"(?<![\w.])(?:\d{1,3}(?:,\d{3})+(?!\d)|\d[\d_]*)(?:\.\d+)?|(?<![\w.])\.\d+")
-"""As people write them: 1,234 is one number."""
+"""In prose: 1,234 is one number."""
 IN_CODE = re.compile(r"(?<![\w.])(?:\d[\d_]*(?:\.\d+)?|\.\d+)")
-"""As programs have them: a comma separates two."""
+"""In code: a comma separates two numbers."""
 
 
 def numbers(pattern: re.Pattern[str], text: str) -> list[Decimal]:
@@ -17,5 +17,5 @@ def numbers(pattern: re.Pattern[str], text: str) -> list[Decimal]:
 
 
 def value(written: str) -> Decimal:
-    """What a match of the patterns says."""
+    """The value of a match."""
     return Decimal(written.replace(",", "").replace("_", ""))

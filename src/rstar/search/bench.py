@@ -1,4 +1,4 @@
-"""How much the search itself costs: expansions per second with a model and a sandbox that take no time."""
+"""Overhead of search: expansions per second with a model and a sandbox that take no time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OK = Result("ok")
 
 
 class NullSandbox:
-    """A sandbox that runs nothing and always succeeds; its own state."""
+    """A sandbox that runs nothing and always succeeds; it is its own state."""
 
     def start(self) -> State:
         """See `Sandbox.start`."""
@@ -39,7 +39,7 @@ class NullSandbox:
 
 @dataclass(frozen=True, slots=True)
 class SearchFigures:
-    """Figures of one measurement."""
+    """Result of one measurement."""
 
     expansions: int
     samples: int
@@ -61,7 +61,7 @@ def bench_search(expansions: int, samples: int = 4) -> SearchFigures:
             if done >= expansions:
                 return
 
-    asyncio.run(run())  # once to warm up
+    asyncio.run(run())  # warm-up
     done, started = 0, time.process_time()
     asyncio.run(run())
     seconds = time.process_time() - started

@@ -1,6 +1,6 @@
-"""Checks of what the parts that users bring return: policy, value, search, sandbox, the comparison of answers.
+"""Validation of what user-supplied parts return: policy, value, search, sandbox, equivalence of answers.
 
-An error names the part's class, what it returned, and what was expected. Nothing is converted or repaired here.
+An error names the part's class, what it returned, and what was expected. Nothing is converted or repaired.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ METHODS_OF = {
     "search": ("__call__",),
     "equivalent": ("__call__",),
 }
-"""What the parts of a solver must have."""
+"""Methods that each part of a solver must have."""
 
 
 def name_of(part: object) -> str:
-    """How an error calls a part: a function or a class by its own name, any other object by that of its class."""
+    """A part's name in errors: its own for a function or class, else that of its class."""
     named = part if hasattr(part, "__qualname__") else type(part)
     return f"{named.__module__}.{getattr(named, '__qualname__', '')}"
 
 
 def mistake(kind: str, part: object, got: object, expected: str) -> ConfigError:
-    """The error of a part that returned something else than what was expected."""
+    """The error for a part that returned something unexpected."""
     if inspect.iscoroutine(got):
-        got.close()  # nobody will await it
+        got.close()  # it will never be awaited
     return ConfigError(f"{kind} {name_of(part)} returned {type(got).__name__} ({repr(got)[:80]}), expected {expected}")
 
 
 def check_parts(**parts: object) -> None:
-    """Raise `ConfigError` for a part that lacks a method; None stands for a part that was not given."""
+    """Raise `ConfigError` for a part that lacks a method; None: not supplied."""
     for kind, part in parts.items():
         if part is None:
             continue
@@ -52,14 +52,14 @@ def check_parts(**parts: object) -> None:
 
 
 async def awaited(kind: str, part: object, got: Any) -> Any:
-    """What `got`, the result of an asynchronous method, brings. Raises `ConfigError` when it is not awaitable."""
+    """Await `got`, the result of an asynchronous method. Raises `ConfigError` if it is not awaitable."""
     if not inspect.isawaitable(got):
         raise mistake(kind, part, got, "an awaitable: define it with `async def`")
     return await got
 
 
 async def grow_tree(search: Callable[[Any], Awaitable[None]], given: Any) -> None:
-    """Run a search method. Raises `ConfigError` when it is not asynchronous."""
+    """Run a search method. Raises `ConfigError` if it is not asynchronous."""
     await awaited("search", search, search(given))
 
 
@@ -76,7 +76,7 @@ async def completions(policy: Engine, request: Request) -> list[Completion]:
 async def scores(
     value: Value, problem: Problem, trajectories: Sequence[Trajectory], votes: Votes
 ) -> Sequence[float | None]:
-    """The value of each trajectory. Raises `ConfigError` for anything but a number in [-1, 1] or None each."""
+    """The value of each trajectory. Raises `ConfigError` unless each is a number in [-1, 1] or None."""
     expected = f"a sequence of {len(trajectories)} numbers in [-1, 1] or None, one for each trajectory"
     values = await awaited("value", value, value.score(problem, trajectories, votes))
     if isinstance(values, str) or not hasattr(values, "__len__") or not hasattr(values, "__iter__"):
@@ -99,7 +99,7 @@ def _number(value: Value, given: Any) -> float | None:
 
 
 def checked_equivalence(equivalent: Equivalence) -> Equivalence:
-    """The comparison with a look at its result. Raises `ConfigError`, when it is called, for anything but a bool."""
+    """Wrap a comparison so that any result but a bool raises `ConfigError`."""
 
     def compare(one: str, other: str) -> bool:
         same = equivalent(one, other)

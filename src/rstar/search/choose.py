@@ -1,4 +1,4 @@
-"""Which answer is given, from the trajectories that reached one.
+"""Choice of the final answer among the trajectories that reached one.
 
 Answers are grouped by an equivalence test (`1/2` and `0.5` are one answer), never by string. Nothing here knows the
 gold answer.
@@ -18,7 +18,7 @@ Equivalence = Callable[[str, str], bool]
 
 @dataclass(slots=True)
 class Group:
-    """Equivalent answers: the first form seen, how many samples gave it, and their mass (see `Trajectory`)."""
+    """Equivalent answers: the first form seen, the number of samples, and their mass (see `Trajectory`)."""
 
     answer: str
     votes: int = 0
@@ -26,16 +26,16 @@ class Group:
 
 
 class Votes:
-    """The answers so far of one problem, grouped by equivalence as they come.
+    """The answers to one problem so far, grouped by equivalence.
 
-    An answer's share is that of its mass. In a tree the number of samples says less: the search comes back more often
-    to some places than to others, and what it finds there would count more for that.
+    An answer's share is its share of the mass. In a tree, the number of samples is biased: search returns to some
+    places more often than to others, which would inflate the votes for what it finds there.
     """
 
     def __init__(self, equivalent: Equivalence) -> None:
         self._equivalent = equivalent
         self._of: dict[str, Group] = {}  # every form seen → its group
-        self._comparing = asyncio.Lock()  # two equivalent answers at once must not found two groups
+        self._comparing = asyncio.Lock()  # concurrent equivalent answers must not create two groups
         self.groups: list[Group] = []
 
     @property
@@ -44,7 +44,7 @@ class Votes:
         return sum(group.mass for group in self.groups)
 
     async def group(self, answer: str) -> Group:
-        """The group of `answer`, a new one when it is equivalent to none. Slow comparisons run off the event loop."""
+        """The group of `answer`, a new one if it is equivalent to none. Slow comparisons run off the event loop."""
         async with self._comparing:
             if (known := self._of.get(answer)) is not None:
                 return known
@@ -59,7 +59,7 @@ class Votes:
         return next((group for group in self.groups if self._equivalent(group.answer, answer)), None)
 
     async def count(self, found: Iterable[tuple[str, int, float]]) -> None:
-        """Count anew: answer, votes and mass of every solution so far."""
+        """Recount from the answer, votes and mass of every solution so far."""
         counted = [(await self.group(answer), votes, mass) for answer, votes, mass in found]
         for group in self.groups:
             group.votes, group.mass = 0, 0.0
@@ -68,15 +68,15 @@ class Votes:
             group.mass += mass
 
     async def share(self, answer: str) -> float:
-        """Share of all mass that went to answers equivalent to `answer`, in [0, 1]."""
+        """Share of the mass of answers equivalent to `answer`, in [0, 1]."""
         return (await self.group(answer)).mass / (self.total or 1.0)
 
     def leader(self) -> Group | None:
-        """The group of most mass (the earliest among equals), None before the first answer."""
+        """The group of largest mass (the earliest on ties); None before the first answer."""
         return max(self.groups, key=lambda group: group.mass, default=None)
 
     def settled(self, share: float, votes: int) -> bool:
-        """Whether the leading answer has at least `votes` votes and this share of the mass."""
+        """Whether the leading answer has at least `votes` votes and at least `share` of the mass."""
         leader = self.leader()
         return leader is not None and leader.votes >= votes and leader.mass >= share * self.total
 
@@ -84,7 +84,7 @@ class Votes:
 async def choose_as_set(
     trajectories: Sequence[Trajectory], config: AnySearch, equivalent: Equivalence
 ) -> Trajectory | None:
-    """`choose` as the settings of the search say, or in the method's own way."""
+    """`choose` with the search settings, or the method's default."""
     if config.method == "greedy":
         return await choose(trajectories, "best", equivalent)
     how = config.choose or ("majority" if config.method == "sample" else "best")
@@ -94,16 +94,16 @@ async def choose_as_set(
 async def choose(
     trajectories: Sequence[Trajectory], how: Choice, equivalent: Equivalence, top_k: int | None = None
 ) -> Trajectory | None:
-    """The trajectory whose answer is given, or None when none reached an answer.
+    """The trajectory whose answer is returned; None if none reached an answer.
 
     Args:
-        trajectories: all of a problem, in any stable order; those without an answer are ignored. Values in [-1, 1],
+        trajectories: all of a problem, in any stable order; those without an answer are ignored. Values are in [-1, 1];
             None counts as 0.
-        how: ``best`` the highest value; ``majority`` the answer of most mass; ``weighted`` the answer of most mass
-            times (1 + value) / 2. Within an answer the trajectory of highest value stands for it; earlier ones win
-            ties.
+        how: ``best``: the highest value; ``majority``: the answer of largest mass; ``weighted``: the answer of largest
+            mass times (1 + value) / 2. The trajectory of highest value represents an answer; ties go to the earlier
+            one.
         equivalent: whether two answers are the same.
-        top_k: look only at the K trajectories of highest value.
+        top_k: consider only the K trajectories of highest value.
     """
     candidates = sorted(answered(trajectories), key=lambda t: -(t.value or 0.0))[:top_k]
     if not candidates or how == "best":

@@ -1,8 +1,8 @@
-"""The format of rStar-Math: steps of comment and Python code, then the output, then the boxed answer.
+"""The rStar-Math format: steps of comment and Python code, then the output, then the boxed answer.
 
 Rules (arXiv 2501.04519, section 3.2, and its published code): a step ends with ``<end_of_step>``, ``<end_of_code>`` or
-``<end_of_answer>``; anything else is not a step. After ``<end_of_code>`` the program's output is shown to the policy,
-which then writes the answer.
+``<end_of_answer>``; anything else is not a step. After ``<end_of_code>`` the policy is shown the program's output and
+writes the answer.
 """
 
 from __future__ import annotations

@@ -1,18 +1,18 @@
-"""How nodes come to be: ask the policy for steps, run their code, find the answers.
+"""Expansion: sample steps from the policy, run their code, find answers.
 
-The only place where search touches the model and the sandbox; greedy, sampling, beam and MCTS differ only in which
-node they expand next; the form of the steps is that of a `rstar.search.format.Format`. Rules (arXiv 2501.04519,
-section 3.2, and its published code):
+Only this module of search calls the model and the sandbox; greedy, sampling, beam and MCTS differ only in which node
+they expand next. A `rstar.search.format.Format` defines the form of the steps. Rules (arXiv 2501.04519, section 3.2,
+and its published code):
 
-* The code of a step runs from the interpreter state of its parent. A step that fails counts towards
-  `errors_threshold`; more failures in a row than that end the branch.
-* The output of a complete program is shown to the policy, which then writes the answer. The answer copies the output,
-  so it is sampled once, greedily, and belongs to the same node as the code before it.
-* Samples of one expansion with the same text are merged into one node with several votes, and so are those that
-  finish with the same answer text.
+* A step's code runs from the interpreter state of its parent. More failed steps in a row than `errors_threshold` end
+  the branch.
+* The policy is shown the output of a complete program and writes the answer. The answer copies the output, so it is
+  sampled once, greedily, and belongs to the same node as the code before it.
+* Samples of one expansion with the same text are merged into one node with several votes; so are samples that finish
+  with the same answer text.
 
-Model errors (no step, failing code, no answer) are data: a closed node with its reason. Failures of the engine or the
-sandbox are exceptions and pass through.
+Model errors (no step, failing code, no answer) are data: a closed node with its reason. Engine and sandbox failures are
+exceptions and propagate.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from rstar.trajectories import Ending, Segment, Step
 
 @dataclass(slots=True)
 class Usage:
-    """What a problem has cost so far, in tokens of the policy and in runs of the sandbox."""
+    """Cost of one problem so far: policy tokens and sandbox runs."""
 
     tokens_in: int = 0
     tokens_out: int = 0
@@ -45,7 +45,7 @@ class Usage:
 
 @dataclass(slots=True)
 class Growth:
-    """What an expansion brought: new children, and whether the node had others before, whose mass it has changed."""
+    """Result of an expansion: the new children, and whether earlier children exist, whose mass has changed."""
 
     children: list[Node]
     widened: bool
@@ -57,12 +57,12 @@ class Expander:
     Args:
         question: the problem's text.
         format: of the steps.
-        policy: writes the steps.
+        policy: samples the steps.
         sandbox: runs them.
         config: search settings.
         limits: of one step's run.
-        seed: the problem's own seed; expansion k of a node draws from a stream of (seed, place of the node, k), so
-            that nodes may be expanded at the same time.
+        seed: the problem's seed. Expansion k of a node has its own random stream, derived from (seed, place of the
+            node, k), so nodes can be expanded concurrently.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class Expander:
         self._states = [start_state]
 
     def release(self) -> None:
-        """Give up all interpreter states, also those of children that a cancelled expansion left behind."""
+        """Release all interpreter states, including those of children left by a cancelled expansion."""
         for state in self._states:
             state.release()
 
@@ -98,7 +98,7 @@ class Expander:
 
     @property
     def affordable(self) -> int | None:
-        """How many samples of the mean length so far the rest of the token budget buys; None without a budget."""
+        """Number of samples, at the mean length so far, within the remaining token budget; None without a budget."""
         budget = self._config.max_tokens
         if budget is None:
             return None
@@ -106,18 +106,18 @@ class Expander:
         return max(0, int((budget - self.usage.tokens_out) / length))
 
     async def expand(self, node: Node, n: int, *, merge: bool = True, whole: bool = False) -> Growth:
-        """Sample `n` continuations of `node` and attach them as its children.
+        """Sample `n` continuations of `node` and attach them as children.
 
         Args:
-            node: an open node; it is marked as expanded and closed when no child is open.
+            node: an open node; it is marked as expanded, and closed if no child is open.
             n: number of samples.
-            merge: samples of equal text become one child; otherwise there are n children.
-            whole: let the policy write the whole program in one go instead of one step.
+            merge: merge samples of equal text into one child; otherwise there are n children.
+            whole: sample the whole program at once instead of one step.
 
         Returns:
-            All new children, failed ones included (they are closed, with their reason in `ending`). A node that is
-            expanded again keeps its earlier ones; samples that say the same as those are more votes for them. A node
-            whose context is full has none, and fails itself.
+            All new children, including failed ones (closed, with their reason in `ending`). A node that is expanded
+            again keeps its earlier children; samples that repeat one are votes for it. A node whose context is full
+            gets no children and fails.
         """
         try:
             samples = _merged(await self._ask(node, n, whole=whole), merge)
@@ -163,7 +163,7 @@ class Expander:
         return found
 
     async def _grow(self, parent: Node, completion: Completion, votes: int) -> Node:
-        """The child that `completion` makes of `parent`: its code has run and, at the end, its answer is written."""
+        """The child of `parent` for `completion`: runs its code and, after a complete program, samples the answer."""
         count = completion.n_tokens
         child = Node(
             parent,
@@ -206,7 +206,7 @@ class Expander:
         return result
 
     async def _answer(self, child: Node) -> Node:
-        """Show the output and let the policy write the answer; both become segments of the child's step."""
+        """Show the output and sample the answer; both become segments of the child's step."""
         step, before = child.step, child.context
         assert step is not None
         context = self._policy.append(before, self._format.shown(child.stdout))
@@ -236,7 +236,7 @@ def _merged(completions: list[Completion], merge: bool) -> list[tuple[Completion
 
 
 def _one_per_answer(node: Node, children: list[Node], again: list[tuple[Node, int]]) -> list[Node]:
-    """Those of the new `children` of `node` that stay; the others are votes for the child with their answer."""
+    """The new `children` that stay; the others become votes for the child with the same answer."""
     old = {child.answer: child for child in node.children if child.answer is not None}
     kept: dict[str, Node] = {}
     for child in children:

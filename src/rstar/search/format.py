@@ -1,6 +1,6 @@
-"""What a search needs to know of the form of its steps: the one seam between trees and text.
+"""The interface between search and the text form of its steps.
 
-Tree, selection, back-up and choice know no format. `rstar.search.code_steps` is the format of rStar-Math.
+Tree, selection, back-up and choice know no format. `rstar.search.code_steps` is the rStar-Math format.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from rstar.trajectories import Ending
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a completion is: a step that failed, a step with an answer, or code to run.
+    """A parsed completion: a failed step, a step with an answer, or code to run.
 
     Attributes:
-        failure: why it is not a step; None where it is one.
-        answer: the final answer, where the step holds one.
-        code: to be run from the interpreter state of the parent.
-        complete: the program is complete with this code: its output is shown, and the policy writes the answer.
+        failure: why it is not a step; None if it is one.
+        answer: final answer, if the step has one.
+        code: code to run from the parent's interpreter state.
+        complete: this code completes the program: its output is shown, and the policy writes the answer.
     """
 
     failure: Ending | None = None
@@ -30,32 +30,32 @@ class Reading:
 
 
 class Format(Protocol):
-    """How steps are asked for, where they stop, what of them runs, what is shown, and when there is an answer."""
+    """How steps are prompted, stopped, parsed and shown, and where the answer is."""
 
     name: str
 
     answer_stop: str
-    """Ends the answer that the policy writes after the output of a complete program."""
+    """Stop string of the answer that follows the output of a complete program."""
 
     answer_tokens: int
-    """Most tokens of that answer."""
+    """Token limit of that answer."""
 
     def prompt(self, question: str, shots: int) -> str:
-        """What the policy sees before its first step; `shots` worked examples come first."""
+        """The policy's input before the first step, with `shots` worked examples first."""
         ...
 
     def stops(self, *, whole: bool) -> tuple[str, ...]:
-        """The strings that end a step or, with `whole`, a whole program."""
+        """Stop strings of a step or, with `whole`, of a whole program."""
         ...
 
     def read(self, completion: Completion) -> Reading:
-        """What a completion is."""
+        """Parse a completion."""
         ...
 
     def shown(self, stdout: str) -> str:
-        """The output of a complete program as the policy sees it, with the opening of the answer."""
+        """The output of a complete program as shown to the policy, with the opening of the answer."""
         ...
 
     def answer(self, text: str) -> str | None:
-        """The final answer in what the policy wrote as its last step; None where it holds none."""
+        """The final answer in the text of the last step; None if there is none."""
         ...

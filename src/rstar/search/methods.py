@@ -1,11 +1,11 @@
-"""The five ways to search one problem, each a short loop over the same expansion.
+"""The five search methods, each a short loop over the same expansion.
 
-``greedy`` one program, most probable tokens. ``sample`` independent programs, run as a whole. ``best-of-n`` independent
-programs whose steps run as they are written, so that a failing step ends its program and saves the rest. ``beam`` step
-beam search. ``mcts`` Monte Carlo tree search. All follow arXiv 2501.04519, section 3, except where
-docs/deviations.md says otherwise.
+``greedy``: one program by greedy decoding. ``sample``: independent programs, run as a whole. ``best-of-n``: independent
+programs whose steps run as they are sampled, so a failing step ends its program and saves the rest. ``beam``: step beam
+search. ``mcts``: Monte Carlo tree search. All follow arXiv 2501.04519, section 3, except as stated in
+docs/deviations.md.
 
-A method returns nothing: what it found is in the tree. No method waits for another problem.
+A method returns nothing: its results are in the tree. No method waits for another problem.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ C = TypeVar("C", bound=AnySearch)
 
 @dataclass(slots=True)
 class Search(Generic[C]):
-    """One problem under way: what a method needs, and its count of rollouts."""
+    """The search of one problem: inputs of a method, and its count of rollouts."""
 
     problem: Problem
     config: C
@@ -57,7 +57,7 @@ class Search(Generic[C]):
         return self.expander.spent
 
     def wave(self, left: int, size: int) -> int:
-        """How many of `left` programs to begin together: at most `size`, and as many as the rest of the budget buys."""
+        """Number of programs to start together: at most `left`, `size`, and what the remaining budget buys; never 0."""
         budget, spent = self.config.max_tokens, self.expander.usage.tokens_out
         wave = min(left, size)
         if budget is not None and spent:
@@ -65,14 +65,14 @@ class Search(Generic[C]):
         return max(1, wave)
 
     async def grow(self, nodes: Sequence[Node], n: int, *, merge: bool = True, score: bool = True) -> list[Node]:
-        """Expand `nodes` at the same time; then, in their order, count the new answers and score the new nodes."""
+        """Expand `nodes` concurrently; then, in order, count the new answers and score the new nodes."""
         grown = await together(self.expander.expand(node, n, merge=merge) for node in nodes)
         for growth in grown:
             await self.judge(growth, score)
         return [child for growth in grown for child in growth.children]
 
     async def judge(self, growth: Growth, score: bool = True) -> None:
-        """Count the answers; with `score`, score the new children that have not failed."""
+        """Count the new answers; with `score`, score the new children that have not failed."""
         new = [child for child in growth.children if child.answer is not None]
         self.answered += new
         if new or growth.widened:
@@ -85,16 +85,16 @@ class Search(Generic[C]):
 
 
 async def greedy(search: Search[GreedyConfig]) -> None:
-    """One program, the most probable tokens."""
+    """One program by greedy decoding."""
     growth = await search.expander.expand(search.expander.root, 1, whole=True)
     await search.judge(growth)
     search.rollouts = 1
 
 
 async def sample(search: Search[SampleConfig]) -> None:
-    """`samples` independent programs, each written in one go and then run.
+    """`samples` independent programs, each sampled in one go and then run.
 
-    With a budget of tokens they come in waves of `expansions`, the last one as small as the budget asks.
+    With a token budget they come in waves of `expansions`; the last wave shrinks to fit the budget.
     """
     config, root = search.config, search.expander.root
     while search.rollouts < config.samples and not search.done and root.ending is None:
@@ -108,8 +108,8 @@ async def sample(search: Search[SampleConfig]) -> None:
 async def best_of_n(search: Search[BestOfNConfig]) -> None:
     """`samples` independent programs, one step of all at a time; a program ends at its first failing step.
 
-    With a budget of tokens or `early_stop` they come in waves of `expansions`, the last one as small as the budget
-    asks; no wave starts once the answer is settled.
+    With a token budget or `early_stop` they come in waves of `expansions`; the last wave shrinks to fit the budget. No
+    wave starts once the answer is settled.
     """
     config, root = search.config, search.expander.root
     while search.rollouts < config.samples and not search.done and root.ending is None:
@@ -124,10 +124,10 @@ async def best_of_n(search: Search[BestOfNConfig]) -> None:
 
 
 async def beam(search: Search[BeamConfig]) -> None:
-    """Step beam search: of all continuations of the beam keep the `beam_width` of highest value.
+    """Step beam search: keep the `beam_width` continuations of highest value at each step.
 
-    A value without an opinion on partial solutions leaves the ranking to the policy's log-probability. With a budget
-    of tokens no step of the beam may take more than half of what is left of it: the beam gets narrower, and ends well.
+    If the value does not score partial solutions, the policy's log-probability ranks them. With a token budget, no step
+    may use more than half of the remainder: the beam narrows, and its solutions finish.
     """
     config, expander = search.config, search.expander
     frontier = [expander.root]
@@ -145,12 +145,12 @@ async def beam(search: Search[BeamConfig]) -> None:
 async def mcts(search: Search[MctsConfig]) -> None:
     """Monte Carlo tree search: `rollouts` descents, each from the root to a node that cannot be continued.
 
-    When everything below the root has been explored and rollouts are left, the tree is widened: the children of a
-    node were a sample of what the policy could do there, not all of it.
+    If the tree is exhausted and rollouts remain, it is widened: a node's children are only a sample of the policy's
+    continuations.
     """
     root = search.expander.root
     while search.rollouts < search.config.rollouts and not search.done:
-        if root.ending is not None:  # the question alone fills the model's context
+        if root.ending is not None:  # the question alone fills the context
             return
         if root.closed:
             reopen(unexplored(root))
@@ -159,11 +159,10 @@ async def mcts(search: Search[MctsConfig]) -> None:
 
 
 async def _rollout(search: Search[MctsConfig]) -> None:
-    """Descend by UCT, expanding what is not expanded yet; every new answer's value is backed up at once.
+    """Descend by UCT, expanding unexpanded nodes; the value of every new answer is backed up at once.
 
-    A new child that has a value starts with it as its first visit: q(s)⁰. A descent that meets
-    failures only is a visit that brought nothing: without it, a child below which everything fails would stay
-    unvisited, and be chosen before its siblings for ever.
+    A new child with a value starts with it as its first visit: q(s)⁰. A descent that meets only failures backs up 0;
+    otherwise a child with only failures below would stay unvisited, and be selected before its siblings forever.
     """
     config, node = search.config, search.expander.root
     answers = failures = 0

@@ -1,9 +1,8 @@
-"""Notices: what a reader should know of a result before trusting its answer.
+"""Notices: warnings to read before trusting an answer.
 
-``question_too_long`` concerns every model. The other two are about the bundled model only, for which alone it is known
-what it was trained on and what its values mean: ``unknown_wording``, a question that none of its training templates
-makes, and ``low_value``, an answer to which its PPM gives less than `LOW_VALUE`. In the families `CHECKED` the value
-says nothing, and ``low_value`` is not given.
+``question_too_long`` applies to every model. The others apply to the bundled model only, whose training data and values
+are known. ``unknown_wording``: none of its training templates makes the question. ``low_value``: its PPM gives the
+answer less than `LOW_VALUE`. In the `CHECKED` families the value is uninformative, and there is no ``low_value``.
 """
 
 from __future__ import annotations
@@ -19,14 +18,13 @@ from rstar.tiny.wordings import wording_family
 Notice = Literal["question_too_long", "unknown_wording", "low_value"]
 
 LOW_VALUE = 0.0
-"""The PPM's value runs from -1 (sure to be wrong) to 1 (sure to be right). docs/solving.md has the share of right
-answers on either side."""
+"""The PPM's value ranges from -1 (surely wrong) to 1 (surely right). docs/solving.md: accuracy on either side."""
 
 CHECKED = frozenset({"latin", "sudoku4"})
-"""Search families in which the value says nothing: a program that ran to its end was right, whatever its value. It
-copies the grid in one piece and checks every move; the PPM, which reads the policy's log-probabilities, undervalues
-moves that the policy finds unlikely. The programs of the other search families check their moves, too, but the bundled
-policy often copies the problem wrongly there, and most answers of low value are wrong (counts: docs/solving.md)."""
+"""Search families in which the value is uninformative: a program that ran to its end was right, whatever its value. It
+copies the grid in one piece and checks every move; the PPM, which reads the policy's log-probabilities, underrates
+moves that the policy finds unlikely. Programs of the other search families check their moves too, but there the bundled
+policy often miscopies the problem, and most answers of low value are wrong (counts: docs/solving.md)."""
 
 
 def notices(config: Config, own_parts: bool, root: Node, question: str, value: float | None) -> tuple[Notice, ...]:
@@ -34,10 +32,10 @@ def notices(config: Config, own_parts: bool, root: Node, question: str, value: f
 
     Args:
         config: of the run.
-        own_parts: the caller brought a policy or a value of their own, of which nothing is known.
+        own_parts: the caller supplied the policy or the value, so nothing is known of it.
         root: of the search tree.
-        question: what was asked.
-        value: of the chosen answer, None without one.
+        question: the problem's text.
+        value: of the chosen answer; None if there is none.
     """
     found: list[Notice] = []
     if root.ending == "length" and not root.children:

@@ -1,7 +1,7 @@
-"""How a child is chosen: UCT (arXiv 2501.04519, section 3.2; c = 2 in the published code), and where to widen a tree.
+"""Selection by UCT (arXiv 2501.04519, section 3.2; c = 2 in the published code), and where to widen a tree.
 
-Pure functions of the statistics. Closed children (terminal, failed or exhausted) are never chosen. A child without a
-visit comes before all visited ones; among equals the one that more samples agreed on, then the more probable one.
+Pure functions of the statistics. Closed children (terminal, failed or exhausted) are never selected. Unvisited children
+come before visited ones; ties go to the child with more votes, then to the more probable one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def uct(total: float, visits: int, parent_visits: int, c: float) -> float:
 
 
 def select_child(node: Node, c: float) -> Node | None:
-    """The open child of highest UCT, or None when there is none."""
+    """The open child of highest UCT; None if there is none."""
     best: Node | None = None
     best_key = (-math.inf, 0, -math.inf)
     for child in node.children:
@@ -32,13 +32,12 @@ def select_child(node: Node, c: float) -> Node | None:
 
 
 def unexplored(root: Node) -> Node:
-    """The node where a further sample is most likely to bring something new for what it costs.
+    """The node where another sample is most likely to find something new for its cost.
 
-    How likely the policy is to come to a node is the share of the samples that went that way at each step, multiplied;
-    how likely it is to write there what it has not written yet is estimated by the share of the samples that were
-    seen only once (Good and Turing; half a sample is added so that no node is ruled out). A sample costs the mean
-    length of those before it, in tokens if the engine knows them. Nodes at which the solution has ended do not count;
-    the root where nothing is known.
+    The probability of reaching a node is the share of samples that took each step, multiplied. The probability of an
+    unseen sample there is estimated by the share of samples seen only once (Good–Turing, plus half a sample so that no
+    node is ruled out). A sample costs the mean length of earlier ones, in tokens if the engine knows them. Nodes where
+    the solution ended do not count. Returns the root if nothing is known.
     """
     best, most = root, 0.0
     stack = [(root, 1.0)]

@@ -1,8 +1,8 @@
-"""Solves many problems at once: one coroutine per problem on one engine and one sandbox.
+"""Solves many problems concurrently: one coroutine per problem on one engine and one sandbox.
 
-Results come as they finish; nobody waits for the slowest. The solver receives `Problem`s, which hold no gold answer;
-grading is the caller's, afterwards. A failure of the engine or the sandbox ends the whole call with its exception:
-it is never turned into a wrong answer.
+Solutions are yielded as they finish; none waits for the slowest. The solver receives `Problem`s, which hold no gold
+answer; the caller grades afterwards. A failure of the engine or the sandbox ends the whole call with its exception and
+is never turned into a wrong answer.
 """
 
 from __future__ import annotations
@@ -43,28 +43,28 @@ from rstar.trees import Tree
 _MANY, _FEW = 64, 16
 
 _VALUES = 4
-"""New values of variables that a step's run is asked for."""
+"""Number of newly bound variables that each run reports."""
 
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """What a search found for one problem.
+    """Result of the search for one problem.
 
     Attributes:
-        problem: what was asked.
-        answer: the chosen answer, None when no trajectory reached one.
+        problem: the problem.
+        answer: chosen answer; None if no trajectory reached one.
         value: of the chosen trajectory.
-        method: how it was searched.
+        method: search method.
         rollouts: trajectories sampled, or descents of MCTS.
         expansions: nodes expanded.
-        steps: steps whose code was run.
+        steps: steps whose code ran.
         tokens_in: prompt tokens over all requests, as far as the engine knows them.
         tokens_out: generated tokens over all samples.
         seconds: wall time from the start of this problem.
         trajectories: every distinct trajectory that reached an answer, scored.
-        failures: how often branches ended without an answer, by reason.
-        notices: what to know before trusting the answer (see `rstar.search.notices`).
-        tree: the search tree, None where it is not kept.
+        failures: number of branches that ended without an answer, by reason.
+        notices: warnings about the answer (see `rstar.search.notices`).
+        tree: search tree; None if it is not kept.
     """
 
     problem: Problem
@@ -86,20 +86,20 @@ class Solution:
 class Solver(Shared):
     """Solves problems with one model.
 
-    Every part can be replaced by an object with the same few methods; what is not given is made from the
-    configuration. Policy and sandbox are opened with the solver and closed when its last user leaves, also those given.
+    Every part can be replaced by an object with the same few methods; the configuration provides the rest. Policy and
+    sandbox, including supplied ones, are opened with the solver and closed when its last user leaves.
 
     Args:
-        config: what to do; defaults to MCTS with the bundled model.
-        policy: writes steps, instead of `config.policy`.
+        config: the configuration; default: MCTS with the bundled model.
+        policy: samples steps, instead of `config.policy`.
         value: scores solutions, instead of `config.value`.
         sandbox: runs steps, instead of one from `config.sandbox`.
         search: grows the tree of a problem, instead of `config.search.method`: see `rstar.search.methods`.
         equivalent: whether two answers are the same; used to group answers, never against a gold answer.
 
     Raises:
-        ConfigError: a model that is not there, or a part that lacks a method. While it solves,
-            a part that returns something else than it should (see `rstar.search.checks`).
+        ConfigError: a model is missing, or a part lacks a method; during a search, a part returns something invalid
+            (see `rstar.search.checks`).
 
     Example:
         >>> for solution in Solver().solve([Problem("1", "Solve for x: 7x + 5 = 61.")]):  # doctest: +SKIP
@@ -164,7 +164,7 @@ class Solver(Shared):
 
     @property
     def _side_by_side(self) -> int:
-        """Problems at a time. A local model is busy with few that sample; fewer are finished, and stored, earlier."""
+        """Problems searched at once. A few keep a sampling local model busy; with fewer, results are stored earlier."""
         config = self.config
         if config.search.concurrency is not None:
             return config.search.concurrency
@@ -187,7 +187,7 @@ class Solver(Shared):
             expander.release()
 
     async def _solution(self, search: Search[Any], started: float) -> Solution:
-        """The final choice: all answers are scored once more, now that all votes are in."""
+        """Choose the answer, after scoring all answers again with the complete votes."""
         config, usage = search.config, search.expander.usage
         root = search.expander.root
         nodes = [node for node in root.walk() if node.answer is not None]
@@ -217,10 +217,10 @@ class Solver(Shared):
         )
 
     async def asolve(self, problems: Iterable[Problem]) -> AsyncIterator[Solution]:
-        """Solutions as they finish, in no particular order; at most `search.concurrency` problems at a time.
+        """Yield solutions as they finish, in no particular order; at most `search.concurrency` problems at a time.
 
         Raises:
-            DataError: something that is no problem, or an id that was there before.
+            DataError: an item is not a problem, or an id repeats.
             EngineError: the model or its server failed; names the problem.
             SandboxError: the sandbox failed; names the problem.
         """
@@ -231,7 +231,7 @@ class Solver(Shared):
                     yield _result(task, problem)
 
     def solve(self, problems: Iterable[Problem]) -> Iterator[Solution]:
-        """Like `asolve` for code without an event loop (also inside one, such as a notebook's): runs in a thread."""
+        """Synchronous `asolve`: runs in a thread, so it also works inside an event loop, such as a notebook's."""
         results: queue.Queue[Solution | BaseException | None] = queue.Queue()
         loop = asyncio.new_event_loop()
 
@@ -255,14 +255,14 @@ class Solver(Shared):
                     raise item
                 yield item
         finally:
-            loop.call_soon_threadsafe(task.cancel)  # does nothing to a finished one
+            loop.call_soon_threadsafe(task.cancel)  # no effect on a finished task
             thread.join()
-            if not loop.is_running():  # at the interpreter's end the thread has stopped in the middle
+            if not loop.is_running():  # at interpreter exit the thread stops midway
                 loop.close()
 
 
 def _checked(problems: Iterable[Problem]) -> Iterator[Problem]:
-    """The problems, each looked at before it is solved."""
+    """Yield the problems, each validated before it is solved."""
     if isinstance(problems, str | Problem):
         raise DataError(f"expected a list of problems, not {problems!r}")
     seen: set[str] = set()

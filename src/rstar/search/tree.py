@@ -1,10 +1,10 @@
-"""The search tree of one problem: nodes, back-up, and what is kept of it.
+"""The search tree of one problem: nodes, back-up, and the stored record.
 
-A node is a partial solution; the edge to it is its last step. Statistics live in the node: `visits` is N(s, a), `total`
-the sum of the values backed up through it, so that Q(s, a) = total / visits (arXiv 2501.04519, section 3.2). A node is
-`closed` when selection has nothing more to gain from it: it is terminal, or all its children are closed.
+A node is a partial solution; the edge to it is its last step. Nodes hold the statistics: `visits` is N(s, a), `total`
+the sum of the values backed up through the node, so Q(s, a) = total / visits (arXiv 2501.04519, section 3.2). A node is
+`closed` when selection can gain nothing from it: it is terminal, or all its children are closed.
 
-This module decides nothing: `select` picks nodes, `expand` makes them. `snapshot` makes the record that is stored.
+This module makes no decisions: `select` picks nodes, `expand` creates them. `snapshot` creates the stored record.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ class Node:
 
     Attributes:
         parent: None at the root.
-        step: the step that led here, None at the root.
-        context: what the model is shown to continue from here.
-        state: the interpreter after the step's code; None when nothing can be run from here.
+        step: step that led here; None at the root.
+        context: model input to continue from here.
+        state: interpreter after the step's code; None if nothing can run from here.
         stdout: everything the program has printed so far.
         depth: number of steps from the root.
         errors: failed steps in a row up to here.
-        votes: how many identical samples this node stands for.
-        prior: mean log-probability per token of the step: breaks ties between unvisited siblings.
-        ending: why the solution ended here, None when it goes on.
-        answer: the final answer, when there is one.
-        value: the value's own estimate for this node, None when it gave none.
-        place: which child of which child of the root this is: names the node's random stream.
-        expansions: how often it was expanded.
-        texts: every text that was sampled here -> the child that stands for it (merged expansions only).
+        votes: number of identical samples it represents.
+        prior: mean log-probability per token of the step; breaks ties between unvisited siblings.
+        ending: why the solution ended here; None if it goes on.
+        answer: final answer, if any.
+        value: estimate of this node alone; None if there is none.
+        place: child indices on the path from the root; names the node's random stream.
+        expansions: number of times it was expanded.
+        texts: sampled text → the child that represents it (merged expansions only).
     """
 
     parent: Node | None
@@ -65,12 +65,12 @@ class Node:
 
     @property
     def q(self) -> float:
-        """Mean backed-up value, 0 before the first."""
+        """Mean backed-up value; 0 before the first."""
         return self.total / self.visits if self.visits else 0.0
 
     @property
     def mass(self) -> float:
-        """Share of the policy's samples that came this way, step by step from the root; see `Trajectory.mass`."""
+        """Share of the policy's samples, multiplied over the steps from the root; see `Trajectory.mass`."""
         mass, node = 1.0, self
         while node.parent is not None:
             mass *= node.votes / sum(child.votes for child in node.parent.children)
@@ -87,7 +87,7 @@ class Node:
         return nodes[::-1]
 
     def walk(self) -> Iterator[Node]:
-        """This node and all below it, parents first, siblings in order."""
+        """Yield this node and all below it, parents first, siblings in order."""
         stack = [self]
         while stack:
             node = stack.pop()
@@ -95,7 +95,7 @@ class Node:
             stack.extend(reversed(node.children))
 
     def trajectory(self) -> Trajectory:
-        """The solution up to here."""
+        """The solution up to this node."""
         root = self
         while root.parent is not None:
             root = root.parent
@@ -104,12 +104,12 @@ class Node:
 
     @property
     def prompt(self) -> Segment:
-        """What the model is shown here, as one segment: at the root, the prompt."""
+        """The node's context as one segment: at the root, the prompt."""
         return Segment(self.context.text, "template", self.context.ids)
 
 
 def back_up(node: Node, value: float) -> None:
-    """Add `value` to the node and to all its ancestors: q(s_i) ← q(s_i) + value for every step of the trajectory."""
+    """Add `value` to the node and all its ancestors: q(s_i) ← q(s_i) + value for every step of the trajectory."""
     current: Node | None = node
     while current is not None:
         current.visits += 1
@@ -118,7 +118,7 @@ def back_up(node: Node, value: float) -> None:
 
 
 def fail(node: Node) -> None:
-    """Give a failed leaf its value −1 and close it. The value is its own: it is not backed up."""
+    """Give a failed leaf the value −1 and close it. The value is not backed up."""
     node.visits += 1
     node.total += FAILED_VALUE
     node.value = FAILED_VALUE
@@ -126,7 +126,7 @@ def fail(node: Node) -> None:
 
 
 def close(node: Node) -> None:
-    """Close a node, and every ancestor that has no open child left."""
+    """Close a node, and every ancestor without an open child."""
     node.closed = True
     parent = node.parent
     while parent is not None and parent.expanded and all(child.closed for child in parent.children):
@@ -135,7 +135,7 @@ def close(node: Node) -> None:
 
 
 def reopen(node: Node) -> None:
-    """Open a node, to be expanded again, and the way from the root to it."""
+    """Reopen a node for another expansion, and the path to it."""
     node.expanded = node.closed = False
     parent = node.parent
     while parent is not None:
@@ -144,7 +144,7 @@ def reopen(node: Node) -> None:
 
 
 def snapshot(root: Node) -> Tree:
-    """The tree as it is now, as a record."""
+    """The current tree as a record."""
     made: dict[int, TreeNode] = {}
     for node in root.walk():
         parent = None if node.parent is None else made[id(node.parent)]

@@ -1,7 +1,7 @@
-"""Value: how good a (partial) solution looks during a search, without a gold answer.
+"""Values: estimates of (partial) solutions during search, without a gold answer.
 
-A value sees the problem, the solution and the answers that the search has found so far. A *reward* knows the gold
-answer; only training and evaluation have one (`rstar.evals.rewards`).
+A value sees the problem, the solution and the answers found so far. A *reward* knows the gold answer; only training and
+evaluation have one (`rstar.evals.rewards`).
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ class Value(Protocol):
     name: str
 
     async def score(self, problem: Problem, trajectories: Sequence[Trajectory], votes: Votes) -> Sequence[float | None]:
-        """One value in [-1, 1] for each trajectory (higher is better), None where it has no opinion.
+        """One value in [-1, 1] per trajectory (higher is better); None if it has no opinion.
 
         Args:
-            problem: what is being solved.
-            trajectories: partial solutions, and finished ones whose `answer` is set.
-            votes: the answers found so far, those of `trajectories` included.
+            problem: the problem.
+            trajectories: partial solutions, and finished ones with `answer` set.
+            votes: the answers found so far, including those of `trajectories`.
         """
         ...
 
 
 class Agreement:
-    """The share of the answers so far, by mass, that agree with a solution's answer: self-consistency in [0, 1].
+    """Self-consistency: the share by mass, in [0, 1], of the answers so far that agree with a solution's answer.
 
-    It says nothing of partial solutions.
+    Partial solutions get no value.
     """
 
     name = "agreement"
@@ -62,7 +62,7 @@ class Agreement:
 class Grounded(Agreement):
     """Agreement, divided by four for every number of the question that the solution's code does not use.
 
-    0.25 counts as a use of 25. A solution that misreads the question often leaves a number out. A number that no
+    0.25 counts as a use of 25. A solution that misreads the question often leaves out a number. A number that no
     solution needs lowers all values alike. Partial solutions get no value.
     """
 
@@ -83,14 +83,12 @@ def _used(trajectory: Trajectory) -> set[Decimal]:
 
 
 class LogProb:
-    """The policy's own confidence: 1 / (1 − log p(solution)), which orders solutions as the sum of log-probabilities
-    does and lies in (0, 1].
-    """
+    """The policy's confidence 1 / (1 − log p(solution)), in (0, 1]; ranks solutions by sum of log-probabilities."""
 
     name = "logprob"
 
     async def score(self, problem: Problem, trajectories: Sequence[Trajectory], votes: Votes) -> Sequence[float | None]:
-        """See `Value.score`. Raises `EngineError` when the policy tells no log-probabilities."""
+        """See `Value.score`. Raises `EngineError` if the policy reports no log-probabilities."""
         if any(t.lacks_logprobs for t in trajectories):
             raise EngineError("value 'logprob' needs log-probabilities, and this model does not tell them")
         return [1 / (1 - t.logprob) for t in trajectories]
@@ -100,11 +98,11 @@ class Preference:
     """A process preference model: the value of a solution up to its last step, in [-1, 1] (`rstar.models.ppm.model`).
 
     Args:
-        folder: the model's; it is loaded when the first solution is scored.
-        device: where it computes; ``auto`` is an accelerator where there is one.
+        folder: model folder; loaded when the first solution is scored.
+        device: where the model runs; ``auto``: an accelerator if there is one.
 
     Raises:
-        ConfigError: it is no model's folder.
+        ConfigError: `folder` is not a model folder.
     """
 
     name = "ppm"
@@ -116,7 +114,7 @@ class Preference:
         self._loading = asyncio.Lock()
 
     async def score(self, problem: Problem, trajectories: Sequence[Trajectory], votes: Votes) -> Sequence[float | None]:
-        """See `Value.score`. A solution that is too long for the model gets no opinion."""
+        """See `Value.score`. A solution too long for the model gets None."""
         async with self._loading:
             if self._scorer is None:
                 self._scorer = await asyncio.to_thread(_load_scorer, self._folder, self._device)
@@ -127,18 +125,18 @@ class Preference:
 
 def _load_scorer(folder: Path, device: str) -> Scorer:
     try:
-        from rstar.models.ppm.scorer import Scorer  # torch is imported only where a model scores
+        from rstar.models.ppm.scorer import Scorer  # imports torch: only if a PPM scores
     except ImportError as error:
         raise ConfigError(f"value ppm:{folder}: needs {error.name}; install rstar[local]") from error
     return Scorer(folder, device=device)
 
 
 def value_name(config: Config, *, own_policy: bool = False) -> ValueName:
-    """The value that a run uses: ``auto`` becomes the value it stands for, any other stays.
+    """The value that a run uses: ``auto`` is resolved, any other value stays.
 
     Args:
         config: of the run.
-        own_policy: the policy is an object of the caller's, so nobody knows whether the bundled PPM can read it.
+        own_policy: the caller supplied the policy, so the bundled PPM may be unable to read it.
     """
     if config.value != "auto":
         return config.value
@@ -148,12 +146,12 @@ def value_name(config: Config, *, own_policy: bool = False) -> ValueName:
 
 
 def ppm_folder(name: ValueName) -> Path | None:
-    """The folder of a PPM; None for any other value. Raises `ConfigError` where the bundled one is not installed."""
+    """The folder of a PPM; None for any other value. Raises `ConfigError` if the bundled PPM is not installed."""
     return local_folder(name.model, "ppm") if isinstance(name, Ppm) else None
 
 
 def open_value(name: ValueName, device: str = "auto") -> Value:
-    """The value of that name, not ``auto``; a model computes on `device`. Raises `ConfigError` for a missing model."""
+    """Open the value of that name (not ``auto``); a PPM runs on `device`. Raises `ConfigError` for a missing model."""
     if (folder := ppm_folder(name)) is not None:
         return Preference(folder, device)
     rules: dict[str, type[Agreement] | type[LogProb]] = {kind.name: kind for kind in (Agreement, Grounded, LogProb)}

@@ -1,1 +1,1 @@
-"""Synthetic problems with exact answers, and the bundled model that was trained on them by ordinary recipes."""
+"""Synthetic problems with exact answers, and the bundled model, trained on them by ordinary recipes."""

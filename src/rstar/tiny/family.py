@@ -1,14 +1,13 @@
-"""What a family of synthetic problems is, and which of its problems are held out.
+"""Families of synthetic problems, and their split into trained and held-out problems.
 
 A family draws an `Instance` (question, exact answer, reference solution as code steps) at a level from 1 to 5. Splits:
 
 * ``train``: a trained template and trained numbers.
-* ``numbers``: a trained template with numbers (in search families: intermediate states) never trained on.
-* ``templates``: a template never trained on, with numbers never trained on.
+* ``numbers``: a trained template with held-out numbers (in search families: held-out intermediate states).
+* ``templates``: a held-out template with held-out numbers.
 
-Membership is decided by a hash of what the instance says of itself (`Instance.numbers`, `Instance.states`) so that it
-does not depend on seeds, order or how many problems are drawn. Families draw freely; `Family.draw` redraws until the
-instance belongs to the split.
+Membership depends on a hash of the instance (`Instance.numbers`, `Instance.states`), not on seeds, order or the number
+of problems drawn. Families draw freely; `Family.draw` redraws until the instance is in the split.
 """
 
 from __future__ import annotations
@@ -30,19 +29,19 @@ MAX_DRAWS = 5000
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """One problem of a family, with everything known about it.
+    """A problem of a family.
 
     Attributes:
         question: natural English.
-        answer: the exact answer as text, computed by a solver that does not look at `steps`.
-        steps: the reference solution; each step is a `# comment` line and code; the last step prints the answer.
+        answer: exact answer as text, computed by a solver independent of `steps`.
+        steps: reference solution; each step is a `# comment` line and code; the last step prints the answer.
         template: name of the surface form.
-        numbers: what decides between trained and held-out numbers: the values that determine the answer.
-        states: search families only: every intermediate state from which the goal can still be reached, in canonical
-            form, so that the same state of two different problems is the same string. A family may name a coarser
-            class that such states share and never leave (the completed grid, the target). These decide, not `numbers`.
-        path: search families only: the states that the reference solution passes through, a subset of `states`.
-        check: verifier data for problems with many right answers (see `rstar.grading.checks`), else None.
+        numbers: values that determine the answer, which decide between trained and held-out numbers.
+        states: search families only: every intermediate state from which the goal is reachable, in a canonical form
+            equal across problems. May instead be a coarser class that such states share and never leave (the completed
+            grid, the target). They replace `numbers` in the split decision.
+        path: search families only: states on the reference solution, a subset of `states`.
+        check: verifier data for problems with several right answers (see `rstar.grading.checks`), else None.
     """
 
     question: str
@@ -56,11 +55,11 @@ class Instance:
 
 
 class RejectedError(Exception):
-    """Raised by a family's draw function when the random values do not make a good problem; it is called again."""
+    """Raised by a draw function when the random values make no good problem; it is then called again."""
 
 
 def is_held_out(share: float, *parts: object) -> bool:
-    """Whether this value belongs to the `share` that is never trained on, by a stable hash of its parts' reprs."""
+    """Whether this value belongs to the held-out `share`, by a stable hash of its parts' reprs."""
     digest = hashlib.blake2b(repr(parts).encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") / 2**64 < share
 
@@ -70,14 +69,14 @@ class Family:
     """A named kind of problem.
 
     Attributes:
-        name: as in ``--family``.
-        kind: the group it is reported under.
+        name: value for ``--family``.
+        kind: group in reports.
         about: one line for tables and help.
         make: draws an instance: (random stream, level, template name) -> Instance; may raise `RejectedError`.
-        templates: the surface forms that are trained on, name to text.
-        held_templates: those that never are (at least one), likewise.
-        stories: what a field that is a `rstar.tiny.templates.Story` can tell: setting -> kind of move -> template.
-        share: the share of number tuples or state classes that is held out.
+        templates: trained surface forms, name to text.
+        held_templates: held-out surface forms (at least one), name to text.
+        stories: for each field that is a `rstar.tiny.templates.Story`: setting -> kind of move -> template.
+        share: held-out share of number tuples or state classes.
     """
 
     name: str
@@ -90,10 +89,10 @@ class Family:
     share: float = HELD_OUT
 
     def draw(self, rng: random.Random, level: int, split: Split) -> Instance:
-        """An instance of `level` in `split`.
+        """Draw an instance of `level` in `split`.
 
         Raises:
-            DataError: no instance of that split was found in `MAX_DRAWS` tries (a defect of the family).
+            DataError: no instance of that split in `MAX_DRAWS` tries (a defect of the family).
         """
         names = [*(self.held_templates if split == "templates" else self.templates)]
         for _ in range(MAX_DRAWS):

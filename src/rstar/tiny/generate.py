@@ -1,7 +1,7 @@
-"""Drawing problem sets: which families, which levels, which split.
+"""Generation of problem sets from families, levels and a split.
 
-Problem i of a set depends on (seed, split, i) alone, so that a longer set begins with the shorter one, and parts of a
-set can be drawn in several processes.
+Problem i of a set depends on (seed, split, i) alone. So a longer set begins with the shorter one, and parts of a set
+can be drawn in parallel.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from rstar.prompts import code_steps as prompt
 from rstar.seeds import derive
 from rstar.tiny.family import LEVELS, Family, Instance, Split
 
-MOST_REPEATS = 20  # problems drawn for each one asked for, before giving up on finding different ones
+MOST_REPEATS = 20  # draws per requested problem before giving up on finding distinct ones
 
 
 @cache
 def families() -> dict[str, Family]:
-    """All families by name: the `FAMILIES` of the modules of `families` and `puzzles`."""
+    """All families by name: the `FAMILIES` of all modules in `families` and `puzzles`."""
     found: dict[str, Family] = {}
     for package in (rstar.tiny.families, rstar.tiny.puzzles):
         for module in pkgutil.iter_modules(package.__path__):
@@ -42,8 +42,9 @@ def families() -> dict[str, Family]:
 
 
 def pick(names: Sequence[str]) -> list[Family]:
-    """The families of these names or kinds, or ``all``; ``search:3`` has each family three times, so that it is drawn
-    three times as often. All once, when there are no names. Raises `ConfigError` for an unknown name or bad number.
+    """Families by name or kind, or ``all`` (also if `names` is empty); ``search:3`` lists each family three times.
+
+    Raises `ConfigError` for an unknown name or invalid number.
     """
     known = families()
     chosen: list[Family] = []
@@ -63,7 +64,7 @@ def pick(names: Sequence[str]) -> list[Family]:
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """A problem of a set: where it comes from, and the instance."""
+    """A problem of a set: its origin and the instance."""
 
     id: str
     family: Family
@@ -72,7 +73,7 @@ class Drawn:
     instance: Instance
 
     def row(self, solution: bool = False) -> dict[str, Any]:
-        """A line of a problem file; with `solution` also the pieces that a policy is trained on."""
+        """Line of a problem file; `solution` adds the pieces that a policy is trained on."""
         instance = self.instance
         row: dict[str, Any] = {
             "id": self.id,
@@ -97,15 +98,15 @@ def draw(
     chosen: Sequence[Family] | None = None,
     first: int = 0,
 ) -> Iterator[Drawn]:
-    """Problems `first` … `first` + n − 1 of the set, families and levels in even shares.
+    """Draw problems `first` … `first` + n − 1 of the set, with equal shares of families and levels.
 
     Args:
-        n: how many.
-        seed: of the set.
+        n: number of problems.
+        seed: seed of the set.
         split: ``train``, ``numbers`` or ``templates`` (see `rstar.tiny.family`).
         levels: levels from 1 to 5.
-        chosen: families, all by default; one that stands there twice is drawn twice as often.
-        first: number of the first problem.
+        chosen: families, default all; one listed twice is drawn twice as often.
+        first: index of the first problem.
     """
     for i in range(first, first + n):
         yield draw_one(i, seed, split, levels, chosen)
@@ -118,7 +119,7 @@ def draw_one(
     levels: Sequence[int] = tuple(LEVELS),
     chosen: Sequence[Family] | None = None,
 ) -> Drawn:
-    """Problem `i` of a set. Arguments: see `draw`."""
+    """Draw problem `i` of a set; arguments as in `draw`."""
     pool = list(chosen or families().values())
     family, level = pool[i % len(pool)], levels[i // len(pool) % len(levels)]
     rng = random.Random(derive(seed, split, family.name, level, i))
@@ -128,18 +129,18 @@ def draw_one(
 def draw_set(
     n: int, seed: int, split: Split = "numbers", levels: str = "1-5", names: Sequence[str] = ()
 ) -> Iterator[Drawn]:
-    """A problem set as it is written to a file: up to `n` problems, without repeated questions but for training.
+    """Draw a problem set for a file: up to `n` problems, without repeated questions except in ``train``.
 
-    Repeats would count one outcome twice; there are fewer than `n` where the families have no more different ones.
+    Repeats would count an outcome twice. There are fewer than `n` problems if the families have no more distinct ones.
 
     Args:
-        n: how many.
+        n: number of problems.
         seed, split: see `draw`.
         levels: such as ``3`` or ``1-5``.
         names: see `pick`.
 
     Raises:
-        ConfigError: an unknown family, or levels that are none; before the first problem is drawn.
+        ConfigError: an unknown family or invalid levels; raised before the first problem is drawn.
     """
     chosen, span = pick(names), parse_levels(levels)
     drawing = (draw_one(i, seed, split, span, chosen) for i in spread(n, len(chosen) * len(span)))
@@ -157,7 +158,7 @@ def _distinct(drawing: Iterator[Drawn], n: int) -> Iterator[Drawn]:
 
 
 def parse_levels(text: str) -> list[int]:
-    """The levels of ``3`` or ``1-5``. Raises `ConfigError`."""
+    """Parse levels such as ``3`` or ``1-5``. Raises `ConfigError`."""
     match = re.fullmatch(r"(\d)(?:-(\d))?", text)
     first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
     if not (match and first in LEVELS and last in LEVELS and first <= last):
@@ -166,9 +167,9 @@ def parse_levels(text: str) -> list[int]:
 
 
 def write_set(file: Path, drawing: Iterable[Drawn], solutions: bool = False) -> Iterator[Drawn]:
-    """Write problems to a JSONL file, whole or not at all, giving each of them back as it is written.
+    """Write problems to a JSONL file atomically, yielding each one as it is written.
 
-    Raises `ConfigError` when the file cannot be made.
+    Raises `ConfigError` if the file cannot be created.
     """
     part = file.with_name(file.name + ".part")
     try:
@@ -184,10 +185,10 @@ def write_set(file: Path, drawing: Iterable[Drawn], solutions: bool = False) -> 
 
 
 def spread(n: int, cells: int) -> Iterator[int]:
-    """Numbers of problems to draw for a set of `n`, without end.
+    """Yield problem indices for a set of `n`, endlessly.
 
-    As they come, unless there are fewer than `cells` (families times levels): then over all of these in steps of about
-    the golden section, which share no divisor with them, so that a small set has every level and many families.
+    Indices are consecutive unless `n` is less than `cells` (families times levels). Then they step through the cells by
+    about the golden section of their number, coprime to it, so that a small set has every level and many families.
 
     >>> from itertools import islice
     >>> list(islice(spread(4, 10), 6)), list(islice(spread(10, 10), 3))

@@ -1,16 +1,16 @@
-"""The template language in which the worded families are written, and the decorator that makes a `Family` of one.
+"""Template language of the worded families, and the decorator that defines a `Family`.
 
-A family is a list of templates and a function that draws a `Draft`. Templates come as one text, each opened by ``- ``
-at the start of a line; line breaks count as spaces. A template has
+A family is a list of templates and a function that draws a `Draft`. The templates are one text; each starts with ``- ``
+at the start of a line, and line breaks count as spaces. A template has
 
 * ``{field}``, ``{field:spec}``: a field of the draft (people, nouns and lists have specs, see `rstar.tiny.words`);
 * ``<a|b|c>``: one of these wordings, at random (may not contain brackets);
-* ``[a|b|c]``: the first alternative of which the draft has every field, or nothing. So one template serves five
-  levels: what a level does not have is left out;
-* ``{?field}``: no text, only the condition for ``[...]``.
+* ``[a|b|c]``: the first alternative whose fields the draft all has, or nothing. So one template serves five levels,
+  each leaving out what it does not have;
+* ``{?field}``: a condition for ``[...]``, without text.
 
-The answer of a draft comes from a solver of its own (a formula or a search over the drawn values), never from the
-steps: the tests run the steps and compare.
+A draft's answer comes from a solver of its own (a formula or a search over the drawn values), never from the steps:
+tests run the steps and compare.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ _CONDITION = re.compile(r"\{\?\w+\}")
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """What a family draws, before a template puts it into words.
+    """A drawn problem before a template puts it into words.
 
     Attributes:
-        fields: the values of the templates' fields; None means that the draft does not have it.
-        steps: the reference solution without its last step, as (comment, code) pairs.
+        fields: values of the templates' fields; None if the draft does not have the field.
+        steps: reference solution without its last step, as (comment, code) pairs.
         show: what the last step prints.
-        answer: the exact answer, found without the steps.
-        numbers: the values that determine the answer (see `Instance.numbers`).
+        answer: exact answer, computed independently of the steps.
+        numbers: values that determine the answer (see `Instance.numbers`).
     """
 
     fields: Mapping[str, Any]
@@ -57,11 +57,11 @@ class Draw(Protocol):
     __name__: str
 
     def __call__(self, rng: random.Random, level: int, /) -> Draft:
-        """One draft."""
+        """Draw a draft."""
 
 
 def render(template: str, fields: Mapping[str, Any], rng: random.Random) -> str:
-    """The question that `template` makes of `fields`. Raises KeyError for a field that is missing outside a group."""
+    """Fill `template` with `fields`. Raises KeyError for a field that is missing outside a group."""
     have = {name: value for name, value in fields.items() if value is not None}
 
     def chosen(group: re.Match[str]) -> str:
@@ -82,11 +82,11 @@ def render(template: str, fields: Mapping[str, Any], rng: random.Random) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """Several sentences told in one setting, which is the format spec: ``{events:bus}``.
+    """A sequence of sentences in one setting, selected by the format spec: ``{events:bus}``.
 
     Attributes:
         settings: setting -> kind of move -> template of a sentence.
-        moves: what happens, in order: (kind of move, its fields).
+        moves: events in order: (kind of move, its fields).
         rng: chooses among wordings.
     """
 
@@ -100,9 +100,9 @@ class Story:
 
 
 def _checked(template: str) -> str:
-    """The template, if each alternative of a ``[...]`` has a field, but for the last of several.
+    """Validate that each alternative of a ``[...]`` has a field, except the last of several; returns the template.
 
-    An alternative without one is always taken, so that what follows it is dead text and a lone one is not optional.
+    An alternative without a field is always taken, so later ones are unreachable, and a lone one is not optional.
     """
     rest, found = _WORDINGS.sub("", template), 1
     while found:
@@ -117,12 +117,10 @@ def _checked(template: str) -> str:
 def family(
     kind: Kind, *, trained: str, held: str, stories: Mapping[str, Mapping[str, str]] = MappingProxyType({})
 ) -> Callable[[Draw], Family]:
-    """Decorator: the family whose drafts the function draws and whose surface forms are these templates.
+    """Decorator: define a family by the decorated draw function and these templates.
 
-    `stories` are the settings of the drafts' `Story`, for families that have one.
-
-    The function's name, with hyphens, is the family's; its docstring says what it is about. The templates are named
-    ``t1``, ``t2`` … (trained) and ``h1`` … (held out), in their order.
+    `stories` are the settings of the drafts' `Story`, if any. The function's name, with hyphens, is the family's; its
+    docstring is the family's `about`. Templates are named ``t1``, ``t2`` … (trained) and ``h1`` … (held out), in order.
     """
     seen = {f"t{n}": _checked(text) for n, text in enumerate(_OPENING.split(trained)[1:], 1)}
     unseen = {f"h{n}": _checked(text) for n, text in enumerate(_OPENING.split(held)[1:], 1)}

@@ -1,11 +1,11 @@
-"""Which family of problems, if any, taught the bundled model the wording of a question.
+"""Recognises questions whose wording the bundled model was trained on, and names their family.
 
 Every trained template becomes a regular expression that matches the questions it can make: the template's own words
 stay, its choices become alternatives, and a field matches numbers, single letters, punctuation and *value words*
-(names, nouns and what `VALUE_WORDS` lists). So all that a template can say is known. A question with any other word,
-or with the same words in another order, is not.
+(names, nouns and those in `VALUE_WORDS`). So every wording of a template matches; a question with any other word, or
+with the same words in another order, does not.
 
-This module looks at the wording only: not at the size of the numbers, nor at whether the question makes sense.
+Only the wording is checked, not the size of the numbers, nor whether the question makes sense.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ VALUE_WORDS = {
     "units": "weeks days hours minutes seconds km kg cm mm ml grams litres yards feet inches holiday work music film "
     "ribbon wire rope cloth wood rice juice",
 }
-"""Words that a family's fields may hold beyond names, nouns, places and ``and``."""
+"""Words that a family's fields may contain besides names, nouns, places and ``and``."""
 
 LONGEST = 2_000
-"""No template makes a question of more characters."""
+"""Maximum length of a template's question, in characters."""
 
 _MARK = "\x01"
-"""Stands before every value word of a question while it is matched."""
+"""Inserted before every value word of a question for matching."""
 
 _WORD = re.compile("[A-Za-z]+")
 _VALUE = rf"(?:[ -@\[-`{{-~]|(?<![A-Za-z])[A-Za-z](?![A-Za-z])|{_MARK}[A-Za-z]+)*"
@@ -52,7 +52,7 @@ _FIELD = re.compile(r"\{[^{}]*\}")
 
 
 def wording_family(question: str) -> str | None:
-    """The name of a family with a trained template that can make this question, None where there is none."""
+    """Name of a family with a trained template that can make this question, or None."""
     question = " ".join(question.split())
     words = frozenset(_WORD.findall(question))
     if not words or len(question) > LONGEST or _MARK in question:
@@ -72,7 +72,7 @@ def _marked(question: str, values: frozenset[str]) -> str:
 
 @cache
 def _templates(name: str) -> list[tuple[str, frozenset[str]]]:
-    """The trained templates of a family, each with the words that stand in all questions it makes."""
+    """Trained templates of a family, each with the words common to all its questions."""
     return [(text, _fixed_words(text)) for text in families()[name].templates.values()]
 
 
@@ -89,7 +89,7 @@ def _without_choices(text: str) -> str:
 
 @cache
 def _sure_fields(name: str) -> frozenset[str]:
-    """The fields that all drafts of a family have: those that some template needs whatever is chosen."""
+    """Fields that all drafts of a family have: those that some template always needs."""
     family = families()[name]
     texts = [_without_choices(text) for text in (*family.templates.values(), *family.held_templates.values())]
     return frozenset(field for text in texts for field in re.findall(r"\{(\w+)", text))
@@ -97,7 +97,7 @@ def _sure_fields(name: str) -> frozenset[str]:
 
 @cache
 def _value_words(name: str) -> frozenset[str]:
-    """The words that may fill a field of this family; single letters may anyway."""
+    """Words that may fill a field of this family; single letters always may."""
     nouns = {*THINGS, *ANIMALS, *BAKED, *BOXES, *CREW, *DEAR, *PUPILS, *SMALL}
     forms = [format(noun, spec) for noun in nouns for spec in ("", "s", "S", "A")]
     others = [person.name for person in PEOPLE] + [*PLACES, *TOWNS]
@@ -111,13 +111,13 @@ def _pattern(name: str, text: str) -> re.Pattern[str]:
 
 
 def _expression(text: str, family: Family) -> str:
-    """The regular expression of a template."""
+    """Regular expression of a template."""
     (expression,), _ = _alternatives(_PART.finditer(text), family)
     return expression
 
 
 def _alternatives(parts: Iterator[re.Match[str]], family: Family, end: str = "") -> tuple[list[str], list[set[str]]]:
-    """What stands between the bars of a choice, up to its `end`: expressions, and the fields that each needs."""
+    """Parse the alternatives of a choice, up to its `end`: their expressions, and the fields that each needs."""
     expressions, fields = [""], list[set[str]]([set()])
     for part in parts:
         found, name = part[0], part["name"]
@@ -131,7 +131,7 @@ def _alternatives(parts: Iterator[re.Match[str]], family: Family, end: str = "")
             fields[-1].add(name)
         if found in ("<", "["):
             expressions[-1] += _choice(parts, family, found)
-        elif found.isspace():  # elsewhere than at its beginning an absent part may leave none
+        elif found.isspace():  # except at the start, an absent part may leave no space
             expressions[-1] += " ?" if expressions[-1] or not end else " "
         else:
             expressions[-1] += _piece(part, family)
@@ -139,7 +139,7 @@ def _alternatives(parts: Iterator[re.Match[str]], family: Family, end: str = "")
 
 
 def _choice(parts: Iterator[re.Match[str]], family: Family, opened: str) -> str:
-    """A choice of wordings; or of parts, of which there may be none unless the last can always be said."""
+    """Expression of a choice; a ``[...]`` is optional unless the fields of its last alternative are always present."""
     inner, fields = _alternatives(parts, family, ">" if opened == "<" else "]")
     optional = opened == "[" and not fields[-1] <= _sure_fields(family.name)
     return f"(?:{'|'.join(inner)})" + "?" * optional
@@ -156,7 +156,7 @@ def _piece(part: re.Match[str], family: Family) -> str:
 
 
 def _story(told: Mapping[str, str], family: Family) -> str:
-    """The opening sentence and any others; each begins with a capital letter, whatever its template has there."""
+    """Expression of a story: the opening sentence and any others, each capitalised whatever its template has."""
     kinds = {kind: _expression(text, family) for kind, text in told.items()}
     start = kinds.pop("start")
     return f"(?i:{start}(?: (?:{'|'.join(kinds.values())}))+)"

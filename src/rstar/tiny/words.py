@@ -1,7 +1,7 @@
-"""The words that the synthetic problems are made of, and values that put themselves into grammatical English.
+"""Vocabulary of the synthetic problems, and values that render themselves in grammatical English.
 
-The values are meant for the fields of a template (`rstar.tiny.templates`): their format specs choose the form.
-Nothing here knows about mathematics.
+The values fill the fields of a template (`rstar.tiny.templates`): format specs choose the form. This module contains no
+mathematics.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _IRREGULAR |= {"potato": "potatoes", "mango": "mangoes", "bookshelf": "bookshelv
 
 
 def plural(noun: str) -> str:
-    """The plural of an English noun; only the last word of several changes."""
+    """Plural of an English noun; of several words only the last changes."""
     *first, last = noun.split(" ")
     if last in _IRREGULAR:
         last = _IRREGULAR[last]
@@ -62,15 +62,13 @@ def plural(noun: str) -> str:
 
 
 def article(word: str) -> str:
-    """``a`` or ``an`` before this word or number in digits (the words of this module follow their first letter)."""
+    """``a`` or ``an`` for a word or a number in digits (the words of this module follow their first letter)."""
     return "an" if word[0] in "aeiouAEIOU8" or word in ("11", "18") else "a"
 
 
 @dataclass(frozen=True, slots=True)
 class Noun:
-    """A countable noun. Specs: none (singular), ``s`` (plural), ``S`` (plural, capital), ``a``
-    and ``A`` (with its article).
-    """
+    """A countable noun. Specs: none (singular), ``s`` (plural), ``S`` (capital plural), ``a``, ``A`` (with article)."""
 
     one: str
 
@@ -122,32 +120,32 @@ student child player dancer singer scout swimmer runner guest visitor
 
 
 def people(rng: random.Random, count: int) -> list[Person]:
-    """`count` different people."""
+    """Draw `count` different people."""
     return rng.sample(PEOPLE, count)
 
 
 def things(rng: random.Random, count: int, among: Sequence[Noun] = THINGS) -> list[Noun]:
-    """`count` different nouns."""
+    """Draw `count` different nouns."""
     return rng.sample(among, count)
 
 
 def joined(parts: Sequence[object], last: str = "and") -> str:
-    """``a, b and c``."""
+    """Join as ``a, b and c``."""
     *first, end = map(str, parts)
     return f"{', '.join(first)} {last} {end}" if first else end
 
 
 def signed(number: int) -> str:
-    """``+ 5`` or ``- 5``, to follow another number."""
+    """Format as ``+ 5`` or ``- 5``, to follow another number."""
     return f"{'-' if number < 0 else '+'} {abs(number)}"
 
 
 @dataclass(frozen=True, slots=True)
 class Purchase:
-    """Several kinds of goods, each with a count and a price as it is written.
+    """Several kinds of goods, each with a count and a price in text form.
 
     Specs: ``at`` (3 pens at $4 each and …), ``for`` (3 pens for $4 each), ``count`` (3 pens and …), ``price`` (pens
-    cost $4 each and …), ``Price`` (the same with a capital), ``one`` ($4 for a pen and …).
+    cost $4 each and …), ``Price`` (the same, capitalised), ``one`` ($4 for a pen and …).
     """
 
     lines: Sequence[tuple[int, Noun, str]]

@@ -1,1 +1,1 @@
-"""Training: tokenizer, data, the loop. Needs torch; nothing above imports this room unless it trains."""
+"""Training: tokenizer, data, the loop. Needs torch; modules outside import it only to train."""

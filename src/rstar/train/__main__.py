@@ -1,6 +1,6 @@
-"""``python -m rstar.train KIND RECIPE --data FILE … --out FOLDER``: a training as a process of its own.
+"""``python -m rstar.train KIND RECIPE --data FILE … --out FOLDER``: training in a separate process.
 
-It is what a program starts, by itself or with a launcher (`rstar.evolve.processes`); people have `rstar train`.
+Programs start it, directly or by a launcher (`rstar.evolve.processes`); users have `rstar train`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rstar.view.screen import visible
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Train; returns the exit status: 0 done, `BAD_INPUT` for what cannot be, 1 for any other failure."""
+    """Train; returns the exit status: 0 done, `BAD_INPUT` for invalid settings or data, 1 for other failures."""
     parser = argparse.ArgumentParser(prog="python -m rstar.train", description="Train a model.", allow_abbrev=False)
     parser.add_argument("kind", choices=get_args(Kind), help="sft: a policy; ppm: a process preference model")
     parser.add_argument("recipe", type=Path, help="TOML file with the training settings")

@@ -1,4 +1,4 @@
-"""Checkpoints: weights and optimizers, whole on the disk however many processes they were and will be divided among."""
+"""Checkpoints of weights and optimizers, stored unsharded, so that any number of processes can load them."""
 
 from __future__ import annotations
 
@@ -23,31 +23,31 @@ WHOLE = StateDictOptions(full_state_dict=True, cpu_offload=True)
 
 
 def gather(model: nn.Module) -> dict[str, Tensor]:
-    """All weights by name, on the CPU, in the main process; nothing in the others. All processes call this."""
+    """All weights by name, on the CPU, in the main process; empty in the others. All processes call this."""
     return cast(dict[str, Tensor], get_model_state_dict(model, options=WHOLE))
 
 
 def save(file: Path, step: int, model: nn.Module, optimizers: Sequence[torch.optim.Optimizer], main: bool) -> None:
-    """Write the state after `step`, atomically, in the main process. All processes call this.
+    """Write the state after `step` atomically, in the main process. All processes call this.
 
     Raises:
-        StorageError: it cannot be written; the checkpoint before it is kept.
+        StorageError: the file cannot be written; the previous checkpoint is kept.
     """
     weights, state = get_state_dict(model, optimizers, options=WHOLE)
     if main:
         part = file.with_suffix(".part")
         try:
             torch.save({"step": step, "model": weights, "optimizers": state}, part)
-        except (OSError, RuntimeError) as error:  # torch calls a full disk a RuntimeError
+        except (OSError, RuntimeError) as error:  # torch raises RuntimeError on a full disk
             raise StorageError(f"cannot write {part}; {file.name} is kept: {_first_line(error)}") from error
         part.replace(file)
 
 
 def load(file: Path, model: nn.Module, optimizers: Sequence[torch.optim.Optimizer]) -> int:
-    """Put what `save` wrote into a model and its optimizers, divided as they are. Returns the step. All call this.
+    """Load what `save` wrote into a model and its optimizers, sharded as they are. Returns the step. All call this.
 
     Raises:
-        DataError: it is damaged.
+        DataError: the file is damaged.
     """
     try:
         saved: dict[str, Any] = torch.load(file, map_location="cpu", mmap=True, weights_only=True)

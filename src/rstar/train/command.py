@@ -1,6 +1,6 @@
-"""A training as a command, with a bar that shows how it goes on: what `rstar train` and ``python -m rstar.train`` run.
+"""A training command with a progress bar, shared by `rstar train` and ``python -m rstar.train``.
 
-Where a launcher started several processes, all run it, and only the main one has something to say.
+Under a launcher every process runs it, and only the main one reports.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ Kind = Literal["sft", "ppm"]
 def run_training(
     kind: Kind, recipe: Path, data: Sequence[Path], out: Path, overrides: Sequence[str] = (), wandb: str | None = None
 ) -> Path | None:
-    """Train, or go on with it; returns the folder of the finished model, None in a process that is not the main one.
+    """Train or resume; returns the folder of the finished model, None in processes other than the main one.
 
     Args:
         kind: ``sft`` for a policy, ``ppm`` for a process preference model.
         recipe: TOML file with the settings.
         data: data files, in the order of the stages.
-        out: folder of the training.
-        overrides: settings over the recipe, see `rstar.sections.override`.
-        wandb: a project of Weights & Biases, instead of the recipe's.
+        out: training folder.
+        overrides: settings that override the recipe's, see `rstar.sections.override`.
+        wandb: Weights & Biases project, instead of the recipe's.
 
     Raises:
         ConfigError, DataError, ResumeError: see `rstar.train.sft.train_sft` and `rstar.train.ppm.train_ppm`.
-        TrainingError, StorageError: it failed otherwise; the same call goes on.
-        SystemExit: any of these in a process that is not the main one, which says it.
+        TrainingError, StorageError: training failed; repeating the call resumes it.
+        SystemExit: any of these in processes other than the main one, which reports it.
     """
     with _reported() as report:
         try:
@@ -59,7 +59,7 @@ def _settings(recipe: Path, kind: type[C], overrides: Sequence[str], wandb: str 
 
 @contextmanager
 def _reported() -> Iterator[Callable[[Progress], None]]:
-    """A progress bar for the steps of a training, in the main process."""
+    """Progress bar for the training steps, in the main process."""
     if not is_main():
         yield lambda state: None
         return

@@ -1,12 +1,12 @@
-"""Training data: solutions as token ids with a mask of what the policy wrote, in batches of rows of similar length.
+"""Training data: solutions as token ids with a mask of the policy's tokens, batched by similar length.
 
 A line of a data file is ``{"id": …, "pieces": [prompt, written, shown, written, …]}``: odd pieces were written by the
-policy and are trained on, even ones were shown to it. Each piece is tokenised on its own, as it is at inference. The
-end-of-text token follows the last written piece.
+policy and are trained on, even ones were shown to it. Each piece is tokenised on its own, as at inference. The
+end-of-text token follows the last piece.
 
-Several data files are the stages of a curriculum: in every epoch the sequences of one come before those of the next.
+Several data files are the stages of a curriculum: every epoch goes through them in order.
 
-Steps are a pure function of (seed, epoch), so that a run that is interrupted goes on with the step it was at.
+Steps are a pure function of (seed, epoch), so an interrupted run resumes at its step.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from torch import Tensor
 from rstar.errors import DataError
 
 IntArray = npt.NDArray[np.int32]
-LENGTH_STEP = 16  # lengths are rounded up to this: few tensor shapes, so that memory does not grow with new ones
+LENGTH_STEP = 16  # lengths are rounded up to this: few tensor shapes, so memory does not keep growing
 
 
 @dataclass(frozen=True, slots=True)
 class TokenSet:
-    """Many sequences, one after the other.
+    """Concatenated token sequences.
 
     Attributes:
         ids: (N,) int32 token ids of all sequences.
@@ -53,18 +53,18 @@ class TokenSet:
 
     @property
     def lengths(self) -> npt.NDArray[np.int64]:
-        """(M,) tokens of each sequence."""
+        """(M,) tokens per sequence."""
         return np.diff(self.starts)
 
     def save(self, file: Path) -> None:
-        """Write to an ``.npz`` file, whole or not at all."""
+        """Write to an ``.npz`` file atomically."""
         part = file.with_suffix(".part.npz")
         np.savez(part, ids=self.ids, written=self.written, starts=self.starts, stages=self.stages)
         part.replace(file)
 
     @staticmethod
     def load(file: Path) -> TokenSet:
-        """Read what `save` wrote. Raises `DataError` where it is damaged."""
+        """Read what `save` wrote. Raises `DataError` if it is damaged."""
         try:
             with np.load(file) as arrays:
                 return TokenSet(arrays["ids"], arrays["written"], arrays["starts"], arrays["stages"])
@@ -74,12 +74,12 @@ class TokenSet:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Rows padded at the right.
+    """Right-padded rows.
 
     Attributes:
         ids: (B, T) int64.
-        written: (B, T) bool, what is trained on.
-        ends: (B, T) int64, where each token's sequence ends in its row; None where each row has one sequence.
+        written: (B, T) bool, tokens trained on.
+        ends: (B, T) int64, end of each token's sequence in its row; None if every row has one sequence.
     """
 
     ids: Tensor
@@ -88,12 +88,12 @@ class Batch:
 
 
 def read_pieces(file: Path) -> Iterator[list[str]]:
-    """The pieces of each line. Raises `DataError` that names file and line."""
+    """Yield the pieces of each line. Raises `DataError` with file and line."""
     with file.open("rb") as lines:
         for number, line in enumerate(lines, 1):
             try:
                 pieces = json.loads(line)["pieces"]
-                json.dumps(pieces, ensure_ascii=False).encode()  # half a character is no text
+                json.dumps(pieces, ensure_ascii=False).encode()  # rejects lone surrogates
             except (ValueError, KeyError, TypeError, RecursionError) as error:
                 hint = "`rstar problems make --solutions` adds them"
                 raise DataError(f"{file}:{number}: an object with 'pieces' is needed ({hint}): {error}") from error
@@ -103,7 +103,7 @@ def read_pieces(file: Path) -> Iterator[list[str]]:
 
 
 def tokenize(files: Sequence[Path], tokenizer: Tokenizer, eos: int, max_length: int) -> tuple[TokenSet, int]:
-    """All sequences of data files that fit `max_length` tokens, a stage for each file, and how many did not fit."""
+    """Tokenise data files, a stage per file; also returns how many sequences exceeded `max_length` and were dropped."""
     ids: list[IntArray] = []
     written: list[npt.NDArray[np.bool_]] = []
     stages, dropped = [0], 0
@@ -128,14 +128,14 @@ def tokenize(files: Sequence[Path], tokenizer: Tokenizer, eos: int, max_length: 
 def plan(
     lengths: npt.NDArray[np.int64], micro_tokens: int, per_step: int, seed: int, epoch: int
 ) -> list[list[IntArray]]:
-    """The steps of one epoch: each a list of micro-batches, each an array of sequence numbers (or of packed rows').
+    """Steps of one epoch, each a list of micro-batches, each an array of sequence (or packed row) indices.
 
-    A micro-batch holds sequences of similar length; a step holds `per_step` micro-batches drawn at random (the last
-    step perhaps fewer), so that its gradient sees all lengths. Every sequence occurs exactly once. A micro-batch's rows
-    times its rounded longest length is at most `micro_tokens` (a sequence that alone exceeds it is alone).
+    A micro-batch holds sequences of similar length. A step draws `per_step` micro-batches at random (the last step
+    perhaps fewer), so its gradient covers all lengths. Every sequence occurs exactly once. Rows times the rounded
+    longest length is at most `micro_tokens` per micro-batch (a longer sequence is alone).
     """
     rng = np.random.default_rng([seed, epoch])
-    noisy = lengths + rng.uniform(0, LENGTH_STEP, len(lengths))  # neighbours in length change from epoch to epoch
+    noisy = lengths + rng.uniform(0, LENGTH_STEP, len(lengths))  # regroups similar lengths in each epoch
     order = np.argsort(noisy, kind="stable").astype(np.int32)
     micro: list[IntArray] = []
     first = longest = 0
@@ -151,24 +151,24 @@ def plan(
 
 
 def rounded(length: int) -> int:
-    """`length` rounded up to a multiple of `LENGTH_STEP`."""
+    """Round `length` up to a multiple of `LENGTH_STEP`."""
     return -(-length // LENGTH_STEP) * LENGTH_STEP
 
 
 def alone(data: TokenSet) -> tuple[list[IntArray], npt.NDArray[np.int64]]:
-    """Rows of one sequence each, and their stages: what `pack` returns, unpacked."""
+    """Rows of one sequence each, and their stages: the result of `pack` without packing."""
     return list(np.arange(len(data), dtype=np.int32)[:, None]), data.stages
 
 
 def pack(lengths: npt.NDArray[np.int64], stages: npt.NDArray[np.int64]) -> tuple[list[IntArray], npt.NDArray[np.int64]]:
-    """Rows of several sequences, none longer than the longest sequence of its stage (best fit, longest first).
+    """Pack sequences into rows, none longer than its stage's longest sequence (best fit, longest first).
 
     Args:
-        lengths: (M,) tokens of each sequence.
+        lengths: (M,) tokens per sequence.
         stages: (S + 1,) stage s has the sequences from ``stages[s]`` to ``stages[s + 1]`` - 1.
 
     Returns:
-        The sequences of each row, and which rows a stage has, as `stages` says it of sequences.
+        The sequences of each row, and the stages in terms of rows.
     """
     rows: list[list[int]] = []
     firsts = [0]
@@ -189,18 +189,18 @@ def pack(lengths: npt.NDArray[np.int64], stages: npt.NDArray[np.int64]) -> tuple
 
 
 def collate(data: TokenSet, rows: Sequence[IntArray]) -> Batch:
-    """Rows of sequences, padded at the right to a rounded common length."""
+    """Build a batch of rows, right-padded to a rounded common length."""
     width = rounded(max(int(data.lengths[row].sum()) for row in rows))
     ids = np.zeros((len(rows), width), np.int64)
     written = np.zeros((len(rows), width), bool)
-    ends = np.tile(np.arange(1, width + 1), (len(rows), 1))  # padding is seen by itself only
+    ends = np.tile(np.arange(1, width + 1), (len(rows), 1))  # padding is visible to itself only
     for place, row in enumerate(rows):
         at = 0
         for sequence in row:
             span = slice(data.starts[sequence], data.starts[sequence + 1])
             end = at + int(span.stop - span.start)
             ids[place, at:end] = data.ids[span]
-            written[place, at + 1 : end] = data.written[span][1:]  # nothing says what the first token is
+            written[place, at + 1 : end] = data.written[span][1:]  # nothing predicts the first token
             ends[place, at:end] = end
             at = end
     packed = any(len(row) > 1 for row in rows)

@@ -1,4 +1,4 @@
-"""The folder of a training: whose it is, and who is writing in it."""
+"""Ownership of a training folder: its identity, and a lock against other processes."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ C = TypeVar("C", bound=TrainConfig)
 
 @contextmanager
 def claimed(config: C, data: Sequence[Path], folder: Path) -> Iterator[tuple[C, Ranks]]:
-    """The folder of one training, made if need be, and the processes that train in it together.
+    """Open the folder of a training, created if missing, and join the processes that train in it.
 
-    A new folder in which a training is refused, because of its data, say, is removed again.
+    A new folder is removed again if the training is refused, for example because of its data.
 
     Yields:
-        The settings with ``bf16`` decided, and this process among all.
+        The settings with ``bf16`` resolved, and this process's ranks.
 
     Raises:
-        ConfigError: a base, a device or a package that is not there.
+        ConfigError: a missing base, device or package.
         DataError: a missing data file.
-        ResumeError: `folder` was written with another configuration or other data, or is in use by another process.
+        ResumeError: `folder` has another configuration or other data, or is in use by another process.
     """
     check_trackers(config)
     if config.threads:
@@ -56,10 +56,10 @@ def _keep_progress(folder: Folder) -> None:
 
 
 def _decided(config: C, folder: Path, device: torch.device) -> C:
-    """The settings with ``bf16`` decided.
+    """Resolve ``bf16`` in the settings.
 
-    Numbers rounded in another way are another training. So ``bf16 = "auto"`` means what it meant when the folder was
-    begun, on whatever machine it is continued.
+    Different rounding is a different training, so ``bf16 = "auto"`` keeps the value it had when the folder was created,
+    on whatever machine training resumes.
     """
     if config.bf16 != "auto":
         return config
@@ -75,16 +75,14 @@ def _identity(config: TrainConfig, data: Sequence[Path]) -> dict[str, Any]:
     identity = config.identity()
     if config.base is not None:
         check_folder(config.base, f"base = {str(config.base)!r}")
-        identity["base"] = fingerprint(config.base)  # wherever it lies
+        identity["base"] = fingerprint(config.base)  # independent of its path
     identity["data.sha256"] = [hashlib.sha256(file.read_bytes()).hexdigest() for file in data]
     return identity
 
 
 @contextmanager
 def finished(folder: Path) -> Iterator[Path]:
-    """A place for the finished model, which becomes `MODEL` in the training's folder when the block ends: what has that
-    name is always whole.
-    """
+    """Yield a folder for the finished model; it becomes `MODEL` when the block ends, so `MODEL` is always complete."""
     part, out = folder / f"{MODEL}.part", folder / MODEL
     shutil.rmtree(part, ignore_errors=True)
     yield part

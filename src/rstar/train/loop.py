@@ -1,12 +1,12 @@
-"""The training loop: micro-batches, schedule, clipping, checkpoints, exact resume, on one process or several.
+"""The training loop: micro-batches, schedule, clipping, checkpoints, exact resume, on one or several processes.
 
-A checkpoint holds weights, optimizers and the number of steps done; everything else (which batch comes next, the
-learning rate, torch's random numbers) is a function of that number, so an interrupted run ends with the weights of an
-uninterrupted one on the same machine. Interrupting at any moment costs at most the time since the last checkpoint.
+A checkpoint holds weights, optimizers and the step number. Everything else (the next batch, the learning rate, torch's
+random numbers) is a function of that number, so an interrupted run ends with the same weights as an uninterrupted one
+on the same machine. An interruption costs at most the time since the last checkpoint.
 
-Several processes divide the micro-batches of a step among them, and the model (`rstar.train.ranks`). Loss, gradient and
-random numbers of a step are those of one process, up to the order in which floats are added; so a checkpoint, which is
-whole, can be continued by any number of processes.
+Several processes share the micro-batches of a step, and shard the model (`rstar.train.ranks`). Loss, gradient and
+random numbers of a step equal those of one process, up to the order of float additions; so any number of processes can
+resume from a checkpoint, which is unsharded.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ LOG_EVERY = 10
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """One step.
+    """Metrics of one step.
 
     Attributes:
-        step: its number, from 1.
-        steps: how many there are.
+        step: step number, from 1.
+        steps: total number of steps.
         loss: mean loss (nats, see `Objective`).
-        lr_factor: the learning rates, as a share of their settings.
-        grad_norm: norm of the gradient before it was clipped.
+        lr_factor: learning rates relative to their settings.
+        grad_norm: gradient norm before clipping.
         tokens_per_second: of all processes together, padding included.
     """
 
@@ -58,7 +58,7 @@ class Progress:
     tokens_per_second: float
 
     def metrics(self) -> Mapping[str, float]:
-        """What is logged of it."""
+        """Logged values."""
         return {
             "loss": round(self.loss, 5),
             "lr_factor": round(self.lr_factor, 5),
@@ -73,47 +73,47 @@ B_co = TypeVar("B_co", covariant=True)
 
 
 class Objective(Protocol[M, B]):
-    """A loss that is a mean over the content of micro-batches.
+    """A loss, averaged over the items of micro-batches.
 
     `loss` may draw from torch's generator, which is seeded before each call.
     """
 
     def count(self, batch: B) -> int:
-        """The number of things in a micro-batch over which the loss is a mean: written tokens, pairs."""
+        """Number of items in a micro-batch that the mean is over: written tokens, problems."""
         ...
 
     def tokens(self, batch: B) -> int:
-        """How many tokens a micro-batch has, padding included."""
+        """Number of tokens in a micro-batch, padding included."""
         ...
 
     def loss(self, model: M, batch: B) -> Tensor:
-        """The sum of the loss over a micro-batch, a scalar."""
+        """Loss summed over a micro-batch, a scalar."""
         ...
 
 
 class Data(Protocol[B_co]):
-    """Micro-batches for every step of a training.
+    """Micro-batches for every training step.
 
     `micro_batches` may draw from torch's generator, which is seeded before each call.
     """
 
     steps_per_epoch: int
-    """Steps in which everything is seen once."""
+    """Steps per pass over the data."""
     tokens_per_step: float
-    """Mean number of tokens of a step, padding included."""
+    """Mean tokens per step, padding included."""
 
     def micro_batches(self, step: int) -> Sequence[B_co]:
-        """The micro-batches of `step` (from 0). Steps are asked for in rising order."""
+        """Micro-batches of `step` (from 0). Steps are requested in rising order."""
         ...
 
 
 class Steps:
-    """The endless sequence of steps over a data set, addressable by number.
+    """Endless sequence of steps over a data set, indexed by number.
 
     Args:
-        lengths: (N,) tokens of each of its items.
+        lengths: (N,) tokens per item.
         stages: (S + 1,) stage s has the items from ``stages[s]`` to ``stages[s + 1]`` - 1.
-        config: how large steps are, and the seed of their order.
+        config: step size and seed.
     """
 
     def __init__(self, lengths: npt.NDArray[np.int64], stages: npt.NDArray[np.int64], config: TrainConfig) -> None:
@@ -131,7 +131,7 @@ class Steps:
         return steps
 
     def rows(self, step: int) -> list[IntArray]:
-        """The items of each micro-batch of `step` (from 0). Steps are asked for in rising order."""
+        """Items of each micro-batch of `step` (from 0). Steps are requested in rising order."""
         while step >= self._first + len(self._plan):
             self._first += len(self._plan)
             self._epoch += 1
@@ -140,23 +140,23 @@ class Steps:
 
     @property
     def per_epoch(self) -> int:
-        """How many steps an epoch has."""
+        """Steps per epoch."""
         return len(self._plan)
 
     def tokens_per_step(self) -> float:
-        """Mean number of tokens of a step, padding included."""
+        """Mean tokens per step, padding included."""
         lengths = self._lengths
         return float(np.mean([sum(rounded(int(lengths[m].max())) * len(m) for m in step) for step in self._plan]))
 
 
 def schedule(step: int, steps: int, warmup: float, decay: float) -> float:
-    """Factor of the learning rate at `step` (from 0) of `steps`: linear rise, plateau, linear fall to 0.
+    """Learning rate factor at `step` (from 0): linear warmup, plateau, linear decay to 0.
 
     Args:
-        step: the step about to be made.
-        steps: how many there are.
-        warmup: steps of the rise; absolute, so that the plateau of a longer training is the same.
-        decay: share of the steps of the fall.
+        step: step about to run.
+        steps: total number of steps.
+        warmup: warmup steps; absolute, so that a longer training has the same warmup.
+        decay: share of the steps in the decay.
     """
     rise = 1.0 if warmup == 0 else min(1.0, (step + 0.5) / warmup)
     fall = 1.0 if decay == 0 else min(1.0, (1 - (step + 0.5) / steps) / decay)
@@ -164,7 +164,7 @@ def schedule(step: int, steps: int, warmup: float, decay: float) -> float:
 
 
 def build_optimizers(model: nn.Module, config: TrainConfig) -> list[torch.optim.Optimizer]:
-    """AdamW for all, or Muon for the matrices of the blocks and AdamW for embeddings, norms, biases and heads."""
+    """AdamW for all, or Muon for block matrices and AdamW for embeddings, norms, biases and heads."""
     betas = (0.9, 0.95)
     if config.optimizer == "adamw":
         decay = config.weight_decay
@@ -181,24 +181,24 @@ def build_optimizers(model: nn.Module, config: TrainConfig) -> list[torch.optim.
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """What one optimizer step did: the mean loss (nats), and the norm of the gradient before it was clipped."""
+    """Result of an optimizer step: mean loss (nats), and gradient norm before clipping."""
 
     loss: float
     grad_norm: float
 
 
 class Trainer(Generic[M]):
-    """A model and its optimizers: one `step` after the other, on whatever micro-batches it is given.
+    """A model and its optimizers; runs one `step` at a time on given micro-batches.
 
     Args:
-        model: changed in place: moved to the device of `ranks` and divided among the processes.
-        objective: the loss; the same in every process.
-        config: optimizers, clipping, arithmetic and seed; ``bf16`` is true or false.
-        ranks: this process among those that train the model together.
+        model: modified in place: moved to the device of `ranks` and sharded across processes.
+        objective: loss; the same in every process.
+        config: optimizers, clipping, dtype and seed; ``bf16`` is resolved to true or false.
+        ranks: this process among those that train the model.
     """
 
     def __init__(self, model: M, objective: Objective[M, Any], config: TrainConfig, ranks: Ranks) -> None:
-        # A copy without weights, which gets those that were learnt when all is done.
+        # A copy without weights; `whole` loads the trained ones into it.
         self._form = copy.deepcopy(model, {id(p): nn.Parameter(p.detach().to("meta")) for p in model.parameters()})
         ranks.place(model)
         self.model, self.objective, self.config, self.ranks = model, objective, config, ranks
@@ -207,14 +207,14 @@ class Trainer(Generic[M]):
         self.steps_done = 0
 
     def step(self, batches: Sequence[Any], lr_factor: float = 1.0) -> Update:
-        """One optimizer step on micro-batches, which are divided among the processes; all call this with the same ones.
+        """Run one optimizer step. All processes call this with the same micro-batches, which they divide among them.
 
         Args:
             batches: at least one.
-            lr_factor: the learning rates, as a share of their settings.
+            lr_factor: learning rates relative to their settings.
 
         Raises:
-            TrainingError: the loss is not finite; the weights have not changed.
+            TrainingError: the loss is not finite; the weights are unchanged.
         """
         count = max(1, sum(self.objective.count(batch) for batch in batches))
         try:
@@ -229,21 +229,21 @@ class Trainer(Generic[M]):
                 for group, lr in zip(optimizer.param_groups, lrs, strict=True):
                     group["lr"] = lr * lr_factor
                 optimizer.step()
-        finally:  # also of a step that failed: the next one begins with nothing
+        finally:  # clear the gradients of a failed step, too
             self.model.zero_grad(set_to_none=True)
         self.steps_done += 1
         return Update(loss, self.ranks.value(norm))
 
     def save(self, file: Path) -> None:
-        """Write a checkpoint, whole or not at all. All processes call this."""
+        """Write a checkpoint atomically. All processes call this."""
         save(file, self.steps_done, self.model, self.optimizers, self.ranks.main)
 
     def load(self, file: Path) -> None:
-        """Go on from a checkpoint. All processes call this."""
+        """Resume from a checkpoint. All processes call this."""
         self.steps_done = load(file, self.model, self.optimizers)
 
     def whole(self) -> M | None:
-        """The model, put together on the CPU, in the main process; None in the others. All call this."""
+        """Unsharded model on the CPU, in the main process; None in the others. All processes call this."""
         weights = gather(self.model)
         if not self.ranks.main:
             return None
@@ -251,10 +251,10 @@ class Trainer(Generic[M]):
         return self._form
 
     def _backward(self, micro: Sequence[Any], number: int | None, count: int) -> float:
-        """Add what a micro-batch contributes to the gradient; returns what it contributes to the mean over `count`.
+        """Accumulate a micro-batch's gradient; returns its share of the mean loss over `count`.
 
-        With None this process has none left while others have. It computes the shortest one for nothing, because
-        every process is needed to put the blocks together.
+        `number` is None if this process has no micro-batch left while others do. It then computes the shortest one with
+        weight 0, because every process must take part in gathering the blocks.
         """
         weight = 0.0 if number is None else 1.0
         if number is None:
@@ -262,17 +262,17 @@ class Trainer(Generic[M]):
         torch.manual_seed(derive(self.config.seed, "step", self.steps_done, number))
         with torch.autocast(self.ranks.device.type, dtype=torch.bfloat16, enabled=bool(self.config.bf16)):
             loss = self.objective.loss(self.model, micro[number]) / count
-        (loss * weight * self.ranks.count).backward()  # type: ignore[no-untyped-call]  # gradients are averaged
+        (loss * weight * self.ranks.count).backward()  # type: ignore[no-untyped-call]  # FSDP averages gradients
         return weight * float(loss.detach())
 
 
 def run(trainer: Trainer[M], data: Data[Any], folder: Path, report: Callable[[Progress], None]) -> None:
-    """Train to the end, or go on from the checkpoint in `folder`.
+    """Train to the end, resuming from the checkpoint in `folder` if there is one.
 
     Args:
-        trainer: with a fresh model, or one that a checkpoint will replace.
+        trainer: with a fresh model, replaced by the checkpoint's if there is one.
         data: the same in every process.
-        folder: gets ``metrics.jsonl``, what other trackers write, and the checkpoint.
+        folder: receives ``metrics.jsonl``, other trackers' files, and the checkpoint.
         report: called after every step, in the main process.
     """
     config, main, file = trainer.config, trainer.ranks.main, folder / CHECKPOINT

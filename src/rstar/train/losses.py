@@ -1,4 +1,4 @@
-"""Losses as small pure functions of tensors."""
+"""Training losses as pure functions of tensors."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ def sft_loss(model: Decoder, ids: Tensor, written: Tensor, ends: Tensor | None =
         model: the policy.
         ids: (B, T) int64.
         written: (B, T) bool; position t is predicted from positions < t, so column 0 never counts.
-        ends: (B, T) int64 where sequences share rows, see `Decoder.hidden`; the first token of each is not `written`.
+        ends: (B, T) int64 for packed rows, see `Decoder.hidden`; the first token of each sequence is not `written`.
 
     Returns:
-        A scalar; divide by ``written[:, 1:].sum()`` for the mean. Logits are computed only where they are needed.
+        A scalar; divide by ``written[:, 1:].sum()`` for the mean. Logits are computed for written tokens only.
     """
     hidden = model.hidden(ids[:, :-1], None if ends is None else ends[:, :-1])  # (B, T-1, D)
     wanted = written[:, 1:]
@@ -31,7 +31,7 @@ def preference_loss(scores: Tensor, pairs: Tensor, weights: Tensor) -> Tensor:
 
     Args:
         scores: (N,) r, of all candidates.
-        pairs: (P, 2) int64, the preferred and the other candidate.
+        pairs: (P, 2) int64, indices of the preferred and the other candidate.
         weights: (P,) float32.
 
     Returns:
@@ -48,7 +48,7 @@ def value_loss(scores: Tensor, q: Tensor, weights: Tensor) -> Tensor:
 def outcome_loss(scores: Tensor, pairs: Tensor, weights: Tensor) -> Tensor:
     """Weighted sum of the cross-entropy of right and wrong solutions; arguments as in `preference_loss`.
 
-    A score r in (-1, 1) says that a solution is right with probability (1 + r) / 2.
+    A score r in (-1, 1) means that a solution is right with probability (1 + r) / 2.
     """
     right, wrong = (1 + scores[pairs[:, 0]]) / 2, (1 - scores[pairs[:, 1]]) / 2
     return -((right.clamp_min(1e-6).log() + wrong.clamp_min(1e-6).log()) / 2 * weights).sum()

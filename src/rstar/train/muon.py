@@ -1,8 +1,8 @@
 """Muon: momentum, orthogonalised per matrix by a Newton–Schulz iteration (https://kellerjordan.github.io/posts/muon).
 
-The same arithmetic as `torch.optim.Muon`, which knows nothing of matrices that are divided among processes: given some,
-it runs every product of the iteration distributed, and rounds differently. Here a divided matrix is put together once,
-one process orthogonalises it while the others do the same for other matrices, and each takes its share of the result.
+Same arithmetic as `torch.optim.Muon`, which does not support sharded matrices: it would run every product of the
+iteration distributed, and round differently. Here each sharded matrix is gathered once, one process orthogonalises it
+while the others do the same for other matrices, and each takes its shard of the result.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ ITERATIONS, EPSILON = 5, 1e-7
 
 
 class Muon(torch.optim.Optimizer):
-    """Muon with Nesterov momentum, for matrices, whole or divided among processes (`DTensor`).
+    """Muon with Nesterov momentum, for matrices, whole or sharded (`DTensor`).
 
     Args:
         params: matrices.
-        lr: learning rate; times the root of height over width where a matrix is higher than wide.
-        momentum: share of the past in the running mean of gradients.
-        weight_decay: decoupled, times `lr`.
-        dtype: of the iteration.
+        lr: learning rate, multiplied by sqrt(height / width) for matrices taller than wide.
+        momentum: decay of the running mean of gradients.
+        weight_decay: decoupled, multiplied by `lr`.
+        dtype: dtype of the iteration.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Muon(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> None:  # type: ignore[override]
-        """Move every matrix that has a gradient."""
+        """Update every matrix that has a gradient."""
         for group in self.param_groups:
             matrices = [p for p in group["params"] if p.grad is not None]
             updates = orthogonal((self._momentum(p, group["momentum"]) for p in matrices), self._dtype)
@@ -63,7 +63,7 @@ class Muon(torch.optim.Optimizer):
 
 
 def newton_schulz(matrix: Tensor) -> Tensor:
-    """A matrix of about the same singular vectors with singular values near 1, in the dtype of `matrix`."""
+    """Matrix of about the same singular vectors with singular values near 1, in the dtype of `matrix`."""
     a, b, c = COEFFICIENTS
     high = matrix.shape[0] > matrix.shape[1]
     x = matrix.T if high else matrix
@@ -75,9 +75,9 @@ def newton_schulz(matrix: Tensor) -> Tensor:
 
 
 def orthogonal(matrices: Iterable[Tensor], dtype: torch.dtype) -> Iterator[Tensor]:
-    """`newton_schulz` of each matrix, computed in `dtype`; a `DTensor` gives one that is divided as it is.
+    """`newton_schulz` of each matrix in `dtype`; the result for a `DTensor` is sharded as it is.
 
-    As many divided matrices are in memory as there are processes. All processes must call this with the same matrices.
+    All processes must call this with the same matrices. At most one gathered matrix per process is in memory.
     """
     if not dist.is_initialized():
         yield from (newton_schulz(matrix.to(dtype)) for matrix in matrices)
@@ -93,7 +93,7 @@ def orthogonal(matrices: Iterable[Tensor], dtype: torch.dtype) -> Iterator[Tenso
 
 
 def _shared(matrices: Sequence[Any]) -> Iterator[Tensor]:
-    """`newton_schulz` of at most one divided matrix (`DTensor`) for each process."""
+    """`newton_schulz` of sharded matrices (`DTensor`), at most one per process."""
     from torch.distributed.tensor import DTensor, Replicate
 
     wholes = [matrix.full_tensor().contiguous() for matrix in matrices]

@@ -1,11 +1,11 @@
-"""Training a process preference model from pairs: ``pairs.jsonl`` in, a transformers folder out.
+"""Training of a process preference model: ``pairs.jsonl`` in, a transformers folder out.
 
-A line of the data is what `rstar.evolve.extract` writes: the compared part of a problem's search tree. It is one row of
-the model (`rstar.models.ppm.inputs`), in which each step of the tree is computed once; the loss is the mean over the
+`rstar.evolve.extract` writes the data: each line is the compared part of a problem's search tree. A line is one row of
+the model (`rstar.models.ppm.inputs`), in which each step of the tree is computed once. The loss is the mean over the
 line's steps of the mean over a step's pairs.
 
-For comparison the same data trains two other models (arXiv 2501.04519, section 4.3): one that predicts Q by its mean
-square (``q``), and an outcome reward model that tells right solutions from wrong ones (``outcome``).
+The same data also trains two baselines (arXiv 2501.04519, section 4.3): regression on Q by mean squared error (``q``),
+and an outcome reward model that separates right from wrong solutions (``outcome``).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from rstar.trajectories import Step
 Target = Literal["pairs", "q", "outcome"]
 
 _ROUNDING = 1e-3
-"""By so much may a log-probability lie above 0."""
+"""Tolerance for log-probabilities above 0."""
 
 
 class PPMConfig(TrainConfig):
@@ -48,7 +48,7 @@ class PPMConfig(TrainConfig):
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A step's pairs: which nodes of a line are preferred to which. `kind` is ``step``, or ``final`` for solutions."""
+    """Preference pairs of a step, as node indices. `kind` is ``step``, or ``final`` for whole solutions."""
 
     kind: str
     pairs: list[tuple[int, int]]
@@ -56,7 +56,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """The compared part of a problem's tree: its nodes as one row, their Q, and what is compared."""
+    """Compared part of a problem's tree: its nodes as one row, their Q, and the comparisons."""
 
     row: Row
     q: list[float]
@@ -65,14 +65,14 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class PairBatch:
-    """Lines as one batch of L lines with N nodes and P pairs.
+    """A batch of L lines with N nodes and P pairs.
 
     Attributes:
-        rows: their nodes.
+        rows: the nodes.
         q: (N,) float32.
-        shares: (N,) float32, one over the number of nodes of the node's line.
-        pairs: (P, 2) int64, nodes.
-        weights: (P,) float32, they sum to 1 in a line.
+        shares: (N,) float32, 1 / (number of nodes in the node's line).
+        pairs: (P, 2) int64, node indices.
+        weights: (P,) float32, summing to 1 per line.
         final: (P,) bool, pairs of whole solutions.
         lines: L.
     """
@@ -86,7 +86,7 @@ class PairBatch:
     lines: int
 
     def to(self, device: torch.device) -> PairBatch:
-        """On another device."""
+        """Copy to another device."""
         return PairBatch(
             self.rows.to(device),
             self.q.to(device),
@@ -99,7 +99,7 @@ class PairBatch:
 
 
 class Preferences:
-    """The objective of a PPM, over lines."""
+    """Objective and data of a PPM, one item per line."""
 
     def __init__(self, lines: Sequence[Line], config: PPMConfig) -> None:
         self._lines, self._target = lines, config.target
@@ -112,7 +112,7 @@ class Preferences:
         return [collate_lines([self._lines[row] for row in rows]) for rows in self._steps.rows(step)]
 
     def count(self, batch: PairBatch) -> int:
-        """Lines, which are problems."""
+        """Lines, that is problems."""
         return batch.lines
 
     def tokens(self, batch: PairBatch) -> int:
@@ -131,7 +131,7 @@ class Preferences:
 
 
 def collate_lines(lines: Sequence[Line]) -> PairBatch:
-    """Lines as one batch, rows padded at the right to a rounded common length."""
+    """Build a batch of lines, rows right-padded to a rounded common length."""
     pairs: list[tuple[int, int]] = []
     weights: list[float] = []
     final: list[bool] = []
@@ -155,7 +155,7 @@ def collate_lines(lines: Sequence[Line]) -> PairBatch:
 
 
 def read_pairs(file: Path, reader: Reader, max_length: int) -> Iterator[Line]:
-    """The lines of a file whose solutions fit `max_length` tokens. Raises `DataError` that names file and line."""
+    """Yield lines whose solutions fit `max_length` tokens. Raises `DataError` with file and line."""
     with file.open("rb") as lines:
         for number, text in enumerate(lines, 1):
             try:
@@ -192,7 +192,7 @@ def _final_only(line: Line) -> Line:
 
 
 def paths_of(nodes: Sequence[dict[str, Any]]) -> list[list[Step]]:
-    """The steps from the first to each of a line's nodes. Raises `ValueError` for nodes that do not form trees."""
+    """Steps from the root to each node of a line. Raises `ValueError` if the nodes do not form trees."""
     paths: list[list[Step]] = []
     for node in nodes:
         if not -1 <= node["parent"] < len(paths):
@@ -203,12 +203,12 @@ def paths_of(nodes: Sequence[dict[str, Any]]) -> list[list[Step]]:
 
 
 def train_ppm(config: PPMConfig, data: Sequence[Path], folder: Path, report: Callable[[Progress], None]) -> Path:
-    """Train a PPM on the backbone of the policy that `config.base` names, and return the folder of the finished model.
+    """Train a PPM on the backbone of policy `config.base`; returns the folder of the finished model.
 
     Raises:
-        ConfigError: no base.
-        DataError: bad lines, or no pairs.
-        ResumeError: `folder` was written with another configuration or other data, or is in use by another process.
+        ConfigError: `base` is not set.
+        DataError: invalid lines, or no pairs.
+        ResumeError: `folder` has another configuration or other data, or is in use by another process.
     """
     base = config.base
     if base is None:
@@ -234,7 +234,7 @@ def train_ppm(config: PPMConfig, data: Sequence[Path], folder: Path, report: Cal
 
 @torch.no_grad()
 def pair_scores(model: PreferenceModel, lines: Sequence[Line], at_once: int = 32) -> Iterator[tuple[str, float]]:
-    """The kind of each pair, and the score of its preferred node minus that of the other."""
+    """Yield the kind of each pair, and its margin: the preferred node's score minus the other's."""
     for first in range(0, len(lines), at_once):
         batch = collate_lines(lines[first : first + at_once]).to(model.device)
         scores = model(batch.rows)

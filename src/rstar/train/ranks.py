@@ -1,10 +1,10 @@
-"""Several processes that train one model: who is who, what they tell each other, and how they divide the model.
+"""Distributed training: this process's rank, collectives, and sharding of the model.
 
-An ordinary launcher starts them (``torchrun --nproc-per-node 2 -m rstar …``, ``accelerate launch``), all with the same
-command, and tells them of each other by its environment variables. Weights, gradients and optimizers are divided by
-FSDP2: a block's parameters are put together when it is computed and are given up afterwards.
+An ordinary launcher starts the processes (``torchrun --nproc-per-node 2 -m rstar …``, ``accelerate launch``), all with
+the same command, and passes ranks in its environment variables. FSDP2 shards weights, gradients and optimizers: a
+block's parameters are gathered when it is computed and freed afterwards.
 
-Every process holds the whole model for a moment, before it is divided, and all share one file system.
+Every process briefly holds the whole model before sharding, and all share one file system.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from rstar.models.decoder import Block
 from rstar.models.device import open_device, resolve_device
 
 LAUNCHER = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-"""What a launcher tells the processes that it starts."""
-PATIENCE = timedelta(hours=2)  # the others wait while the main process reads the data
+"""Environment variables that a launcher sets."""
+PATIENCE = timedelta(hours=2)  # other processes wait while the main one reads the data
 ENTRANCES = ("hidden",)
-"""Methods, beside ``forward``, by which an objective may enter a model."""
+"""Methods besides ``forward`` by which an objective may call a model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +36,9 @@ class Ranks:
     """This process among those that train together.
 
     Attributes:
-        rank: its number, from 0; 0 is the main one, which alone writes and prints.
-        count: how many they are.
-        device: where this one computes.
+        rank: process number, from 0; 0 is the main process, the only one that writes and prints.
+        count: number of processes.
+        device: device of this process.
     """
 
     rank: int
@@ -47,23 +47,23 @@ class Ranks:
 
     @property
     def main(self) -> bool:
-        """Whether this is the process that writes and prints."""
+        """Whether this is the main process."""
         return self.rank == 0
 
     def share(self, items: int) -> list[int | None]:
-        """Which of `items` numbers are this process's: equally many in each, the last one perhaps None."""
+        """This process's share of `items` indices; all shares have equal length, padded with None."""
         mine: list[int | None] = [*range(self.rank, items, self.count)]
         return mine + [None] * (-(-items // self.count) - len(mine))
 
     def total(self, *values: float) -> list[float]:
-        """Each value summed over all processes; all call this."""
+        """Sum each value over all processes. All processes call this."""
         sums = torch.tensor(values, dtype=torch.float64)
         if self.count > 1:
             dist.all_reduce(sums)
         return sums.tolist()
 
     def value(self, scalar: Tensor) -> float:
-        """A scalar that may be divided among the processes; all call this."""
+        """Value of a scalar that may be sharded. All processes call this."""
         if self.count > 1:
             from torch.distributed.tensor import DTensor
 
@@ -72,10 +72,10 @@ class Ranks:
 
     @contextmanager
     def main_first(self) -> Iterator[None]:
-        """What is inside runs in the main process, then in the others, who find what it wrote.
+        """Run the block in the main process first, then in the others, which can use its files.
 
         Raises:
-            RstarError: in the others, the error that the main process failed with.
+            RstarError: in the others, the main process's error.
         """
         if self.count > 1 and not self.main:
             self._outcome(None)
@@ -89,14 +89,14 @@ class Ranks:
             self._outcome(None)
 
     def _outcome(self, error: RstarError | None) -> None:
-        """The main process's error, or None, to all."""
+        """Broadcast the main process's error, or None; raises it in the others."""
         told = [error]
         dist.broadcast_object_list(told, device=torch.device("cpu"))
         if told[0] is not None and not self.main:
             raise told[0]
 
     def place(self, model: nn.Module) -> None:
-        """Move a model to this process's device, and divide it among all processes."""
+        """Move a model to this process's device, and shard it across all processes."""
         model.to(self.device)
         if self.count == 1:
             return
@@ -106,8 +106,8 @@ class Ranks:
         mesh = init_device_mesh(self.device.type, (self.count,))
         for block in [module for module in model.modules() if isinstance(module, Block)]:
             fully_shard(block, mesh=mesh)
-        # What is outside the blocks stays whole from the forward pass to the backward one: the output matrix is used
-        # after the method that FSDP watches.
+        # Parameters outside the blocks stay gathered between forward and backward: the output matrix is used after the
+        # method that FSDP hooks.
         fully_shard(model, mesh=mesh, reshard_after_forward=False)
         for name in ENTRANCES:
             if hasattr(model, name):
@@ -115,21 +115,21 @@ class Ranks:
 
 
 def is_main() -> bool:
-    """Whether this process is the main one, or the only one, by what its launcher says."""
+    """Whether this is the main or only process, according to its launcher."""
     return os.environ.get("RANK", "0") == "0"
 
 
 @contextmanager
 def joined(device: str = "auto") -> Iterator[Ranks]:
-    """This process among those that its launcher started; alone without one.
+    """Join the launcher's process group; a single process without a launcher.
 
-    All leave together, unless one fails.
+    All processes leave together, unless one fails.
 
     Args:
-        device: a torch device; ``auto``: cuda where there is one. Each process takes a cuda device of its own.
+        device: a torch device, or ``auto``: cuda if available. Each process takes its own cuda device.
 
     Raises:
-        ConfigError: a device that is not there, or a launcher that says too little.
+        ConfigError: the device does not exist, or the launcher's environment variables are incomplete.
     """
     name, _ = resolve_device(device, "float32")
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
@@ -143,23 +143,21 @@ def joined(device: str = "auto") -> Iterator[Ranks]:
     if place.type == "cuda":
         torch.cuda.set_device(place)
     if not dist.is_initialized():
-        # gloo beside nccl: what is agreed upon is small and never on the accelerator. The group is for the life of the
-        # process: one that is left and joined again waits for ever in the launcher's store of names.
+        # gloo beside nccl for small values on the CPU. The group lasts for the life of the process: leaving and joining
+        # again hangs in the launcher's store.
         dist.init_process_group("cpu:gloo,cuda:nccl" if place.type == "cuda" else "gloo", timeout=PATIENCE)
         atexit.register(dist.destroy_process_group)
     ranks = Ranks(dist.get_rank(), dist.get_world_size(), place)
     yield ranks
-    ranks.total(0.0)  # nobody leaves before the main process has written all
+    ranks.total(0.0)  # wait until the main process has written everything
 
 
 def computes_bf16(device: torch.device) -> bool:
-    """Whether a device multiplies matrices in bfloat16 itself: measured 2.3 to 3.4 times as fast as float32 on a CPU.
+    """Whether the device has native bfloat16 matrix products: measured 2.3 to 3.4 times as fast as float32 on a CPU.
 
-    Where it must be emulated it is slower than float32.
+    Emulated bfloat16 is slower than float32.
     """
     if device.type == "cuda":
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
-    abilities: dict[str, object] = getattr(
-        torch.cpu, "get_capabilities", dict
-    )()  # an older torch does not say: float32
+    abilities: dict[str, object] = getattr(torch.cpu, "get_capabilities", dict)()  # missing in older torch: float32
     return any(value for name, value in abilities.items() if name.endswith("bf16"))

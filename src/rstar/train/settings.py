@@ -1,4 +1,4 @@
-"""What can be set about training. One file per run, `recipes/*.toml`; unknown keys are refused."""
+"""Training settings. One file per run, `recipes/*.toml`; unknown keys are refused."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from pydantic import Field
 from rstar.sections import Section, checked, flatten, override, read_toml
 
 FREE = frozenset({"device", "threads", "checkpoint_seconds", "tensorboard", "wandb"})
-"""Settings with which a training may be continued however they were before."""
+"""Settings that may change on resume."""
 
 
 class TokenizerConfig(Section):
-    """A byte-level BPE tokenizer trained from nothing."""
+    """A byte-level BPE tokenizer trained from scratch."""
 
     vocab_size: int = Field(1536, ge=300, description="entries, markers and phrases included")
     sample: int = Field(40_000, ge=100, description="solutions that it is trained on")
@@ -36,7 +36,7 @@ class ShapeConfig(Section):
 
 
 class TrainConfig(Section):
-    """Supervised fine-tuning, or training from nothing when `base` is not given."""
+    """Supervised fine-tuning, or training from scratch if `base` is not set."""
 
     base: Path | None = Field(None, description="transformers folder to start from; unset: a fresh model of `shape`")
     tokenizer: TokenizerConfig = TokenizerConfig()
@@ -75,7 +75,7 @@ class TrainConfig(Section):
     wandb: str | None = Field(None, description="a project of Weights & Biases that gets the metrics, too")
 
     def identity(self) -> dict[str, Any]:
-        """The settings that decide the weights, flat: not where, how fast or how visibly they are computed."""
+        """Flat settings that determine the weights, without those for device, speed and logging."""
         return {key: value for key, value in flatten(self.model_dump(mode="json")).items() if key not in FREE}
 
 
@@ -83,10 +83,10 @@ C = TypeVar("C", bound=TrainConfig)
 
 
 def read_train_config(file: Path, kind: type[C], overrides: Sequence[str] = ()) -> C:
-    """The training configuration in a TOML file, with `overrides` (see `rstar.sections.override`).
+    """Read the training configuration from a TOML file, with `overrides` (see `rstar.sections.override`).
 
     Raises:
-        ConfigError: names the file and every bad key.
+        ConfigError: names the file and every invalid key.
     """
     tree = read_toml(file)
     override(tree, overrides)

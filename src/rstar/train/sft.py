@@ -1,8 +1,8 @@
-"""Supervised fine-tuning as a resumable folder: data file in, transformers folder out.
+"""Supervised fine-tuning in a resumable folder: data files in, transformers folder out.
 
 The folder holds ``config.json`` (resolved, with a digest), the tokenizer, ``tokens.npz`` (the tokenised data),
-``checkpoint.pt``, ``metrics.jsonl``, ``tensorboard/`` and at the end ``model/``. A folder that another configuration or
-other data wrote is refused.
+``checkpoint.pt``, ``metrics.jsonl``, ``tensorboard/`` and finally ``model/``. A folder of another configuration or
+other data is refused.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from rstar.train.tokenizer import EOS, save_tokenizer, train_tokenizer
 
 
 class Supervised:
-    """The objective of supervised fine-tuning: the mean loss of the tokens that the policy wrote."""
+    """Objective and data of supervised fine-tuning: mean loss over the tokens that the policy wrote."""
 
     def __init__(self, data: TokenSet, config: TrainConfig) -> None:
         self._data = data
@@ -57,14 +57,14 @@ class Supervised:
 
 
 def train_sft(config: TrainConfig, data: Sequence[Path], folder: Path, report: Callable[[Progress], None]) -> Path:
-    """Train on data files (see `rstar.train.data`) and return the folder of the finished model.
+    """Train on data files (see `rstar.train.data`); returns the folder of the finished model.
 
-    Where a launcher started several processes, all call this; see `rstar.train.ranks`.
+    Under a launcher all processes call this; see `rstar.train.ranks`.
 
     Raises:
-        ConfigError: a device or a package that is not there.
-        DataError: bad lines, or no data.
-        ResumeError: `folder` was written with another configuration or other data, or is in use by another process.
+        ConfigError: a missing device or package.
+        DataError: invalid lines, or no data.
+        ResumeError: `folder` has another configuration or other data, or is in use by another process.
     """
     with claimed(config, data, folder) as (config, ranks):
         with ranks.main_first():
@@ -81,7 +81,7 @@ def train_sft(config: TrainConfig, data: Sequence[Path], folder: Path, report: C
 
 
 def _start(config: TrainConfig, data: Sequence[Path], folder: Path) -> tuple[Tokenizer, Decoder]:
-    """The tokenizer and the model before the first step: those of `base`, or fresh ones."""
+    """Tokenizer and model before the first step: those of `base`, or fresh ones."""
     if config.base is not None:
         return read_tokenizer(config.base), load_decoder(config.base, torch.float32)
     shape = config.shape

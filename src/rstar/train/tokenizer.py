@@ -1,9 +1,9 @@
-"""A small tokenizer for code-step solutions, trained from nothing.
+"""A small tokenizer for code-step solutions, trained from scratch.
 
-Byte-level BPE in which a number is the same tokens wherever it stands, so that a small model copies numbers by
-attention instead of learning them by heart: numbers below 100 are single tokens, all others are written digit by digit.
-Quoted numbers are, too: there the format writes rows of cells, not numbers. The format's markers are single tokens, and
-so are *phrases*: blocks of code that many solutions repeat to the letter (a helper function, say).
+Byte-level BPE in which a number has the same tokens everywhere, so a small model copies numbers by attention instead of
+memorising them: numbers below 100 are single tokens, all others are split into digits. Quoted numbers are split, too:
+in this format they are rows of cells. The format's markers are single tokens, and so are *phrases*: blocks of code that
+many solutions repeat verbatim (a helper function, for example).
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from rstar.prompts.code_steps import MARKERS
 from rstar.train.settings import TokenizerConfig
 
 EOS = "<|endoftext|>"
-# Two digits that are a number; digits; line breaks. An operator takes the spaces around it when a number follows, words
-# and signs take the space before.
+# Two-digit numbers; digits; line breaks. An operator takes the spaces around it if a number follows; words and signs
+# take the space before them.
 PATTERN = r"(?<!\d)(?<!\d\.)(?<!')\d\d(?!\d|\.\d|')|\d|\n+(?:# ?)?| ?[^\s\w]+ ?(?=\d)| ?[^\W\d]+| ?[^\s\w]+|\s"
 SHORTEST_PHRASE = 16
 FOREIGN = re.compile(r"<\||<[a-z_]+>|#")  # a marker of the format, or a comment
 
 
 def train_tokenizer(texts: Iterable[str], config: TokenizerConfig) -> Tokenizer:
-    """A tokenizer trained on solutions (prompt, steps and answer of each in one string)."""
+    """Train a tokenizer on solutions (prompt, steps and answer of each in one string)."""
     corpus = list(texts)
-    numbers = [" ".join(map(str, range(10, 100)))] * len(corpus)  # so often that each becomes one token
+    numbers = [" ".join(map(str, range(10, 100)))] * len(corpus)  # often enough that each becomes one token
     phrases = find_phrases(corpus, config.phrase_share)
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
@@ -56,9 +56,9 @@ def train_tokenizer(texts: Iterable[str], config: TokenizerConfig) -> Tokenizer:
 
 
 def find_phrases(texts: Iterable[str], share: float) -> list[str]:
-    """Blocks of code that at least `share` of the texts repeat to the letter, longest first.
+    """Blocks of code that at least `share` of the texts repeat verbatim, longest first.
 
-    A block is a run of whole lines that are fixed text: function definitions, and lines without a digit.
+    A block is a run of whole lines of fixed text: function definitions, and lines without a digit.
     """
     total = 0
     runs: Counter[str] = Counter()
@@ -70,7 +70,7 @@ def find_phrases(texts: Iterable[str], share: float) -> list[str]:
 
 
 def _literal_runs(text: str) -> Iterable[str]:
-    """Maximal runs of consecutive lines without marker or comment that are part of a function or hold no digit."""
+    """Maximal runs of lines without marker or comment that belong to a function or contain no digit."""
     run: list[str] = []
     for line in [*text.split("\n"), "0"]:
         fixed = line.startswith(("def ", " ")) or not re.search(r"\d", line)
@@ -82,7 +82,7 @@ def _literal_runs(text: str) -> Iterable[str]:
 
 
 def save_tokenizer(tokenizer: Tokenizer, folder: Path, max_context: int) -> None:
-    """Write ``tokenizer.json`` and ``tokenizer_config.json`` such that transformers loads them."""
+    """Write ``tokenizer.json`` and ``tokenizer_config.json`` in a form that transformers loads."""
     folder.mkdir(parents=True, exist_ok=True)
     config = {
         "tokenizer_class": "PreTrainedTokenizerFast",
@@ -92,6 +92,6 @@ def save_tokenizer(tokenizer: Tokenizer, folder: Path, max_context: int) -> None
         "model_max_length": max_context,
     }
     (folder / "tokenizer_config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
-    part = folder / "tokenizer.part"  # whole or not at all: who finds tokenizer.json takes it
+    part = folder / "tokenizer.part"  # atomic: a resumed run reuses tokenizer.json
     tokenizer.save(str(part))
     part.replace(folder / "tokenizer.json")

@@ -1,6 +1,6 @@
-"""Where the metrics of a training go: ``metrics.jsonl`` always, TensorBoard and Weights & Biases as the settings say.
+"""Metric trackers: ``metrics.jsonl`` always, TensorBoard and Weights & Biases if configured.
 
-A training that is continued makes the steps behind its last checkpoint again. Their metrics stand everywhere once.
+A resumed training repeats the steps since its last checkpoint; their metrics are recorded only once.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ METRICS, EVENTS, WANDB_ID = "metrics.jsonl", "tensorboard", "wandb_id"
 
 
 class Tracker(Protocol):
-    """One place that metrics go to."""
+    """A destination of metrics."""
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
-        """Record what was measured at `step` (from 1; in rising order)."""
+        """Record the metrics of `step` (from 1; in rising order)."""
         ...
 
     def close(self) -> None:
-        """Write what is left."""
+        """Flush and close."""
         ...
 
 
 class JsonLines:
-    """``metrics.jsonl``: a line for each step that is logged."""
+    """``metrics.jsonl``: one line per logged step."""
 
     def __init__(self, folder: Path, step: int) -> None:
-        """Open, and drop what an interrupted training wrote about the steps after `step`."""
+        """Open the file, dropping the lines of an interrupted training after `step`."""
         file = folder / METRICS
         if file.exists():
             lines = file.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
@@ -58,7 +58,7 @@ class JsonLines:
 
 
 def _step(line: str) -> float:
-    """Which step a line is of; a torn or damaged one is of none that was finished."""
+    """Step of a line; infinity for a torn or damaged line, so that it is dropped."""
     try:
         return float(json.loads(line)["step"]) if line.endswith("\n") else math.inf
     except (ValueError, KeyError, TypeError):
@@ -66,11 +66,11 @@ def _step(line: str) -> float:
 
 
 class TensorBoard:
-    """Event files in ``tensorboard/``. A new one tells readers to forget the steps after the one it goes on from."""
+    """Event files in ``tensorboard/``. On resume, a new file makes readers discard the steps after the checkpoint."""
 
     def __init__(self, folder: Path, step: int) -> None:
         writer = _module("tensorboardX", "tensorboard").SummaryWriter
-        # The names of event files count seconds: the suffix keeps one of the same second from being overwritten.
+        # Event file names have a resolution of seconds; the suffix avoids overwriting one of the same second.
         self._writer: Any = writer(
             str(folder / EVENTS), purge_step=step + 1, flush_secs=10, filename_suffix=f".{step:09d}"
         )
@@ -86,7 +86,7 @@ class TensorBoard:
 
 
 class WeightsAndBiases:
-    """A run of a project; its id lies in the folder. The service keeps the first value of a step, which is the same."""
+    """A W&B run, its id stored in the folder. The service keeps the first value of a step, which is the same."""
 
     def __init__(self, folder: Path, config: TrainConfig) -> None:
         file = folder / WANDB_ID
@@ -111,7 +111,7 @@ class WeightsAndBiases:
 
 
 def check_trackers(config: TrainConfig) -> None:
-    """Raise `ConfigError` where what the settings ask for is not installed."""
+    """Raise `ConfigError` if a configured tracker is not installed."""
     if config.tensorboard:
         _module("tensorboardX", "tensorboard")
     if config.wandb is not None:
@@ -120,7 +120,7 @@ def check_trackers(config: TrainConfig) -> None:
 
 @contextmanager
 def opened_trackers(config: TrainConfig, folder: Path, step: int, main: bool = True) -> Iterator[list[Tracker]]:
-    """The trackers of a training that goes on after `step`; none in a process that is not the main one."""
+    """Open the trackers of a training resumed after `step`; none in processes other than the main one."""
     if not main:
         yield []
         return

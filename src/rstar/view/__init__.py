@@ -1,1 +1,1 @@
-"""Looking at runs: reads run folders, knows nothing of how they were made."""
+"""Viewing runs: reads run folders, and does not know how they were made."""

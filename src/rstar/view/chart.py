@@ -1,4 +1,4 @@
-"""Curves as SVG, and self-contained HTML pages of them: no scripts, nothing loaded from elsewhere."""
+"""Line charts as SVG, and self-contained HTML pages: no scripts, no external resources."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def curves(title: str, series: Mapping[str, Points], x: str, y: str) -> str:
     """A chart of one or more curves.
 
     Args:
-        title: above it.
-        series: name to points, in ascending x; curves without points are left out.
-        x, y: what the axes say, with units.
+        title: heading.
+        series: name → points in ascending x; curves without points are left out.
+        x, y: axis labels, with units.
     """
     shown = {name: points for name, points in series.items() if points}
     xs = [px for points in shown.values() for px, _ in points] or [0.0]
@@ -61,7 +61,7 @@ def curves(title: str, series: Mapping[str, Points], x: str, y: str) -> str:
 
 
 def ticks(low: float, high: float, most: int = 6) -> list[float]:
-    """Round numbers that cover the range from `low` to `high`, at least two of them."""
+    """Round numbers that cover the range from `low` to `high`; at least two."""
     span = high - low if high > low else abs(high) or 1.0
     rough = span / (most - 1)
     power = 10.0 ** math.floor(math.log10(rough))

@@ -1,8 +1,8 @@
-"""Text that a terminal shows and does not obey.
+"""Output that cannot control the terminal.
 
 Questions, answers, model-written code, its output and the names in run files may hold escape sequences, carriage
-returns and marks that turn the direction of writing around. All text for people goes through a `Screen`, which shows
-U+FFFD in the place of each such character. JSON for machines loses nothing: they stand there as ``\\u`` escapes.
+returns and bidirectional marks. All text for people goes through a `Screen`, which replaces each such character by
+U+FFFD. JSON for machines loses nothing: it has ``\\u`` escapes instead.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from rich.segment import Segment
 from rich.text import Text
 
 _COMMANDS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-"""Control characters but for line feed and tab, separators of lines, marks of direction, halves of characters."""
+"""Control characters except line feed and tab, line separators, bidirectional marks, surrogates."""
 
 
 def visible(text: str) -> str:
-    r"""The text with U+FFFD for every character that could command a terminal.
+    r"""The text with U+FFFD for every character that could control a terminal.
 
     >>> visible("\x1b[2Jgone\r\n")
     '�[2Jgone�\n'
@@ -30,7 +30,7 @@ def visible(text: str) -> str:
 
 
 def visible_json(value: Any) -> str:
-    r"""One line of JSON in which all characters that could command a terminal are escaped.
+    r"""One line of JSON with all characters that could control a terminal escaped.
 
     >>> visible_json({"é": "\x9b2J\u202e"})
     '{"é": "\\u009b2J\\u202e"}'
@@ -40,7 +40,7 @@ def visible_json(value: Any) -> str:
 
 
 class Screen(Console):
-    """A console that prints no command but its own styles."""
+    """A console that prints no control sequences but its own styles."""
 
     def render_str(self, text: str, **options: Any) -> Text:
         """See `Console.render_str`."""

@@ -1,8 +1,8 @@
-"""The one kind of table that commands print: it fits a terminal, and keeps everything where there is none.
+"""The table that all commands print: fitted to a terminal, complete anywhere else.
 
-In a terminal, columns of the highest `rank` leave first until the others fit; what is left out is named below the
-table. Excerpts are cut with an ellipsis, other text is wrapped, and nothing else is shortened. Where the output is not
-a terminal the width is `UNLIMITED`, so that every cell stands in one piece on its line.
+In a terminal, columns of the highest `rank` are dropped first until the others fit; their names are printed below the
+table. Excerpts are cut with an ellipsis, other text wraps, and nothing else is shortened. Without a terminal the width
+is `UNLIMITED`, so every cell stays on its line.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from rich.table import Table
 from rich.text import Text
 
 UNLIMITED = 1_000_000
-"""The width, in characters, of what is no terminal."""
+"""Width, in characters, if the output is not a terminal."""
 
 GAP, FEWEST = 2, 8
-"""Characters between columns, and in the narrowest column that flows."""
+"""Characters between columns, and in the narrowest flowing column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +28,12 @@ class Column:
     """A column of a table.
 
     Attributes:
-        name: its head.
-        number: align it to the right.
-        rank: 0 is always there; the higher, the sooner it is left out where it is narrow.
-        flow: what happens to cells that have no room: ``wrap`` them, or ``cut`` them with an ellipsis; None for cells
-            that keep their width as long as another column can give way.
-        least: width down to which a flowing column gives way.
+        name: its header.
+        number: align right.
+        rank: 0: always shown; the higher, the sooner it is dropped from a narrow table.
+        flow: how cells without room are shortened: ``wrap``, or ``cut`` with an ellipsis; None: they keep their width
+            while another column can shrink.
+        least: width to which a flowing column shrinks before columns are dropped.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Column:
 
 @dataclass(slots=True)
 class Grid:
-    """Rows of cells in rich's markup, drawn to the width that there is."""
+    """Rows of cells in rich's markup, drawn to the available width."""
 
     columns: Sequence[Column]
     rows: list[Sequence[str]] = field(default_factory=list)
@@ -53,13 +53,13 @@ class Grid:
     head: bool = True
 
     def add(self, *cells: str) -> None:
-        """Add a row: a cell for every column."""
+        """Add a row: one cell per column."""
         if len(cells) != len(self.columns):
             raise ValueError(f"{len(cells)} cells for {len(self.columns)} columns")
         self.rows.append(cells)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """The table as rich prints it."""
+        """Render the table for rich."""
         widths = [self._width(place) for place in range(len(self.columns))]
         shown = chosen(self.columns, widths, options.max_width)
         room = shared([self.columns[i] for i in shown], [widths[i] for i in shown], options.max_width)
@@ -89,16 +89,16 @@ class Grid:
 
 
 def chosen(columns: Sequence[Column], widths: Sequence[int], room: int) -> list[int]:
-    """Which columns are shown, by place.
+    """Indices of the columns that are shown.
 
     Args:
-        columns: all of them.
-        widths: what each would like to have.
-        room: of the whole table.
+        columns: all columns.
+        widths: preferred width of each.
+        room: width of the whole table.
     """
     shown = list(range(len(columns)))
     while sum(_need(columns[i], widths[i]) for i in shown) + GAP * (len(shown) - 1) > room:
-        last = max(shown, key=lambda i: columns[i].rank)  # the first of equals
+        last = max(shown, key=lambda i: columns[i].rank)  # the first on ties
         if columns[last].rank == 0:
             break
         shown.remove(last)
@@ -106,9 +106,9 @@ def chosen(columns: Sequence[Column], widths: Sequence[int], room: int) -> list[
 
 
 def shared(columns: Sequence[Column], widths: Sequence[int], room: int) -> list[int]:
-    """The width of each column: what it needs, and for those that flow a part of what is left.
+    """The width of each column: what it needs; flowing columns share the rest.
 
-    Where even that is too much those that flow become narrower, down to `FEWEST`, and then the widest of all.
+    If even that is too wide, flowing columns shrink, down to `FEWEST`, and then the widest of all.
     """
     given = [_need(column, width) for column, width in zip(columns, widths, strict=True)]
     left = room - sum(given) - GAP * (len(columns) - 1)

@@ -28,18 +28,18 @@ NOTES = {
     "low_value": "low value",
     "question_too_long": "question too long",
 }
-"""What a table says of a result's notices (`rstar.search.notices`)."""
+"""Notices of a result (`rstar.search.notices`) as short labels for a table."""
 NOTICES = {
     "unknown_wording": "the bundled model was not trained on this wording: do not trust the answer "
     "(`rstar problems families` lists what it knows)",
     "low_value": "the bundled model's judge takes the answer for wrong rather than right (value below 0)",
     "question_too_long": "the question is too long for the model's context (engine.max_context)",
 }
-"""What a sentence says of them."""
+"""The same as sentences."""
 
 
 def results_table(results: Sequence[dict[str, Any]], title: str = "") -> Grid:
-    """One row a problem: question, answer, right or wrong, rollouts, tokens, seconds, notices."""
+    """One row per problem: question, answer, verdict, rollouts, tokens, seconds, notices."""
     graded = any("correct" in row for row in results)
     noted = any(row.get("notices") for row in results)
     columns = [
@@ -84,13 +84,13 @@ def reasons(failures: Mapping[str, int]) -> str:
 
 
 def search_tree(tree: Tree, title: str, most: int = 40, answer: str | None = None) -> rich.tree.Tree:
-    """A search tree as drawn text: each node with visits, mean value, the step's first line and what it computed.
+    """A search tree as text: each node with visits, mean value, the step's first line and the values it computed.
 
     Args:
-        tree: what is drawn.
+        tree: the tree to draw.
         title: shown at the root.
-        most: draw at most this many nodes, the most visited first; the rest is counted.
-        answer: the one that was given; the way to it is marked, and drawn in any case.
+        most: maximum number of nodes drawn, the most visited first; the rest is counted.
+        answer: the answer given; the path to it is marked, and always drawn.
     """
     chosen = _way_to(tree, answer)
     kept = _most_visited(tree, most, chosen)
@@ -112,7 +112,7 @@ def search_tree(tree: Tree, title: str, most: int = 40, answer: str | None = Non
 
 
 def _way_to(tree: Tree, answer: str | None) -> set[TreeNode]:
-    """The nodes from the root's child to the best leaf with the given answer."""
+    """The nodes on the path to the best leaf with the given answer."""
     leaves = [node for node in tree.nodes if answer is not None and node.answer == answer]
     best = max(leaves, key=lambda leaf: leaf.value or 0.0, default=None)
     return set() if best is None else set(best.path())
@@ -129,12 +129,12 @@ def _most_visited(tree: Tree, most: int, first: set[TreeNode]) -> set[TreeNode]:
 
 
 def _headline(text: str) -> str:
-    """What a step says of itself: its first line, which is a comment where the model wrote one."""
+    """The first non-empty line of a step, usually a comment."""
     return next((line.strip() for line in text.splitlines() if line.strip()), "")
 
 
 def _line(node: TreeNode, chosen: bool) -> Text:
-    """A node on one line, which a terminal cuts where it ends."""
+    """A node on one line, cut at the terminal's width."""
     assert node.step is not None
     text = _headline(node.step.written.text)
     parts: list[str | tuple[str, str]] = [("▶ " if chosen else "", "bold green")]

@@ -1,1 +1,1 @@
-"""Whether two values are the same."""
+"""Comparison of two readings for equality."""

@@ -1,4 +1,4 @@
-"""Whether two readings of answers are equal: values, containers, relations, quantities, each by its own rule."""
+"""Equality of two readings, with separate rules for values, containers, relations and quantities."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from rstar.grading.read.units import DEGREE, PERCENT
 
 _PERCENT_AND_RATE = [{PERCENT.powers, (*PERCENT.powers, (time, -1))} for time in ("s", "yr")]
 MOST_SYMBOLIC_PAIRS = 100
-"""How many pairs of elements of two sets may be compared as expressions."""
+"""Maximum number of element pairs of two sets that are compared as expressions."""
 
 
 def equal(a: Node, b: Node) -> bool:
@@ -45,7 +45,7 @@ def equal(a: Node, b: Node) -> bool:
 
     Raises:
         UnreadableError: there is too much to compare.
-        UndecidedError: two values cannot be told apart, nor be called equal.
+        UndecidedError: two values can be neither told apart nor called equal.
     """
     if a == b:
         return True
@@ -65,7 +65,7 @@ def equal(a: Node, b: Node) -> bool:
         return _equal_matrices(a, b)
     if (wholes := [as_set(node) for node in (a, b)]) != [a, b] and None not in wholes:
         if unknowns(a) and unknowns(b) and unknowns(a) != unknowns(b):
-            return False  # x > 3 says nothing of y
+            return False  # x > 3 says nothing about y
         a, b = (node for node in wholes if node is not None)
     if isinstance(a, Group | Interval) or isinstance(b, Group | Interval):
         return _equal_groups(a, b)
@@ -73,9 +73,9 @@ def equal(a: Node, b: Node) -> bool:
 
 
 def _equal_families(a: Node, b: Node) -> bool:
-    """``2k, k ∈ ℤ`` is ``2n, n ∈ ℤ``; where only one of the two says what its parameters are, that is left out."""
+    """Compare families: ``2k, k ∈ ℤ`` is ``2n, n ∈ ℤ``. Parameters stated by only one side are ignored."""
     (ours, *first), (theirs, *second) = (node.items if _is_family(node) else (node,) for node in (a, b))
-    if bool(first) != bool(second):  # 2^m, m ∈ ℕ is 2^k
+    if bool(first) != bool(second):  # 2^m, m ∈ ℕ equals 2^k
         (family, said, bare) = (ours, first, theirs) if first else (theirs, second, ours)
         letters = frozenset().union(*map(names_of, said)) - names_of(bare)
         others = names_of(bare) - names_of(family)
@@ -94,14 +94,14 @@ def _equal_families(a: Node, b: Node) -> bool:
 
 
 def _members(node: Node) -> list[Node]:
-    """The expressions of a family: its values without their name."""
+    """The expressions of a family, without their names."""
     node = expanded(node)
     items = node.items if isinstance(node, Group) and node.kind in ("set", "bare") else (node,)
     return [named[1] if (named := assignment(item)) is not None else item for item in items]
 
 
 def _same_members(ours: Sequence[Node], theirs: Sequence[Node], name: str) -> bool:
-    """Whether each expression of one family takes the values of one of the other's."""
+    """Whether each expression of one family takes the same values as one of the other family."""
     rest = list(theirs)
     for one in ours:
         twin = next((other for other in rest if same_progression(one, other, name)), None)
@@ -127,7 +127,7 @@ def _equal_values(a: Node, b: Node) -> bool:
             value = numeric.approximation(other)
             if value is not None and exact.is_rounding(decimal, value):
                 return True
-    if any(leaf == INFINITY for leaf in (*leaves(a), *leaves(b))):  # it has a sign and nothing else to compare
+    if any(leaf == INFINITY for leaf in (*leaves(a), *leaves(b))):  # infinity has only a sign to compare
         return False
     return numeric.same_function(a, b)[0]
 
@@ -160,7 +160,7 @@ def _equal_quantities(a: Node, b: Node) -> bool:
 
 
 def _same_writing(a: Node, b: Node) -> bool:
-    """Whether two values are the same number in the same form: 28 and 28.0, and not 0.6 and 3/5."""
+    """Whether two values are the same number in the same notation: 28 and 28.0, but not 0.6 and 3/5."""
     alike = a == b
     if alike and isinstance(a, Number) and isinstance(b, Number):
         return a.value.denominator == 1 or (a.places > 0) == (b.places > 0)
@@ -172,7 +172,7 @@ def _in_radians(angle: Quantity) -> Node:
 
 
 def _exactly(node: Node) -> tuple[Node, Node | None]:
-    """What is said exactly, and the rounding that follows it: ``√2 ≈ 1.41``."""
+    """Split ``√2 ≈ 1.41`` into the exact part and the rounding that follows it."""
     if not isinstance(node, Relation) or node.signs[-1] != "≈":
         return node, None
     if len(node.signs) == 1:
@@ -195,7 +195,7 @@ def _equal_relations(a: Node, b: Node) -> bool:
     if isinstance(a, Relation) and isinstance(b, Relation) and len(a.sides) == len(b.sides):
         nameless = first is not None and second is not None and first[0] is None and second[0] is None
         if nameless or (len(a.sides) > 2 and set(a.signs) == set(b.signs) == {"="}):
-            return _sides_equal(a.sides, a.signs, b)  # the same calculation, not only the same end of it
+            return _sides_equal(a.sides, a.signs, b)  # the same calculation, not only the same result
     if first is not None and second is not None:
         if same_name(first[0], second[0]):
             return equal(first[1], second[1])
@@ -205,9 +205,9 @@ def _equal_relations(a: Node, b: Node) -> bool:
         if name is not None and not isinstance(other, Relation):
             return equal(name[1], other)
         if isinstance(one, Relation) and isinstance(other, Apply | Number) and set(one.signs) == {"="}:
-            return all(equal(side, other) for side in one.sides)  # (x-1)^2 = x^2-2x+1, which is true
+            return all(equal(side, other) for side in one.sides)  # a true identity: (x-1)^2 = x^2-2x+1
     if isinstance(a, Relation) and isinstance(b, Relation) and names_of(a) != names_of(b):
-        return False  # x > 3 says nothing of y
+        return False  # x > 3 says nothing about y
     left, right = as_set(a), as_set(b)
     if isinstance(a, Relation) != isinstance(b, Relation):  # 0 < f(x) < 1 is (0, 1)
         left, right = left or as_range(a), right or as_range(b)
@@ -232,14 +232,14 @@ def _mirrored(signs: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _same_equation(a: Relation, b: Relation) -> bool:
-    """Whether both say that the same expression is zero, up to a constant factor other than zero."""
+    """Whether both set the same expression to zero, up to a nonzero constant factor."""
     first, second = (_difference(r.sides[0], r.sides[1]) for r in (a, b))
     names = symbols(first)
     return bool(names) and names == symbols(second) and numeric.proportional(first, second)
 
 
 def _same_inequality(a: Relation, b: Relation) -> bool:
-    """Whether two chains say, step by step, that the same expression is positive, up to a positive factor."""
+    """Whether two chains state, step by step, that the same expression is positive, up to a positive factor."""
     if not set(a.signs) | set(b.signs) <= {"<", "≤", ">", "≥"}:
         return False
     first, second = (_rising(relation) for relation in (a, b))
@@ -254,7 +254,7 @@ def _same_inequality(a: Relation, b: Relation) -> bool:
 
 
 def _rising(relation: Relation) -> Relation:
-    """The same with < and ≤ only, where all signs point the same way."""
+    """Rewrite a relation with < and ≤ only, if all its signs point the same way."""
     if relation.signs[0] in (">", "≥"):
         return Relation(relation.sides[::-1], _mirrored(relation.signs))
     return relation
@@ -265,7 +265,7 @@ def _difference(a: Node, b: Node) -> Node:
 
 
 def _equal_matrices(a: Node, b: Node) -> bool:
-    """Entry by entry; a single row or column may also be written as a tuple."""
+    """Compare entry by entry; a single row or column may also be a tuple."""
     if isinstance(a, Matrix) and isinstance(b, Matrix):
         ours, theirs = ([entry for row in matrix.rows for entry in row] for matrix in (a, b))
         return [len(row) for row in a.rows] == [len(row) for row in b.rows] and all(map(equal, ours, theirs))
@@ -318,7 +318,7 @@ def _equal_groups(a: Node, b: Node) -> bool:
 
 
 def _by_names(a: Group, b: Group) -> bool | None:
-    """Whether values with several names, ``x = 3, y = -1``, are those listed beside; None where that is not asked."""
+    """Compare named values, ``x = 3, y = -1``, with an unnamed list; None if the groups are not such a pair."""
     ours, theirs = values_by_name(a), values_by_name(b)
     if (ours is None) == (theirs is None):
         return None
@@ -334,12 +334,12 @@ def _by_names(a: Group, b: Group) -> bool | None:
 
 
 def _only(node: Node) -> Node | None:
-    """The element of a set that has one."""
+    """The element of a one-element set; None for anything else."""
     return node.items[0] if isinstance(node, Group) and node.kind == "set" and len(node.items) == 1 else None
 
 
 def _cross(a: Group, b: Group, place: int) -> Node:
-    """First of one ratio times another place of the other: the same for both, when the ratios are."""
+    """The first term of `a` times a later term of `b`; for equal ratios, swapping `a` and `b` keeps the product."""
     return Apply("*", (a.items[0], b.items[place]))
 
 
@@ -350,7 +350,7 @@ def _equal_intervals(a: Interval, b: Interval) -> bool:
 
 
 def _equal_in_any_order(ours: Sequence[Node], theirs: Sequence[Node]) -> bool:
-    """Elements of two sets or bare lists; a solution of several unknowns that is listed twice counts once."""
+    """Compare sets or bare lists; a repeated solution in several unknowns counts once."""
     ours, theirs = _without_repeats(ours), _without_repeats(theirs)
     if len(ours) != len(theirs):
         return False
@@ -376,6 +376,6 @@ def _without_repeats(items: Sequence[Node]) -> Sequence[Node]:
 
 
 def _key(node: Node) -> Node:
-    """Equal keys mean equal values; the reverse holds for exact numbers only."""
+    """Equal keys mean equal values; the converse holds only for exact numbers."""
     value = exact.value_of(node)
     return node if value is None else Number(value)

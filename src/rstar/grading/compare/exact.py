@@ -1,10 +1,10 @@
-"""Exact values: what can be decided with `Fraction` alone, and how large a number may become.
+"""Exact values: comparisons that `Fraction` alone can decide, and bounds on the size of numbers.
 
-No tolerance anywhere: 0.333 is not 1/3. The one concession is to answers that were printed by a program: a decimal of
-at least `ROUNDED_DIGITS` significant digits equals a value that it cannot write in its places, when it is
-that value rounded or cut off (see `is_rounding`).
+There is no tolerance: 0.333 is not 1/3. The one exception is for numbers printed by a program: a decimal with at least
+`ROUNDED_DIGITS` significant digits equals a value that does not fit in its places if it is that value rounded or
+truncated (see `is_rounding`).
 
-A power or factorial is only computed after its size has been bounded by `check_size`.
+Powers and factorials are computed only after `check_size` has bounded their size.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from rstar.grading.read.lexer import TooLargeError, UnreadableError
 from rstar.grading.read.nodes import Apply, Node, Number
 
 ROUNDED_DIGITS = 10
-_FLOAT_DIGITS, _FLOAT_NOISE = range(16, 19), Fraction(5, 10**15)  # what programs print of doubles; the last are noise
+_FLOAT_DIGITS, _FLOAT_NOISE = range(16, 19), Fraction(5, 10**15)  # of printed doubles, whose last digits are noise
 _LARGEST_LOGARITHM = 200
 MOST_BITS = 100_000
-"""Size of the largest exact integer ever computed: 30,000 decimal digits."""
+"""Size of the largest exact integer computed: 30,000 decimal digits."""
 _EXACT = frozenset({"+", "*", "inv", "^", "abs", "floor", "ceil", "factorial", "binom", "root"})
 _LITERAL = re.compile(
     r"\s*\$?\s*([-+]?)(?:(\d{1,3}(?:,\d{3}){1,6}|\d{1,20})(?:\.(\d{1,20}))?"
@@ -32,7 +32,7 @@ _LITERAL = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """An exact number as a text that is nothing else: `top` / `bottom`, not reduced. `rounded`: a long decimal."""
+    """An exact number that is the whole text: `top` / `bottom`, not reduced. `rounded`: a long decimal."""
 
     top: int
     bottom: int
@@ -44,7 +44,7 @@ class Literal:
 
 @lru_cache(maxsize=8192)
 def literal(text: str) -> Literal | None:
-    """A whole number, decimal or fraction of ordinary size and nothing else: the fast path of grading.
+    """Parse a bare integer, decimal or fraction of ordinary size: the fast path of grading.
 
     >>> print(literal("1,250"), literal("-0.5"), literal(r"$\\frac{3}{4}$"), literal("5 cm"))
     1250 -5/10 3/4 None
@@ -63,16 +63,16 @@ def literal(text: str) -> Literal | None:
 
 
 def same_literal(first: Literal, second: Literal) -> bool | None:
-    """Whether two literals are equal; None when one of them may be a rounding of the other."""
+    """Whether two literals are equal; None if one may be a rounding of the other."""
     if first.top * second.bottom == second.top * first.bottom:
         return True
     return None if first.rounded or second.rounded else False
 
 
 def value_of(node: Node) -> Fraction | None:
-    """The exact rational value; None when there is none or when it takes more than arithmetic to see it.
+    """The exact rational value; None if there is none or it takes more than arithmetic to find.
 
-    The caller has checked the node with `check_size`.
+    The caller must have checked the node with `check_size`.
     """
     if isinstance(node, Number):
         return node.value
@@ -113,7 +113,7 @@ def _apply(op: str, values: list[Fraction]) -> Fraction | None:
 
 
 def _logarithm(value: Fraction, base: Fraction) -> Fraction | None:
-    """The logarithm where it is a whole number of ordinary size."""
+    """The logarithm, if it is an integer of ordinary size."""
     power = round((_log2(value)) / _log2(base)) if _log2(base) else 0
     return Fraction(power) if abs(power) <= _LARGEST_LOGARITHM and base**power == value else None
 
@@ -128,10 +128,10 @@ def _square_root(value: Fraction) -> Fraction | None:
 
 
 def is_rounding(decimal: Number, value: Fraction) -> bool:
-    """Whether `decimal` is what a program prints for `value`, which needs more places than it was written with.
+    """Whether `decimal` is what a program prints for `value`, which needs more decimal places.
 
     Args:
-        decimal: a number as it was written.
+        decimal: a number as written.
         value: an exact value, or at least 30 correct digits of an irrational one.
     """
     if decimal.places < 1 or not value:
@@ -142,13 +142,13 @@ def is_rounding(decimal: Number, value: Fraction) -> bool:
         return False
     written = decimal.value * 10**decimal.places
     off = abs(written - scaled)
-    if off <= Fraction(1, 2) or (off < 1 and abs(written) < abs(scaled)):  # rounded, or cut off
+    if off <= Fraction(1, 2) or (off < 1 and abs(written) < abs(scaled)):  # rounded or truncated
         return True
     return digits in _FLOAT_DIGITS and off < abs(scaled) * _FLOAT_NOISE
 
 
 def check_size(node: Node) -> None:
-    """Refuse exact arithmetic whose value could be too large to compute, or that has none.
+    """Refuse exact arithmetic whose value is undefined or may be too large to compute.
 
     Raises:
         TooLargeError: a power, a factorial or a tower of them is out of bounds.
@@ -158,7 +158,7 @@ def check_size(node: Node) -> None:
 
 
 def _bits(node: Node) -> float | None:
-    """An upper bound for the size of an exact value in bits (of both its parts); None for what is not exact."""
+    """Upper bound on the size of an exact value in bits (numerator plus denominator); None if not exact."""
     if isinstance(node, Number):
         return float(node.value.numerator.bit_length() + node.value.denominator.bit_length())
     if not isinstance(node, Apply):
@@ -185,7 +185,7 @@ def _bits(node: Node) -> float | None:
 
 
 def _magnitude(node: Node, bits: float) -> float:
-    """Log2 of the absolute value, from above; `bits` counts a denominator too, which makes no value larger."""
+    """Upper bound on log2 of the absolute value. `bits` is looser, because it also counts the denominator."""
     value = value_of(node)
     if value is None:
         return bits

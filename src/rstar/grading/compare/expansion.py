@@ -1,4 +1,4 @@
-"""What an answer stands for once its signs are chosen (``±`` is two values) and its matrices are added up."""
+"""Expansion of answers: ``±`` becomes two values, and matrix arithmetic is carried out."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LARGEST_MATRIX = 8
 
 
 def expanded(node: Node) -> Node:
-    """A node in which every ``a ± b`` has become its values (a bare list), and matrices have been added up."""
+    """Expand every ``a ± b`` into its values (a bare list) and carry out matrix arithmetic."""
     match node:
         case Apply() | Group("tuple") if _signs(node):
             return Group("bare", tuple(_choices(node)))
@@ -45,20 +45,20 @@ def expanded(node: Node) -> Node:
 
 
 def _of_rows(rows: Sequence[Node]) -> Matrix | None:
-    """``[[1, 2], [3, 4]]`` as a matrix."""
+    """Read ``[[1, 2], [3, 4]]`` as a matrix."""
     entries = [row.items for row in rows if isinstance(row, Group) and row.kind == "list" and row.items]
     alike = len(entries) == len(rows) > 1 and len({len(row) for row in entries}) == 1
     return Matrix(tuple(entries)) if alike else None
 
 
 def _says_it_again(first: Node, others: Sequence[Node]) -> bool:
-    """Whether a list is one number in several spellings: ``2/3 or 0.666…``, but not ``5, 5``."""
+    """Whether a list repeats one number in several spellings: ``2/3 or 0.666…``, but not ``5, 5``."""
     value = value_of(first)
     return value is not None and all(value_of(other) == value and other != first for other in others)
 
 
 def _with_common_name(node: Group, items: tuple[Node, ...]) -> Node:
-    """``x = 1, x = 2`` and ``x = 1, 2`` as ``1, 2``."""
+    """Read ``x = 1, x = 2`` and ``x = 1, 2`` as ``1, 2``."""
     found = [assignment(item) for item in items]
     if found[0] is None or found[0][0] is None:
         return node
@@ -74,7 +74,7 @@ def _with_common_name(node: Group, items: tuple[Node, ...]) -> Node:
 
 
 def _signs(node: Node) -> str:
-    """The ``±`` and ``∓`` in a value, in their order."""
+    """The ``±`` and ``∓`` signs of a value, in order."""
     match node:
         case Apply(op, args):
             return "".join(map(_signs, args)) + (op if op in ("±", "∓") else "")
@@ -86,10 +86,10 @@ def _signs(node: Node) -> str:
 
 
 def _choices(node: Node) -> list[Node]:
-    """The values of an expression with ``±`` in it.
+    """The values of an expression with ``±``.
 
-    Each of several signs is chosen by itself, ``±√(3 ± √5)`` is four numbers; but where there is a ``∓``, all are
-    chosen together, and ``(±1, ∓2)`` is two points.
+    Signs are chosen independently: ``±√(3 ± √5)`` is four numbers. With a ``∓`` all are chosen together: ``(±1, ∓2)``
+    is two points.
     """
     signs = _signs(node)
     if "∓" in signs:
@@ -116,7 +116,7 @@ def _choose(node: Node, ways: Iterator[int]) -> Node:
 
 
 def _as_matrix(node: Node) -> Matrix | None:
-    """A sum or product of matrices and numbers, or a transposed one, as one matrix; None for anything else."""
+    """Evaluate a sum, product, power or transpose of matrices as one matrix; None for anything else."""
     match node:
         case Matrix():
             return node

@@ -1,16 +1,16 @@
-"""Whether two expressions are the same function, in ball arithmetic (Arb, Johansson 2017, by way of python-flint).
+"""Equality of functions in ball arithmetic (Arb, Johansson 2017, through python-flint).
 
-A value comes as a ball that is proven to hold it. So *different* is a proof; *equal* means that two values could not be
-told apart where they are known to some 270 digits (constants: 1,350). Constants are compared once, functions at fixed
-rational points of several sizes and all signs: two are equal when they agree wherever *both* are defined as real
-functions, and that is at `ENOUGH` points (``x^2/x`` is ``x``, ``2 ln x`` is ``ln x^2``, but ``sqrt(x^2)`` is not
-``x``). Functions in pieces (roots, logarithms, ``|x - 10000|``) are also compared around the constants in them, and
-floors and ceilings at whole numbers. What is real nowhere else is compared at whole numbers (``(-1)^n``), and then as
-a complex function; so is at once what has ``i`` in it.
+A value is a ball proven to contain it. *Different* is therefore a proof; *equal* means that two values could not be
+told apart at a precision of some 270 digits (constants: 1,350). Constants are compared once, functions at fixed
+rational points of several sizes and all signs. Two functions are equal when they agree wherever *both* are defined as
+real functions, at `ENOUGH` points or more: ``x^2/x`` is ``x``, ``2 ln x`` is ``ln x^2``, but ``sqrt(x^2)`` is not
+``x``. Piecewise functions (roots, logarithms, ``|x - 10000|``) are also compared around their constants, floors and
+ceilings also at integers. Functions that are real nowhere else are compared at integers (``(-1)^n``) and then as
+complex functions; expressions with ``i`` are complex from the start.
 
-Nothing runs long: the time of each operation is bounded by the precision, and nothing is ever simplified. Nothing
-depends on signals or processes, and threads take turns: flint has one precision, which is that of the process outside
-of this module (who uses python-flint in another thread at the same time, sees it change).
+Nothing runs long: precision bounds the time of each operation, and nothing is simplified. Nothing depends on signals or
+processes. Threads take turns, because flint has one precision per process: code that uses python-flint in another
+thread sees it change.
 """
 
 from __future__ import annotations
@@ -34,41 +34,41 @@ from rstar.grading.read.nodes import Apply, Node, Number, Symbol, leaves, symbol
 
 FUNCTION_BITS = (128, 1_100, 5_000)
 CONSTANT_BITS = (128, 5_000, 20_000)
-"""Precisions that are tried, the next one where the one before could not tell two values apart."""
+"""Precisions in bits, tried in order while two values cannot be told apart."""
 
 ENOUGH = 3
 _CLOSE = Fraction(1, 2**900)
-"""A smaller difference is none, against values above 1."""
+"""Tolerance, relative to values above 1."""
 _CONSTANTS_CLOSE = Fraction(1, 2**4_500)
-"""Likewise for constants, whatever their size: a one more or less is something."""
+"""Absolute tolerance for constants of any size, so that adding one always makes a difference."""
 
 _PRIME = 97
 _SIZES = (range(15, 290), range(400, 4_000), range(5_000, 500_000))
-"""Numerators over `_PRIME`, which none of them is a multiple of: points of the sizes 1, 10 and 1000."""
+"""Numerators over `_PRIME`, none a multiple of it: points of magnitude 1, 10 and 1000."""
 _SIGNS = (
     ((1,), (-1,), (1,), (-1,), (1, -1), (1,), (1, -1), (1, -1)),
     ((1,), (1,), (-1,), (1, -1)),
     ((1,), (1,), (1,), (-1,), (1, -1)),
 )
 
-_lock = threading.Lock()  # flint has one precision for the whole process
+_lock = threading.Lock()  # flint has one precision per process
 os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 
 Point = Mapping[str, Fraction]
 Value = Any
-"""An `arb` or an `acb`; "not defined" is a ball that is not finite."""
+"""An `arb` or `acb`; a non-finite ball means "not defined"."""
 
 
 class UndecidedError(Exception):
-    """No difference was found, but the values are not known well enough to call them equal."""
+    """No difference was found, but the values are not precise enough to call them equal."""
 
 
 def same_function(first: Node, second: Node) -> tuple[bool, str]:
-    """Whether two arithmetic expressions are equal, and why. See the module for what equal means.
+    """Whether two arithmetic expressions are equal (defined in the module docstring), and why.
 
     Raises:
-        UnreadableError: one of them is more than arithmetic.
-        UndecidedError: their values cannot be told apart, nor be called equal.
+        UnreadableError: an expression is more than arithmetic.
+        UndecidedError: the values can be neither told apart nor called equal.
     """
     if endless(first) != endless(second):
         return False, "a series and something else"
@@ -95,7 +95,7 @@ def same_function(first: Node, second: Node) -> tuple[bool, str]:
 
 
 def proportional(first: Node, second: Node, *, positive: bool = False) -> bool:
-    """Whether one expression is the other times a constant, and neither is zero. Raises like `same_function`.
+    """Whether one expression is a constant times the other, and neither is zero. Raises like `same_function`.
 
     With `positive`, the constant must be positive.
     """
@@ -107,7 +107,7 @@ def proportional(first: Node, second: Node, *, positive: bool = False) -> bool:
         if not (_is_defined(ours) and _is_defined(theirs)):
             continue
         if same_function(ours, zero)[0] or same_function(theirs, zero)[0]:
-            return False  # a zero of one of them at a point like these is a zero everywhere, or no zero of the other
+            return False  # a zero at such a point is a zero everywhere, or the other is nonzero there
         if positive and not _is_positive(Apply("*", (ours, theirs))):
             return False
         return same_function(Apply("*", (first, theirs)), Apply("*", (second, ours)))[0]
@@ -115,7 +115,7 @@ def proportional(first: Node, second: Node, *, positive: bool = False) -> bool:
 
 
 def approximation(constant: Node) -> Fraction | None:
-    """A real constant to at least 35 digits; None when it is not real. Raises `UnreadableError` as `same_function`."""
+    """A real constant to at least 35 digits; None if it is not real. Raises `UnreadableError` like `same_function`."""
     with _precision(256):
         value = _Evaluation({}, flint.arb).value(constant)
         if not value.is_finite() or value.rel_accuracy_bits() < 120:
@@ -125,15 +125,15 @@ def approximation(constant: Node) -> Fraction | None:
 
 
 class _Comparison:
-    """Two expressions, compared at one point after the other."""
+    """Compares two expressions point by point."""
 
     def __init__(self, first: Node, second: Node) -> None:
         self._first, self._second = first, second
-        self._alike = False  # they have agreed before: the precision that only finds differences is left out
+        self._alike = False  # agreed before: skip the precision that can only find differences
         self.undecided = False
 
     def at(self, point: Point, field: type[Value]) -> bool | None:
-        """Whether both have the same value at a point; None when one of them has none, or it is not known enough."""
+        """Whether both have the same value at a point; None if one is undefined or not precise enough."""
         precisions = FUNCTION_BITS if point else CONSTANT_BITS
         for bits in precisions[self._alike :]:
             with _precision(bits):
@@ -141,7 +141,7 @@ class _Comparison:
                 ours, theirs = evaluation.value(self._first), evaluation.value(self._second)
                 if not (ours.is_finite() and theirs.is_finite()):
                     if bits == precisions[0]:
-                        continue  # a divisor that is not known to differ from zero, perhaps
+                        continue  # perhaps a divisor not yet known to be nonzero
                     return None
                 if not ours.overlaps(theirs):
                     return False
@@ -184,7 +184,7 @@ def _arb(value: Fraction) -> Value:
 
 
 class _Evaluation:
-    """Values at one point, as reals (`flint.arb`) or complex numbers (`flint.acb`), at the current precision."""
+    """Evaluation at one point in reals (`flint.arb`) or complex numbers (`flint.acb`), at the current precision."""
 
     def __init__(self, point: Point, field: type[Value]) -> None:
         self._field = field
@@ -192,7 +192,7 @@ class _Evaluation:
         self._at: dict[str, Value] = {name: field(_arb(value)) for name, value in point.items()}
 
     def value(self, node: Node) -> Value:
-        """The ball of a node. Raises `UnreadableError` for what is not arithmetic."""
+        """The ball of a node. Raises `UnreadableError` for anything but arithmetic."""
         match node:
             case Number(value):
                 return self._field(_arb(value))
@@ -211,7 +211,7 @@ class _Evaluation:
         raise UnreadableError("not an arithmetic expression")
 
     def _over_index(self, node: Apply) -> Value:
-        """A sum or product; not defined where its index does not run over whole numbers."""
+        """Evaluate a sum or product; not defined if its index does not run over integers."""
         found = terms(node, lambda end: exact.value_of(_substituted(end, self._point)))
         if found is None:
             return self._field("nan")
@@ -230,7 +230,7 @@ class _Evaluation:
         raise UnreadableError(f"{name} is no number")
 
     def _power(self, base: Value, exponent: Node) -> Value:
-        """A power as school has it: an odd root of a negative number is real."""
+        """A power as taught in school: an odd root of a negative number is real."""
         power = exact.value_of(exponent)
         if power is None:
             return base ** self.value(exponent)
@@ -244,13 +244,13 @@ _LARGEST_INDEX, _LARGEST_POWER_BITS = 1_000, 64
 
 
 def _root(value: Value, index: int) -> Value:
-    """The root of a real number that is real, where there is one; else the principal one."""
+    """The real root of a real number if there is one, otherwise the principal root."""
     real = value.real
     if isinstance(value, flint.acb) and not (value.imag == 0 and (index % 2 or real >= 0)):
         return value.root(index)
     if real < 0 and index % 2:
         root = -((-real).root(index))
-    elif real.contains(0) and not real.is_zero():  # zero, as far as is known
+    elif real.contains(0) and not real.is_zero():  # possibly zero
         root = real.nonnegative_part().root(index)
         root = root.union(-root) if index % 2 else root
     else:
@@ -259,7 +259,7 @@ def _root(value: Value, index: int) -> Value:
 
 
 def _unknown_function(name: str, values: list[Value]) -> Value:
-    """A function without any symmetry, the same for the same name: what equals it, does so for every function."""
+    """A fixed function per name, without any symmetry: an identity that holds for it holds for every function."""
     total = values[0] * 0
     for value, (slope, start, turn) in zip(values, _coefficients(name, len(values)), strict=True):
         total = total * _arb(turn) + (value * _arb(slope) + _arb(start)).sin() + value * value * _arb(turn)
@@ -268,7 +268,7 @@ def _unknown_function(name: str, values: list[Value]) -> Value:
 
 @lru_cache(maxsize=256)
 def _coefficients(name: str, count: int) -> tuple[tuple[Fraction, Fraction, Fraction], ...]:
-    """Slope, start and turn of an unknown function for each of its arguments."""
+    """Slope, start and turn of an unknown function, per argument."""
     draw = random.Random(name)
 
     def some() -> Fraction:
@@ -327,7 +327,7 @@ def _substituted(node: Node, point: Point) -> Node:
 
 @lru_cache(maxsize=64)
 def _real_points(count: int) -> tuple[tuple[Fraction, ...], ...]:
-    """Points of all signs and several sizes; no whole numbers, at which much would agree by chance."""
+    """Points of all signs and several sizes; no integers, where too much agrees by chance."""
     draw = random.Random(count)
 
     def coordinate(size: range, signs: tuple[int, ...]) -> Fraction:
@@ -342,7 +342,7 @@ def _real_points(count: int) -> tuple[tuple[Fraction, ...], ...]:
 
 
 def _own_points(first: Node, second: Node, count: int) -> tuple[tuple[Fraction, ...], ...]:
-    """The real points, and where two functions in pieces may differ only near their constants, points near those."""
+    """The real points, plus points near the constants of piecewise functions, which may differ only there."""
     points = _real_points(count)
     operations = _operations(first) | _operations(second)
     if operations & {"floor", "ceil"}:
@@ -363,7 +363,7 @@ _AROUND = tuple(Fraction(top, _PRIME) for top in (45, 96, 98, 205, -45, -98, -20
 
 
 def _operations(node: Node) -> frozenset[str]:
-    """The operations in a tree; of the powers, those that are not to a whole number."""
+    """The operations in a tree; a power counts only if its exponent is not an integer."""
     if not isinstance(node, Apply):
         return frozenset()
     found = frozenset().union(*map(_operations, node.args))

@@ -1,4 +1,4 @@
-"""Solutions that repeat: ``kπ + π/4`` and ``kπ − 3π/4`` are the same numbers, when k is any integer."""
+"""Periodic solutions: ``kπ + π/4`` and ``kπ − 3π/4`` are the same numbers for integer k."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _TRIED = (2, -3, 7)
 
 
 def same_progression(first: Node, second: Node, name: str) -> bool:
-    """Whether two expressions are linear in `name` and take the same values at the integers.
+    """Whether two expressions are linear in `name` and take the same values over the integers.
 
     Raises like `numeric.same_function`.
     """

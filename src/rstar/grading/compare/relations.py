@@ -1,4 +1,4 @@
-r"""Relations as what they say: the name of something, and its value."""
+r"""Relations as names with values."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _CAPITALS = frozenset("ABCDEFGHJKLMNOPQRSTUVWXYZ")
 
 
 _SEGMENT = range(2, 5)
-"""How many capital letters in a row name a thing: a line, a triangle, a square."""
+"""Lengths of a run of capital letters that names a line, a triangle or a square."""
 
 
 def assignment(node: Node) -> tuple[Node | None, Node] | None:
@@ -34,7 +34,7 @@ def assignment(node: Node) -> tuple[Node | None, Node] | None:
 
 
 def _is_power_of_matrix(name: Node, value: Node) -> bool:
-    """Whether ``M^2`` names a matrix: it is a matrix of its own, and nobody asks for a root of one."""
+    """Whether ``M^2`` names a matrix: problems do not ask for the root of one."""
     match name, value:
         case Apply("^", (Symbol(letter), Number())), Matrix() | Group("list", (Group("list"), *_)):
             return letter in _CAPITALS
@@ -42,7 +42,7 @@ def _is_power_of_matrix(name: Node, value: Node) -> bool:
 
 
 def same_name(first: Node | None, second: Node | None) -> bool:
-    """Whether two names may stand for the same thing: ``y`` is any function of x, and no name is any name."""
+    """Whether two names may mean the same thing: ``y`` is any function of x, and a missing name is any name."""
     if first == second or None in (first, second):
         return True
     if any(_without_index(one) == other for one, other in ((first, second), (second, first))):
@@ -54,7 +54,7 @@ def same_name(first: Node | None, second: Node | None) -> bool:
 
 
 def _is_called(name: Apply) -> bool:
-    """Whether a name is that of a function with its argument, or an absolute value, and no product of letters."""
+    """Whether a name is an absolute value or a function with its argument, not a product of letters."""
     match name:
         case Apply("call" | "abs"):
             return True
@@ -68,7 +68,7 @@ def _without_index(name: Node | None) -> Node | None:
 
 
 def values_by_name(node: Group) -> tuple[Node, ...] | None:
-    """The values of ``x = 1, y = 2`` in the order of the names: single letters, or one letter with several indices."""
+    """The values of ``x = 1, y = 2`` in name order; names are single letters, or one letter with several indices."""
     found = [assignment(item) for item in node.items]
     values = {pair[0].name: pair[1] for pair in found if pair is not None and isinstance(pair[0], Symbol)}
     order = in_order(list(values))
@@ -76,7 +76,7 @@ def values_by_name(node: Group) -> tuple[Node, ...] | None:
 
 
 def in_order(names: list[str]) -> list[str] | None:
-    """Names in their order: ``x, y, z`` or ``x_1, x_2``; None where they have none."""
+    """Sort names: ``x, y, z`` or ``x_1, x_2``; None if they have no order."""
     if all(len(name) == 1 for name in names):
         return sorted(names)
     if set(names) == {"r", "theta"}:  # polar coordinates
@@ -88,7 +88,7 @@ def in_order(names: list[str]) -> list[str] | None:
 
 
 def one_by_one(node: Node) -> Node:
-    """``(x, y) = (1, 2)`` as ``x = 1, y = 2``; anything else as it is."""
+    """Split ``(x, y) = (1, 2)`` into ``x = 1, y = 2``; return anything else unchanged."""
     match node:
         case Relation((Group("tuple", names), Group("tuple", values)), ("=",)) if len(names) == len(values):
             pairs = zip(names, values, strict=True)
@@ -97,7 +97,7 @@ def one_by_one(node: Node) -> Node:
 
 
 def is_name(node: Node) -> bool:
-    """Whether this is what an answer may call the thing it gives the value of: ``x``, ``f(x)``, ``AB``, ``[ABC]``."""
+    """Whether an answer may use this as the name of its value: ``x``, ``f(x)``, ``AB``, ``[ABC]``."""
     match node:
         case Text():
             return True
@@ -128,14 +128,14 @@ def is_name(node: Node) -> bool:
 
 
 def is_measure(node: Node) -> bool:
-    """Whether this is what has a value without being its name: ``sin A``, ``AB:CD``, ``AB + BC``, ``|z|``.
+    """Whether this has a value without being a name: ``sin A``, ``AB:CD``, ``AB + BC``, ``|z|``.
 
-    Not ``x + y`` or ``x^2``: from their value the answer is still to be found.
+    Not ``x + y`` or ``x^2``: their value is only a step towards the answer.
     """
     match node:
         case Apply("sin" | "cos" | "tan" | "cot" | "sec" | "csc" | "ln" | "log", (Symbol(), *bases)):
             return not any(map(names_of, bases))
-        case Apply("^", (Symbol(name), power)):  # A^{-1} = …, and not x^2 = 4
+        case Apply("^", (Symbol(name), power)):  # A^{-1} = …, but not x^2 = 4
             return name in _CAPITALS and (value_of(power) == -1 or power == Symbol("T"))
         case Apply("abs", (Symbol(name),)):
             return name in ("z", "w") or name.startswith("vec ")
@@ -149,7 +149,7 @@ def is_measure(node: Node) -> bool:
 
 
 def in_order_of(names: Node | None, others: Node | None, values: Node) -> Node | None:
-    """The parts of a ratio in the order of other names for the same parts; None where there is no such order."""
+    """Reorder the parts of a ratio to match other names of the same parts; None if the names differ."""
     match names, others, values:
         case Group("ratio", wanted), Group("ratio", said), Group("ratio", parts) if len(said) == len(parts):
             if set(wanted) == set(said):
@@ -159,9 +159,9 @@ def in_order_of(names: Node | None, others: Node | None, values: Node) -> Node |
 
 
 def _defined(name: Node) -> frozenset[str]:
-    """The symbols that a name defines: in ``f(x)`` that is ``f`` alone."""
+    """The symbols that a name defines: in ``f(x)`` only ``f``."""
     if isinstance(name, Apply) and name.op == "call":
         return names_of(name.args[0])
     if isinstance(name, Apply) and not (isinstance(name.args[-1], Symbol) and name.args[-1].name in _CAPITALS):
-        return symbols(name.args[0])  # of f^{-1}, too
+        return symbols(name.args[0])  # also in f^{-1}
     return names_of(name)

@@ -1,4 +1,4 @@
-r"""Sets of real numbers, however they are written: inequalities, intervals, unions, the line without some points."""
+r"""Sets of real numbers in any notation: inequalities, intervals, unions, the line without some points."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _MORE = {">": "<", "≥": "≤"}
 
 
 _TRIED = tuple(map(Fraction, ("-3", "1/3", "2", "7", "1001/97")))
-"""Where an inequality that looks linear must be, too."""
+"""Points at which a seemingly linear inequality must be linear."""
 
 
 def as_set(node: Node) -> Node | None:
-    """The numbers that an inequality in one variable, or several of them, leave: intervals, points, or a union."""
+    """The solution set of one or more inequalities in one variable: intervals, points, or a union."""
     if node == _REALS:
         return _WHOLE_LINE
     match node:
@@ -60,7 +60,7 @@ def as_set(node: Node) -> Node | None:
 
 
 def as_range(node: Node) -> Interval | None:
-    """The interval in which ``0 < f(x) < 1`` or ``2 < a + b < 6`` say that a value lies, whatever its name."""
+    """The interval that ``0 < f(x) < 1`` or ``2 < a + b < 6`` gives for a value, whatever its name."""
     match node:
         case Relation((low, middle, high), signs) if not names_of(low) | names_of(high):
             if not (is_name(middle) or is_measure(middle) or len(names_of(middle)) > 1):
@@ -74,7 +74,7 @@ def as_range(node: Node) -> Interval | None:
 
 
 def _solutions(node: Node) -> Node | None:
-    """A part of a union, where ``x = 0`` is a point."""
+    """The solutions of one part of a union, where ``x = 0`` is a point."""
     match node:
         case Relation((name, point), ("=",)) if is_name(name) and not names_of(point):
             return Group("set", (point,))
@@ -82,7 +82,7 @@ def _solutions(node: Node) -> Node | None:
 
 
 def unknowns(node: Node) -> set[Node]:
-    """What a relation, or the relations of a group, are about."""
+    """The names that a relation, or a group's relations, constrain."""
     items = node.items if isinstance(node, Group) else (node,)
     return {side for item in items if isinstance(item, Relation) for side in item.sides if is_name(side)}
 
@@ -119,7 +119,7 @@ def _of_inequality(node: Relation) -> Node | None:
 
 
 def _solved(node: Apply, closed: bool) -> Interval | None:
-    """Where a linear expression in one variable with rational coefficients is positive, or zero."""
+    """Where a linear expression in one variable with rational coefficients is positive (or zero, if `closed`)."""
     names = names_of(node)
     if len(names) != 1:
         return None
@@ -165,7 +165,7 @@ def _beyond(inner: Node, radius: Node, closed: bool) -> Node | None:
 
 
 def as_interval(node: Node) -> Interval | None:
-    """A pair in round or square brackets as the interval that it may stand for."""
+    """Read a pair in round or square brackets as an interval."""
     if isinstance(node, Group) and node.kind in ("tuple", "list") and len(node.items) == 2:
         closed = node.kind == "list"
         return Interval(node.items[0], node.items[1], closed, closed)
@@ -173,9 +173,9 @@ def as_interval(node: Node) -> Interval | None:
 
 
 def _together(node: Group) -> Node | None:
-    """What several conditions on one number have in common.
+    """The intersection of several conditions on one number.
 
-    Where that is nothing, "x < 1, x > 2" means either of them. ``x ≠ -3, 2`` excludes both numbers.
+    If it is empty, "x < 1, x > 2" means either condition. ``x ≠ -3, 2`` excludes both numbers.
     """
     match node.items:
         case (Relation((name, first), ("≠",)), *others) if is_name(name) and not any(map(names_of, others)):
@@ -193,7 +193,7 @@ def _together(node: Group) -> Node | None:
 
 
 def _without(whole: Node, points: Sequence[Node]) -> Node | None:
-    """A set but for some of its points."""
+    """A set without some of its points."""
     base = as_set(whole)
     pieces = None if base is None else _pieces([base])
     if pieces is None or base is None:
@@ -204,7 +204,7 @@ def _without(whole: Node, points: Sequence[Node]) -> Node | None:
             for at in [_position(point)]
             if at is not None
         ]
-        if not gap:  # a letter: all numbers but that one
+        if not gap:  # a letter: all numbers except it
             halves = Interval(minus(INFINITY), point, False, False), Interval(point, INFINITY, False, False)
             return Group("union", halves) if base == _WHOLE_LINE and len(points) == 1 else None
         gap.append((gap[0][1], math.inf, Interval(point, INFINITY, False, False)))
@@ -214,12 +214,12 @@ def _without(whole: Node, points: Sequence[Node]) -> Node | None:
 
 _Position = Fraction | float  # infinite ends are floats
 _Pieces = list[tuple[_Position, _Position, Interval]]
-"""A set of real numbers: intervals, with where their ends are."""
+"""A set of real numbers: intervals with the positions of their endpoints."""
 _SAME_END = Fraction(1, 10**30)
 
 
 def _union(parts: Sequence[Node]) -> Node:
-    """A union as intervals and points that neither overlap nor touch, where all their ends are known."""
+    """A union as disjoint intervals and points that do not touch, if all endpoints are known."""
     if all(isinstance(part, Group) and part.kind == "set" for part in parts):
         return Group("set", tuple(item for part in parts if isinstance(part, Group) for item in part.items))
     pieces = _pieces(parts)
@@ -227,7 +227,7 @@ def _union(parts: Sequence[Node]) -> Node:
 
 
 def _pieces(parts: Sequence[Node]) -> _Pieces | None:
-    """The intervals and points of sets; None where an end of one is not known."""
+    """The intervals and points of sets; None if an endpoint is unknown."""
     found: _Pieces = []
     for part in parts:
         if isinstance(part, Group) and part.kind == "union":
@@ -246,7 +246,7 @@ def _pieces(parts: Sequence[Node]) -> _Pieces | None:
 
 
 def _joined(pieces: _Pieces) -> _Pieces:
-    """The same set in order, with pieces that overlap or touch made one."""
+    """Sort pieces and merge those that overlap or touch."""
     pieces = sorted(pieces, key=lambda piece: (piece[0], not piece[2].low_closed))
     found = pieces[:1]
     for low, high, piece in pieces[1:]:
@@ -259,7 +259,7 @@ def _joined(pieces: _Pieces) -> _Pieces:
 
 
 def _common(ours: _Pieces, theirs: _Pieces) -> _Pieces:
-    """What two sets have in common."""
+    """The intersection of two sets."""
     found: _Pieces = []
     for low, high, one in ours:
         for start, end, other in theirs:
@@ -283,7 +283,7 @@ def _same(a: _Position, b: _Position) -> bool:
 
 
 def _position(end: Node) -> _Position | None:
-    """Where an end lies on the real line; None where that is not known."""
+    """The position of an endpoint on the real line; None if unknown."""
     if end in (INFINITY, minus(INFINITY)):
         return math.inf if end == INFINITY else -math.inf
     if isinstance(end, Number):

@@ -1,1 +1,1 @@
-"""Where the answer is: boxes, announcements, last sentences, in seven languages."""
+"""Answer extraction: boxes, announcements, last sentences, in seven languages."""

@@ -1,7 +1,6 @@
 """The only amount of a sentence: "Tom has 9 apples left", "James runs 540m", "It starts at 3 o'clock".
 
-An amount is a number with what belongs to it: a unit, a half of the day, a "million". A sentence with several amounts
-has none.
+An amount is a number with its unit, half of the day, or "million". A sentence with several amounts has none.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from rstar.grading.read.units import is_known
 AMOUNTS = r"(?:hours?|minutes?|dollars?|pounds?|feet|foot|met(?:er|re)s?|years?|weeks?|days?)"
 UNIT = re.compile(r"\s*\$?\s*(?:\\(?:text|mathrm)\{\s*)?([^\W\d_]+)\b(?!\.[a-z])")
 _GLUED = r"(?:km|[cdm]?m|k?g|mg|[mMdc]?[lL]|h|min|s|kph|mph)(?![\w^/²³*])"
-"""Units that may stand right behind a number."""
+"""Units that may directly follow a number."""
 _NUMBER = re.compile(
     r"(?<![\w.,/^:])(?:\d{1,2}:\d{2}(?::\d{2})?(?:\s*[ap]\.?m\b\.?| in the (?:morning|afternoon|evening)| at night)?"
     r"|\d{1,2} (?:in the (?:morning|afternoon|evening)|at night)"
@@ -27,11 +26,11 @@ _SEVERAL_UNITS = re.compile(
     r"|\b\d+ ?(?:h|hours?|min|minutes?)\b(?:,? (?:and )?\d+ ?(?:min|m|minutes?|s|seconds?)\b){1,2}"
 )
 _LETTERS = frozenset("mgshLl")
-"""Units of one letter that stand behind a number in prose."""
+"""One-letter units that follow a number in prose."""
 _COUNTED = re.compile(
     r"\s+(?:dozen|hundred|thousand|million|billion|trillion|percentage points?|and (?:a|one) (?:half|quarter))\b"
 )
-"""What belongs to the number before it."""
+"""Words that belong to the number before them."""
 _CHANGED = re.compile(
     r"\s*(?:to the power|squared|cubed|factorial|or\b|and (?:an? |one |two |three )?(?:third|quarter|fifth)s?\b"
     r"|mil\b|mill?e\b|mila\b|mill(?:ón|ones|iards?|iarden|ionen|ioni|ions (?:d|of)|iers)|milh|tausend|dutzend"
@@ -39,16 +38,16 @@ _CHANGED = re.compile(
     r"|in an? |out of|in base|times 10|at most|at least|short of)",
     re.IGNORECASE,
 )
-"""What makes another number of it."""
+"""Words that change the number before them."""
 _CLOCK = re.compile(r":|clock")
 _RELATIVE = re.compile(r"\b(?:before|after|until|till|since|from|between|than|past|later|earlier)\b")
-"""What beside a time says that another is meant."""
+"""Words beside a time that mean a different time."""
 _RANGE = re.compile(r"(?<=[\w%]),? from \S{1,20}(?: [a-z]+)? to \S{1,20}(?: [a-z]+)?$")
-"""Between which values something has changed, behind the change."""
+"""The old and new values after the amount of a change."""
 
 
 def only_amount(sentence: str) -> tuple[int, str] | None:
-    """Where the only amount of a sentence begins, and how it is said; None where there is none, or several."""
+    """Start and text of the only amount of a sentence; None if there is none, or several."""
     if " by " in sentence:
         sentence = _RANGE.sub("", sentence)
     found = list(_SEVERAL_UNITS.finditer(sentence)) or list(_NUMBER.finditer(sentence))

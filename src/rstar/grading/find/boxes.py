@@ -1,8 +1,8 @@
-r"""The answer in boxes: ``\boxed{…}`` with balanced braces, and what stands around it.
+r"""Answers in boxes: ``\boxed{…}`` with balanced braces, and the text around them.
 
-The last box counts. Boxes with nothing but "and", commas, names and the like between them are one list. A box that is
-denied ("not ``\boxed{7}``") is passed over, and one that is only a part of a formula (``\frac{1}{\boxed{7}}``,
-``2\boxed{7}``) holds no answer; a sign, a base, a percent sign or a "million" beside it belongs to it.
+The last box counts. Boxes separated only by "and", commas, names and the like form one list. A denied box ("not
+``\boxed{7}``") is skipped. A box that is only a part of a formula (``\frac{1}{\boxed{7}}``, ``2\boxed{7}``) holds no
+answer. A sign, a base, a percent sign or a "million" beside a box belongs to it.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from rstar.grading.read.units import LETTERS, is_known
 _BRACE = re.compile(r"\\(?:boxed|fbox|framebox)\s*\{|\\.|[{}]", re.DOTALL)
 _PLAIN = re.compile(r"\\boxed\{((?:[^{}\\]|\\[dt]?frac\{\d+\}\{\d+\})*)\}")
 _DOUBTFUL = re.compile(r"(?:[-−{≠\d+*/<>]|\b(?:not|be|never)\b|n't|\\[a-z]+)[\s$]*(?:\\[(\[]\s*)?$")
-"""What before a box asks for a closer look."""
+"""Text before a box that rules out the fast path."""
 _SECOND_THOUGHTS = re.compile(r"\b(?:wait|wrong|mistake|incorrect|actually|correction)\b", re.IGNORECASE)
 _APART = re.compile(
     r"\b(?:answer|final|intermediate|wait|wrong|mistake|incorrect|actually|correction|no|not|never|cannot|impossible"
     r"|reject\w*|discard\w*|extraneous|instead|guess|since|rather)\b|n't\b|\\ne",
     re.IGNORECASE,
 )
-"""What between two boxes says that they are not parts of one answer."""
+"""Words between two boxes that make them separate answers."""
 _NEAT = re.compile(r"[\s$.]*(?:\\[)\]][\s$.]*$|[\s$.]*$|[\s$]*[.\n]\s*[A-Z])")
-"""What after a box does not."""
+"""Text after a box that allows the fast path."""
 _LOOSE = re.compile(r"(?<![\\A-Za-z])boxed\{|\\Boxed\{")
 _BARE = re.compile(r"\\boxed +([^\s{}$\\]+)")
-"""Boxes as models misspell them, and as TeX allows them."""
+"""Boxes that models misspell, and boxes without braces, which TeX allows."""
 _EMPTY = re.compile(r"\\(?:boxed|fbox|framebox)\s*\{\s*\}")
 _NAMED = r"([A-Za-z](?:_\w|_\{\w+\})?)\s*=\s*"
 _BETWEEN = re.compile(
@@ -40,13 +40,13 @@ _DENIED = re.compile(r"(?:\\neq?|≠|!=|\b(?:not|cannot be|never|n't be)\b|n't)[
 _MINUS = re.compile(r"(?:[=$]|\\[(\[])\s*[-−]\s*$|^[-−]$")
 _INSIDE = re.compile(r"(?:\\(?:[dt]?frac|sqrt|binom)|[\]}^_])\s*$")
 _DEGREE = r"(?!\{?\s*\\circ)"
-_FACTOR = r"[a-fi-ko-rt-z](?![a-z])"  # a letter that is no unit
+_FACTOR = r"[a-fi-ko-rt-z](?![a-z])"  # a letter that is not a unit
 _OPERATION = r"\\(?:cdot|times|div|sqrt|frac|pi|pm|geq?|leq?|[lg]t)(?![a-z])"
 _BEFORE = re.compile(r"(?:\d|[+*/<>≤≥]|\\(?:cdot|times|div|pm|geq?|leq?|[gl]t|sqrt))\s*$")
 _AFTER = re.compile(rf"\s*(?:[+*/:<>!](?!\s*$)|\^{_DEGREE}|-\s*[\d\\a-z]|{_OPERATION}|\{{,\}}|{_FACTOR})")
-"""What makes a box in a formula a part of that formula."""
+"""Text around a box in a formula that makes it a part of that formula."""
 _ATTACHED = re.compile(rf"[/:*+](?=[\d\\{{(])|\^{_DEGREE}|\{{,\}}\d|{_FACTOR}|\\sqrt")
-"""What does so anywhere."""
+"""Text after any box that makes it a part of a formula."""
 _BASE = re.compile(r"\s*(_(?:\{[^{}]*(?:\{[^{}]*\}[^{}]*)?\}|\w))")
 _UNIT = re.compile(
     r"[\s$~]*(?:\\[,;: ]\s*)?(?:\\(?:text|mathrm)\{\s*)?(?P<unit>[ap]\.m\b\.?|[A-Za-z]+|¢|')[\s$]*\}?"
@@ -58,22 +58,22 @@ _SCALED = re.compile(r"[\s$]*(?:\\text\{\s*)?(hundred|thousand|million|billion|t
 MOST_JOINED = 50
 
 Span = tuple[int, int, int]
-"""Start of the command, start and end of its content."""
+"""(start of the command, start of the content, end of the content)."""
 
 
 def boxed(text: str) -> str | None:
-    r"""The content of the last ``\boxed{…}`` with balanced braces; None when there is none, or it is empty."""
+    r"""The content of the last ``\boxed{…}`` with balanced braces; None if there is none or it is empty."""
     spans = _boxes(text)
     return text[spans[-1][1] : spans[-1][2]].strip() or None if spans else None
 
 
 def without_empty_boxes(text: str) -> str:
-    """The text without boxes that hold nothing, which models write of, not in."""
+    """Drop empty boxes: models only mention them."""
     return _EMPTY.sub("", text) if "{" in text else text
 
 
 def only_box(text: str, start: int) -> str | None:
-    """The content of the box at `start`, where it is plain and stands by itself; None where one has to look closer."""
+    """The content of the box at `start` if it is plain and stands alone; None if it needs the full path."""
     match = _PLAIN.match(text, start)
     if match is None or _DOUBTFUL.search(text, max(start - 20, 0), start) or not _NEAT.match(text, match.end()):
         return None
@@ -81,7 +81,7 @@ def only_box(text: str, start: int) -> str | None:
 
 
 def in_boxes(text: str) -> str | None:
-    """What the last boxes say together; None without boxes, empty where there are only such as hold no answer."""
+    """The combined content of the last boxes; None without boxes, empty if none holds an answer."""
     if "oxed{" in text:
         text = _LOOSE.sub(r"\\boxed{", text)
     if "\\boxed " in text:
@@ -110,7 +110,7 @@ def in_boxes(text: str) -> str | None:
 
 
 def together(text: str) -> str | None:
-    """What all boxes of a text say together, where each could be a part of the answer; None where that is in doubt."""
+    """The combined content of all boxes if each may be a part of the answer; None if in doubt."""
     spans = _boxes(text)
     if not 1 < len(spans) <= MOST_JOINED or _SECOND_THOUGHTS.search(text, spans[-1][2]):
         return None
@@ -130,7 +130,7 @@ def together(text: str) -> str | None:
 
 
 def _boxes(text: str) -> list[Span]:
-    """Every box that no other box contains, and that is not empty."""
+    """All outermost boxes that are not empty."""
     stack: list[tuple[int, int] | None] = []
     found: list[Span] = []
     for match in _BRACE.finditer(text):
@@ -149,7 +149,7 @@ def _boxes(text: str) -> list[Span]:
 
 
 def _content(text: str, span: Span, limit: int | None = None) -> str:
-    """What a box says with what belongs to it, up to a limit; empty where it is a part of a formula."""
+    """The content of a box with what belongs to it, up to a limit; empty if the box is a part of a formula."""
     start, first, last = span
     content = text[first:last].strip()
     before, after = (

@@ -1,4 +1,4 @@
-"""Letters of choices: with their reasons ("B, because 7 is prime", "only A works", "which leaves C"), and several."""
+"""Option letters: with a reason ("B, because 7 is prime", "only A works", "which leaves C"), and several at once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FIRST = re.compile(
 _IN_FORMULA = re.compile(
     rf"[\s*]*(\$\\(?:text|textbf|mathbf|mathrm)\{{ ?\([A-H]\) ?\}}[^$\n]{{0,60}}\$)[,.]?\s*{_REASON}"
 )
-"""A choice with its text: ``$\\textbf{(E)}\\ 42$, as …``."""
+"""An option with its text: ``$\\textbf{(E)}\\ 42$, as …``."""
 _LATER = re.compile(
     rf"\bonly (?:option |choice |answer )?{_LETTER} (?:satisf\w+|works|holds|fits|meets|remains|matches)\b"
     rf"|\b(?:option|choice|answer) \(?(?P<right>[A-H])\)?,? (?:[^,.\n]{{1,60}},)? ?is {_RIGHT}\s*"
@@ -61,7 +61,7 @@ _TRUE_AND_FALSE = re.compile(
     rf"|{_NOUN}(?P<wrong>{_LIST}) {_FALSE}"
     rf"(?:, (?:while|whereas|but|and) | (?:while|whereas|but|and) |; ){_NOUN}(?P<right>{_LIST}) {_TRUE})[\s.*]*"
 )
-"""Some letters are true, and the others false."""
+"""Some letters are true and the others false."""
 _LEFT_OVER = re.compile(
     r"(?P<others>.*[;.,])\s+(?i:hence|so|therefore|thus),? (?:(?i:the answer (?:is|must be)|it is|it must be) )?"
     r"\(?(?P<letter>[A-H])\)?[\s.*]*",
@@ -79,19 +79,19 @@ _NOT_SURE = re.compile(
     r"|sometimes|seems?|sorry|oops|correction|right|true|correct|works|holds|wrong|false|incorrect)\b|n't\b|\?",
     re.IGNORECASE,
 )
-"""What beside refuted letters makes another thing of them."""
+"""Words beside refuted letters that change the meaning."""
 _UPRIGHT = re.compile(r"\\(?:text|textbf|mathrm) ?\{ ?([^{}]*?) ?\}")
 _SEVERAL_FIRST = re.compile(
     rf"(?P<letters>\(?[A-H]\)?(?:(?:,? and |, ?)\(?[A-H]\)?(?![A-Za-z]))+)(?:;|,? {_REASON}|,? (?:while|whereas)\b)"
 )
 _FURTHER = re.compile(r"\b(?:also|too|as well|perhaps|maybe|or|wait|actually)\b")
-"""What after the letters says that they are not all."""
+"""Words after the letters that announce more letters."""
 _SEVERAL = re.compile(r"(?:\(?[A-H]\)?(?:(?: ?[,;&] ?| )(?:and )?|(?=[A-H(])))+\(?[A-H]\)?")
 _BEGUN = re.compile(rf"[\s*]*{_LETTER}\**(?:\s*[,.:;]\s*|\s+)(?:{_REASON}|which\b|so\b)", re.IGNORECASE)
 
 
 def with_reason(text: str) -> str | None:
-    """The letter that a short text gives with its reason; None where it gives none, several, or takes one back."""
+    """The letter that a short text gives with its reason; None if it gives none, several, or retracts one."""
     if len(text) > LONGEST:
         return None
     if (others := _OTHERS_FAIL.fullmatch(text)) is not None:
@@ -120,7 +120,7 @@ def with_reason(text: str) -> str | None:
 
 
 def _are_refuted(others: str, letter: str) -> bool:
-    """Whether a text names letters other than this one, and each only to say that it is wrong."""
+    """Whether a text names letters other than `letter`, and each only to reject it."""
     refuted = _REFUTED.findall(others)
     rest = _REFUTED.sub(" ", others)
     named = re.findall(r"(?<![A-Za-z])[A-H](?![A-Za-z])", " ".join(refuted))
@@ -129,13 +129,13 @@ def _are_refuted(others: str, letter: str) -> bool:
 
 
 def several_first(sentence: str) -> str | None:
-    """The letters that a sentence begins with, where what follows them says why: "A and B; C fails"."""
+    """The letters at the start of a sentence that goes on to give the reason: "A and B; C fails"."""
     match = _SEVERAL_FIRST.match(sentence)
     return None if match is None or _FURTHER.search(sentence, match.end()) else match["letters"]
 
 
 def letters_of(form: str) -> frozenset[str] | None:
-    """The letters of an answer of several choices: ``ABD``, ``A, B and D``; None for any other form."""
+    """The letters of an answer with several options: ``ABD``, ``A, B and D``; None for any other form."""
     if (upright := _UPRIGHT.fullmatch(form)) is not None:
         form = upright[1]
     letters = re.findall("[A-H]", form)
@@ -144,6 +144,6 @@ def letters_of(form: str) -> frozenset[str] | None:
 
 
 def without_reason(sentence: str) -> str:
-    """The letter alone of "B because the others are odd"; any other sentence as it is."""
+    """The letter alone of "B because the others are odd"; any other sentence unchanged."""
     match = _BEGUN.match(sentence)
     return sentence if match is None or not match["letter"].isupper() else match["letter"]

@@ -1,19 +1,18 @@
-r"""Finding the answer in what a model wrote.
+r"""Extraction of the answer from a model's output.
 
-Places are tried in a fixed order; the first that holds something decides, and within one place the *last* occurrence:
+Places are tried in a fixed order. The first that holds something decides; within one place the *last* occurrence wins:
 
-1. what stands after ``</think>`` (a text whose thinking never ends holds no answer);
+1. the text after ``</think>`` (a text whose thinking never ends has no answer);
 2. ``<answer>…</answer>`` or ``<answer>…<end_of_answer>``;
 3. boxes (`boxes`);
-4. a phrase that announces it: "The answer is 42.", "**Answer:** 42", "#### 42";
-5. the text itself, when it is an answer and not prose;
-6. what the last line of prose says (`sentences`).
+4. an announcement: "The answer is 42.", "**Answer:** 42", "#### 42";
+5. the whole text, if it is an answer and not prose;
+6. the statement in the last line of prose (`sentences`).
 
-What is denied ("not \boxed{7}", "the answer cannot be 7") or withdrawn ("It is 7. No, it is 8.") is no answer. Not
-done on purpose: taking the last of several numbers ("Tom ate 8 of them, so 9 are left"). Everything here
-is linear in the length of the text, of which only the last `TAIL` characters are looked at; what is longer than
-`LONGEST_ANSWER` is no answer. Meaning is not this module's business: what it returns may still be wrapped in ``$…$`` or
-carry a unit.
+A value that is denied ("not \boxed{7}", "the answer cannot be 7") or withdrawn ("It is 7. No, it is 8.") is not an
+answer. By design, the last of several numbers is not taken ("Tom ate 8 of them, so 9 are left"). Extraction is linear
+in the length of the text and reads only its last `TAIL` characters. Anything longer than `LONGEST_ANSWER` is not an
+answer. Extraction ignores meaning: its result may still be wrapped in ``$…$`` or carry a unit.
 """
 
 from __future__ import annotations
@@ -74,7 +73,7 @@ _WITHDRAWN = re.compile(
 _MISTAKE = re.compile(r"\b(?:wrong|incorrect|mistake|error)\b", re.IGNORECASE)
 _OVER = re.compile(r"[.!*) ]*(?:$|\n|(?<=[.!] )[A-Z])")
 _STRUCK = re.compile(r"~~[^~\n]{1,200}~~|<<[^<>\n]{1,200}>>")
-"""What was crossed out, and what calculators left behind."""
+"""Crossed-out text, and calculator annotations."""
 _DISPLAYED = re.compile(r"\\begin\{(?:equation|gather|displaymath|multline)\*?\}")
 _DISPLAY_END = re.compile(r"\\end\{(?:equation|gather|displaymath|multline)\*?\}")
 _ALIGNED = re.compile(r"\\begin\{(?:align|eqnarray)\*?\}")
@@ -87,7 +86,7 @@ _WHICH = re.compile(r"[^.\n$]*,? which (?:is|equals|gives|makes) ([^.\n]*(?:\.\d
 
 
 def answer_of(text: str | None) -> str | None:
-    """The answer in `text`, as it was written; None when there is none. See the module for the order of places."""
+    """Return the answer in `text` as written; None if there is none. The module docstring gives the order of places."""
     if text is None:
         return None
     text = _after_thinking(text[-TAIL:])
@@ -100,7 +99,7 @@ def answer_of(text: str | None) -> str | None:
 
 
 def gold_answer_of(gold: str) -> str | None:
-    """The answer in a gold answer: as in a prediction, but a sentence of several formulas stands for itself."""
+    """`answer_of` a gold text; None if the text itself is the answer, such as a sentence of several formulas."""
     found = answer_of(gold)
     if len(gold) > LONGEST_ANSWER:
         return found
@@ -113,7 +112,7 @@ def gold_answer_of(gold: str) -> str | None:
 
 
 def answers_together(text: str) -> str | None:
-    """What the boxes of a text, or else its last sentence, say together where an answer has several values."""
+    """Combine the values in the boxes of a text, or in its last sentence, into one answer."""
     if "oxed{" not in text[-TAIL:]:
         return _of_letters(text[-TAIL:])
     if text.count("oxed{", -TAIL) < 2:
@@ -132,7 +131,7 @@ def _of_letters(text: str) -> str | None:
 
 
 def number_stated(text: str) -> str | None:
-    """The only number of a short last sentence in a text that announces nothing else; None where that is in doubt."""
+    """The only number of a short last sentence, in a text that announces nothing else; None if in doubt."""
     rest = _after_thinking(text[-TAIL:])
     if rest is None or "oxed" in rest or _tagged(rest) is not None or not rest.strip():
         return None
@@ -142,7 +141,7 @@ def number_stated(text: str) -> str | None:
 
 
 def quick_answer(text: str) -> str | None:
-    """What `answer_of` would find, where that is plain to see: one box of plain content, or what follows ``####``."""
+    """`answer_of` for the plain cases, one box of plain content or text after ``####``; None for all others."""
     if "think>" in text or "answer>" in text or "<<" in text:
         return None
     start = text.rfind("\\boxed{", -TAIL)
@@ -171,7 +170,7 @@ def _if_boxed(text: str) -> str | None:
 
 
 def _tidied(text: str) -> str:
-    """The text without what was crossed out, and with units in one piece."""
+    """Drop crossed-out text, rejoin split units, and unify display environments."""
     if "~~" in text or "<<" in text:
         text = _STRUCK.sub("", text)
     if "$^" in text:
@@ -218,7 +217,7 @@ def _announced(text: str) -> str | None:
             cue = match
             break
     if cue is not None and cue["result"] and any(map(str.isdigit, text[cue.end() :].partition(". ")[2])):
-        cue = None  # what came out on the way
+        cue = None  # an intermediate result
     for match in reversed(list(_SUBJECT.finditer(text))):
         sentence = last_sentence(text[max(match.start() - 100, 0) : match.start()])
         if not (is_denied(sentence) or is_reason(sentence)) and _OVER.match(text, match.end()):

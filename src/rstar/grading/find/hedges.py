@@ -1,7 +1,7 @@
-"""What in a sentence makes another number of the one that it names, in all the languages that the grader reads.
+"""Words that change the meaning of a sentence's number, in all languages of the grader.
 
-`is_hedged` is for every number of a sentence: negations, bounds, approximations, guesses and labels. `is_relative` is
-for sentences of which nothing else is known: comparisons, parts and multiples, what was before, alternatives.
+`is_hedged` is for every number: negations, bounds, approximations, guesses and labels. `is_relative` is for sentences
+of which nothing else is known: comparisons, parts and multiples, past values, alternatives.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _BEFORE = re.compile(
     r"|domanda))\s*(?:the )?$",
     re.IGNORECASE,
 )
-"""What stands right before a number that is not the answer."""
+"""Words right before a number that is not the answer."""
 _RELATIVE = re.compile(
     r"\b(?:no|not|nor|none|neither|cannot|without|except|but|false|wrong|incorrect|impossible|ohne|außer|falsch"
     r"|sondern|aber|nein|pas|ne|ni|n|sans|sauf|mais|nada|sin|excepto|salvo|fals[ao]|pero|sino|nem|sem|senza|ma"
@@ -77,7 +77,7 @@ _RELATIVE = re.compile(
     r"|wenn|falls|sollten?|hätten?|wären?|glaub\w*|denk\w*|schätz\w*|vermut\w*|oder|zwischen|entweder|wollten?|will"
     r"|möchten?|doch|eigentlich|si|peut|soit|crois|pens\w*|ou|entre|voul\w*|espèr\w*|creo|cree|piens\w*|supon\w*|o|u"
     r"|querí\w*|quier\w*|esper\w*|se|poder\w*|dever\w*|acho|cred\w*|tra"
-    # what was, and what is beside it
+    # past values and qualifiers
     r"|first|second|last|initial\w*|original\w*|previous\w*|already|start\w*|began|begins?|beginning|before|after|until"
     r"|formerly|since|yesterday|earlier|later|then|every|from|to|by|with|per|zuerst|zunächst|anfangs?|ursprünglich"
     r"|vorher|bereits|schon|vor|nach|gestern|dann|erst\w*|letzte\w*|aus|um|mit|hatten?|waren?|abord|début|déjà|avant"
@@ -90,12 +90,12 @@ _RELATIVE = re.compile(
 
 
 def is_hedged(before: str, after: str) -> bool:
-    """Whether a sentence with a number between these two parts of it does not say that it is this number."""
+    """Whether a sentence with a number between `before` and `after` does not state that number."""
     if _BEFORE.search(before[-40:]):
         return True
     return any(_HEDGED.search(part) or (not part.isascii() and _HAN_HEDGED.search(part)) for part in (before, after))
 
 
 def is_relative(before: str, after: str) -> bool:
-    """Whether a sentence may say the number between these two parts of something other than the answer."""
+    """Whether a sentence may state the number between `before` and `after` of something other than the answer."""
     return _RELATIVE.search(before) is not None or _RELATIVE.search(after) is not None

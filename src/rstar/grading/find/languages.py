@@ -1,9 +1,9 @@
-"""Sentences in six other languages with the function words of English in place of theirs.
+"""Translation of function words into English from six languages.
 
-The languages are Chinese, French, German, Spanish, Portuguese and Italian. Only these words change: "Die Antwort ist
-nicht 12" becomes "the answer is not 12", which the rules for English sentences read; numbers in words get digits
-(`numerals`). Formulas stay as they are. A decimal comma becomes a point, but not in Chinese, not in brackets, and not
-before three digits, where some write it for thousands.
+The languages are Chinese, French, German, Spanish, Portuguese and Italian. Only function words change: "Die Antwort ist
+nicht 12" becomes "the answer is not 12", which the rules for English sentences read. Numbers in words become digits
+(`numerals`). Formulas stay. A decimal comma becomes a point, except in Chinese, in brackets, and before three digits,
+where it may separate thousands.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from rstar.grading.read.numerals import MOST_INCIDENTAL, han_number, in_digits
 from rstar.grading.read.vocabulary import HAN
 
 _LOOKED_AT = 600
-"""Characters at the end of a text that show its language."""
+"""Characters at the end of a text that determine its language."""
 _SHORT = 60
-"""Characters of a text that need not have several words of a language."""
+"""Length in characters below which one strong word is enough to detect a language."""
 _SEVERAL = 3
-"""Different common words of a language that show it."""
+"""Distinct common words that are enough to detect a language."""
 _FORMULA = r"\$\$.+?\$\$|\$[^$\n]+\$|\\\(.{1,500}?\\\)|\\\[.{1,500}?\\\]|\\[a-z]+\s*\{[^{}]*\}"
 _CHINESE = re.compile(f"[{HAN}]")
 _BESIDE_HAN = re.compile(rf"(?<=[{HAN}])(?=[\w$\\(\-])(?![{HAN}])|(?<=[\w$)}}%])(?<![{HAN}])(?=[{HAN}])")
@@ -41,14 +41,14 @@ _COUNTED = re.compile(
 """A point for thousands, in a number of things that are counted rather than measured."""
 _TWELVE, _DAYBREAK = 12, 6
 _QUALIFIED = re.compile(r"(?<=\d)(?: l[oae]s)?( [^\W\d_]{4,}s) (?:que|qui) (?:no|ne)\b[^,;.\d]*")
-"""Who is counted: "40 alumnos que no leen"."""
+"""A relative clause on what is counted: "40 alumnos que no leen"."""
 _RATE = re.compile(
     r" (?:par|pro|por|al|à l['’]|im|am|a la) ?(?:mois|an|année|jour|semaine|heure|monat|jahr|tag|woche|stunde|mes"
     r"|año|día"
     r"|semana|hora)\b",
     re.IGNORECASE,
 )
-"""How often an amount is paid or done."""
+"""A phrase for how often an amount is paid or done."""
 _OF = re.compile(r"(?<=\d)( ?[^\W\d_]{1,12})? (?:(?:de|du|des|von|del|di|da|do) |d['’] ?)(?=[^\W\d_])")
 _WEIGHTS = {"千克": "kg", "公斤": "kg", "毫克": "mg", "克(?![拉隆服制鲁里莱斯朗])": "g"}
 _UNITS = {"千米": "km", "公里": "km", "厘米": "cm", "毫米": "mm", "分米": "dm", "米": "m"}
@@ -57,7 +57,7 @@ _FORENOON, _NIGHT, _MIDDAY = frozenset({"上午", "早上", "凌晨", "清晨"})
 
 
 def _moment(match: re.Match[str]) -> str:
-    """A time of day in figures: 下午3点20分 is 3:20 pm."""
+    """Format a time of day: 下午3点20分 is 3:20 pm."""
     half, hour, minute, thirty, digits = match.groups()
     if not (half or minute or thirty or digits):
         return f" {hour} o'clock "
@@ -65,7 +65,7 @@ def _moment(match: re.Match[str]) -> str:
 
 
 def _half_of(part: str, hour: int) -> str:
-    """The half of the day of an hour in a part of it."""
+    """The half of the day for an hour in a part of the day."""
     if hour > _TWELVE:
         return ""
     if _MIDDAY.search(part):
@@ -76,7 +76,7 @@ def _half_of(part: str, hour: int) -> str:
 
 
 def _on_the_clock(match: re.Match[str]) -> str:
-    """A time of day with 时: 9时20分 is 9:20."""
+    """Format a time of day with 时: 9时20分 is 9:20."""
     return f" {match[1]}:{int(match[2]):02} "
 
 
@@ -124,7 +124,7 @@ _PARTS = {
     "the square of": "le carré d(?:e|u)|el cuadrado del?|das Quadrat (?:von|der|des)|o quadrado d[eo]|il quadrato"
     " d(?:i|el)",
 }
-"""Words after which a part or a multiple of something is said, in all these languages."""
+"""Phrases before a part or a multiple of something, in all these languages."""
 _WORDS = {
     "French": {
         "in the morning": "du matin",
@@ -284,13 +284,13 @@ _FROM_CHINESE = [(re.compile(pattern), english) for pattern, english in _CHINESE
 
 
 def in_english(text: str, incidental: int = MOST_INCIDENTAL) -> str:
-    """The text with English function words; as it is where it is in none of the languages.
+    """Replace function words by English ones; text in none of the languages is unchanged.
 
     Args:
         text: the text.
-        incidental: numbers in words up to this one stay so, but behind a verb of having or being.
+        incidental: numbers in words up to this one stay in words, except after a verb of having or being.
     """
-    if text.isascii() and " " not in text:  # no sentence
+    if text.isascii() and " " not in text:  # not a sentence
         return text
     if not text.isascii() and _CHINESE.search(text) is not None:
         return _from_chinese(text)
@@ -313,7 +313,7 @@ def in_english(text: str, incidental: int = MOST_INCIDENTAL) -> str:
 
 
 def _language_of(end: str) -> str | None:
-    """The language that the end of a text has most words of; None where they are too few."""
+    """The language with the most words in the end of a text; None if there are too few."""
     best, most = None, 0
     for language in _WORDS:
         common = {match[0].lower() for match in _IS_COMMON[language].finditer(end)}
@@ -336,7 +336,7 @@ def _translator(language: str) -> Callable[[re.Match[str]], str]:
 
 
 def is_chinese_prose(text: str) -> bool:
-    """Whether a text is words in Chinese, without a number."""
+    """Whether a text is Chinese prose without a number."""
     return _CHINESE.search(text) is not None and not any(map(str.isdigit, text))
 
 

@@ -1,7 +1,7 @@
-"""Letters of choices with an explanation behind them: "B. The function is even.", "BD，A选项错在定义域".
+"""Option letters followed by an explanation: "B. The function is even.", "BD，A选项错在定义域".
 
-For gold answers that are letters only, where nothing else was found. An explanation names no other letter but to say
-what is wrong with it, and takes nothing back.
+For gold answers that are only letters, when nothing else was found. An explanation names another letter only to say
+what is wrong with it, and retracts nothing.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 
 LONGEST = 600
 FEWEST_WORDS = 3
-"""Words of an explanation in English."""
+"""Minimum words of an explanation in English."""
 _ALONE = re.compile(
     r"(?:(?i:the )?(?i:best|correct|right|final)? ?(?i:answer|option|choice)?(?i: is)?:? ?)?"
     r"[\s*]*\(?(?P<letter>[A-H])\)?[\s*]*(?:[.:;,]|—|–|\s-)\s+(?P<remark>\S.*)"
@@ -33,14 +33,14 @@ _STEP = re.compile(
     re.IGNORECASE,
 )
 _DIGIT_LAST = re.compile(r"[=\d$]\s*\W*$")
-"""A remark that ends in a value may be an answer of its own."""
+"""A remark that ends in a value, which may be an answer of its own."""
 _FAULT = re.compile(r"(?:选?项)?[^,，;；。.]{0,20}?(?:错|不|误|矛盾|反例|排除|舍)")
 _NOT_CHOSEN = re.compile("(?:不[能该应可要]?|别|勿)选")
 _HAN_DOUBT = re.compile("也|或|可能|以及|还有|不对|应该|漏|都|均|其实|但|正确")
 
 
 def letter_explained(text: str) -> str | None:
-    """The letter that a text begins with, where only an explanation follows; None where that is in doubt."""
+    """The letter that a text begins with, if only an explanation follows; None if in doubt."""
     match = _ALONE.fullmatch(text.strip()) if len(text) <= LONGEST else None
     if match is None or "\n" in match["remark"]:
         return None
@@ -53,7 +53,7 @@ def letter_explained(text: str) -> str | None:
 
 
 def letters_explained(text: str) -> str | None:
-    """The letters that the last line of a Chinese text chooses, where what follows says why the others are wrong."""
+    """The letters chosen by the last line of a Chinese text that says why the others are wrong."""
     lines = text.strip()[-LONGEST:].splitlines()
     match = _CHOSEN.search(lines[-1]) if lines else None
     if match is None or _NOT_CHOSEN.search(lines[-1]) or _HAN_DOUBT.search(match["remark"]):

@@ -1,7 +1,7 @@
-r"""What a sentence says: "Thus $x = 5$.", "so it is **73**", "Tom has 9 apples left".
+r"""The answer that a sentence states: "Thus $x = 5$.", "so it is **73**", "Tom has 9 apples left".
 
-Taken is what is said last: a formula, bold text, or what follows "is" or "=" (alternatives together: "$x=1$ or $x=2$");
-failing that, the only number of the last sentence. Not what is denied, or said of a condition.
+The last statement is taken: a formula, bold text, or the text after "is" or "=" (alternatives together: "$x=1$ or
+$x=2$"). Failing that, it is the only number of the last sentence. Denied and conditional statements are not taken.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from rstar.grading.read.vocabulary import HAN, HANGUL
 LONGEST = 2_000
 LONGEST_VALUE = 60
 LONGEST_JOINED = 4_000
-"""Characters at the end of a text in which formulas are joined with the line before."""
+"""Characters at the end of a text in which display formulas are joined to the previous line."""
 _NUMERAL = frozenset("-0123456789,. ")
-"""Signs of a number, which may be of any length."""
+"""Characters of a number, which may have any length."""
 _SHORTEST_LABEL = 3
-"""Letters of the shortest label of a formula."""
+"""Minimum letters of a formula's label."""
 _SENTENCE_BEGUN = 3
-"""Words before a number from which on they begin a sentence."""
+"""Minimum words before a number that begin a sentence."""
 MOST_WORDS = 5
 
 _MATH = re.compile(r"\$\$(.+?)\$\$|\$([^$]+)\$(?!\d)|\\\((.+?)\\\)|\\\[(.+?)\\\]", re.DOTALL)
@@ -45,11 +45,11 @@ _ACTION = re.compile(
     r"|bought|saves?|saved|receives?|received|eats?|ate|weighs?|wins?|won|owes?|travels?|drives?|drove|walks?|runs?|ran"
     r"|reads?|finds?|arrives?|leaves?|starts?|ends?)\b"
 )
-"""Verbs of sentences; of an answer in words, where there is no number in it."""
+"""Verbs that mark a sentence if it has a number; without one, they may belong to an answer in words."""
 _YES_OR_NO = re.compile(r"(?:yes|no|true|false)\s*[,.;:!]", re.IGNORECASE)
 _SENTENCE_END = re.compile(r"(?:[.?]|(?<![\d)}])(?<!\b[A-Za-z])!)(?=\s|$)|\n|,?\s+(?:because|since|which|where)\b")
 _COMPOUND = re.compile(rf"\s+(?:to|out of|by|in base|{AMOUNTS},?(?: and)?)\s+")
-"""What makes one answer of two formulas: "$3$ to $2$", "$2$ hours and $30$ minutes"."""
+"""Text between two formulas that makes them one answer: "$3$ to $2$", "$2$ hours and $30$ minutes"."""
 _PHRASE = re.compile(
     r"(?:(?:it|the answer|the limit|this|the value|the equation|there) )?(?:is )?"
     r"(cannot be determined|can't be determined|does not exist|not enough information|no (?:real )?solutions?)\.?",
@@ -72,7 +72,7 @@ _REFUSED = re.compile(
     r"|wrong|incorrect|false)\b"
     r"|gives? a (?:contradiction|negative))\b|contradiction"
 )
-"""What after a value says that it is no answer."""
+"""Words after a value that reject it as the answer."""
 _PART_SAID = re.compile(r"(?:twice|half|thrice|double|triple|the (?:square|cube|sum|product|double|half))\b")
 _PART = re.compile(
     r"(?:\b(?:twice|half|thrice|double|triple"
@@ -81,9 +81,9 @@ _PART = re.compile(
     r"(?: (?:is|are|equals|was|were):?)? *$",
     re.IGNORECASE,
 )
-"""What before a value says that the answer is another."""
+"""Words before a value that mean the answer is a different one."""
 _ARITHMETIC = " 0123456789+-*/×÷·^().,$=<>"
-"""What stands between "half of" and the end of a calculation."""
+"""Characters between "half of" and the end of a calculation."""
 _AS_WANTED = re.compile(r",? as (?:required|desired|claimed|wanted|expected|needed|stated|asked)\b.*$")
 _MATRIX = re.compile(
     r"(?<![-\w}^])(\\begin\{((?:[pbBvV]|small)?matrix|array)\}(?:(?!\\begin|\\end).){1,1000}\\end\{\2\})(?!\s*\^)",
@@ -109,7 +109,7 @@ _IDLE = re.compile(
     r"|(?:the|our|my|what) .*\b(?:answer|proof|claim|wanted|needed|solutions?|values?|ones?)\b.*)$",
     re.IGNORECASE,
 )
-"""What is said of an answer, and is none."""
+"""Remarks about an answer that do not state it."""
 _LEAD = re.compile(
     r"(?:(?:thus|so|exactly|therefore|then|simply|just|only|equal to|hence|indeed|given by|clearly|precisely|in fact"
     r"|a total of|option|choice)\s+)+"
@@ -130,11 +130,11 @@ _TRAILING = re.compile(
     r"(?:(?:(?:which|and|and it) is )?(?:attained|achieved|reached|obtained|occurring) |which occurs )?"
     r"(?:at|when|where|for|if|since|because|with)\s+(?:all |any |every |real |positive )*\$[^$]*\$[^$\d]*)$"
 )
-"""A remark that follows what was to be said."""
+"""A remark after the answer."""
 
 
 def is_bare(text: str) -> str | None:
-    """The text itself when it is an answer rather than prose."""
+    """Return the text itself if it is an answer rather than prose."""
     text = text.strip()
     if (fence := FENCE.fullmatch(text)) is not None:
         text = fence[1].strip()
@@ -158,7 +158,7 @@ def is_bare(text: str) -> str | None:
 
 
 def _is_after_words(text: str) -> bool:
-    """Whether a text is a formula that does not stand in the line, or a value, with words before it that name it."""
+    """Whether a text is a display formula, or a value, preceded by words that name it."""
     start = next((at for at, sign in enumerate(text) if sign in "$\\\n`"), 0)
     words = text[:start]
     if sum(map(str.isalpha, words)) >= _SHORTEST_LABEL:
@@ -174,7 +174,7 @@ def _is_after_words(text: str) -> bool:
 
 
 def last_said(text: str) -> str | None:
-    """What is said last in the last line that is not blank: in its last sentence, or before."""
+    """The last statement in the last non-blank line: in its last sentence, or before it."""
     lines = [line for line in text.splitlines() if line.strip()]
     if not lines:
         return None
@@ -187,7 +187,7 @@ def last_said(text: str) -> str | None:
         if found is not None and any(map(str.isdigit, found)):
             return found
     sentence = last_sentence(line)
-    whole = line.removesuffix(sentence).rstrip()[-1:] in ("", ".", "?", "!")  # and not a clause after "where"
+    whole = line.removesuffix(sentence).rstrip()[-1:] in ("", ".", "?", "!")  # not a clause after "where"
     if whole and (found := subject_of(sentence) or said_in_words(sentence)) is not None:
         return found
     found = _last_marked(sentence) or _only_number(sentence)
@@ -197,7 +197,7 @@ def last_said(text: str) -> str | None:
 
 
 def _calculation(sentence: str) -> str | None:
-    """The arithmetic that ends a sentence, after a colon: "We add them: 1+(2+3)"."""
+    """The arithmetic after a colon that ends a sentence: "We add them: 1+(2+3)"."""
     match = _AFTER_COLON.fullmatch(sentence)
     if match is None or is_denied(match[1]) or _CONDITION.search(match[1]) or any(map(str.isdigit, match[1])):
         return None
@@ -205,13 +205,13 @@ def _calculation(sentence: str) -> str | None:
 
 
 def _named_by_is(line: str) -> str:
-    """The line with signs for words where several letters have values: ``m is 6 and n is 9``."""
+    """Write ``m is 6 and n is 9`` with equals signs if several letters have values."""
     several = len(_LETTER_IS.findall(line)) > 1
     return _LETTER_IS.sub(r"\1 = ", line) if several else line
 
 
 def is_about_several(text: str) -> bool:
-    """Whether a text has several formulas, of which the last is not said to be the value of what comes before."""
+    """Whether a text has several formulas and does not state the last one as the value of the preceding text."""
     formulas = list(_MATH.finditer(text))
     if len(formulas) < 2:
         return False
@@ -228,22 +228,22 @@ def concludes(text: str) -> bool:
 
 
 def is_reason(clause: str) -> bool:
-    """Whether these words begin a reason or a condition, not a statement."""
+    """Whether a clause begins a reason or a condition rather than a statement."""
     return _REASON.search(clause) is not None
 
 
 def without_lead(text: str) -> str:
-    """The text without "exactly", "given by" and the like at its start."""
+    """Strip a leading "exactly", "given by" and the like."""
     return _LEAD.sub("", text, count=1) if _LEAD.match(text) else text
 
 
 def is_denied(clause: str) -> bool:
-    """Whether what follows these words is said not to be so."""
+    """Whether a clause denies what follows it."""
     return _NEGATION.search(clause) is not None
 
 
 def last_clause(text: str) -> str:
-    """What follows the last end of a sentence, comma or "so"."""
+    """The text after the last end of a sentence, comma or "so"."""
     sentence = last_sentence(text)
     return sentence[max((match.end() for match in _CLAUSE.finditer(sentence)), default=0) :]
 
@@ -274,7 +274,7 @@ def _last_marked(line: str) -> str | None:
 
 
 def _value_said(line: str, marks: list[re.Match[str]]) -> tuple[int, int, str] | None:
-    """(end, start, value) of what follows the last "is" or "=" that says something."""
+    """(end, start, value) of the text after the last "is" or "=" that states something."""
     end = len(line)
     for said in reversed(list(_SAID.finditer(line))):
         if any(mark.start() < said.start() < mark.end() for mark in marks):
@@ -295,7 +295,7 @@ def _value_said(line: str, marks: list[re.Match[str]]) -> tuple[int, int, str] |
 
 
 def _with_alternatives(line: str, marks: list[re.Match[str]]) -> tuple[int, int, str]:
-    """(end, start, content) of the last formula, with those that are said beside it: ``$x=8$ or $x=7$``."""
+    """(end, start, content) of the last formula and its alternatives: ``$x=8$ or $x=7$``."""
     end, start, content = marks[-1].end(), marks[-1].start(), _inside(marks[-1])
     if content[-1:].isdigit() and (unit := UNIT.match(line, end)) is not None and is_known(unit[1]):
         content += " " + unit[1]
@@ -323,25 +323,25 @@ def _only_number(sentence: str) -> str | None:
 
 
 def joined(text: str) -> str:
-    """The text with each formula that has a line of its own in the line before, where its sentence began."""
+    """Join each display formula to the line before, where its sentence began."""
     head, tail = text[:-LONGEST_JOINED], text[-LONGEST_JOINED:]
     return head + _DISPLAY.sub(lambda match: " " + match[1].replace("\n", " "), tail)
 
 
 def is_part(clause: str) -> bool:
-    """Whether what follows these words is only a part or a multiple of what is asked for: "twice the answer is"."""
+    """Whether the value after a clause is only a part or multiple of the answer: "twice the answer is"."""
     return _PART.search(clause) is not None
 
 
 def first_sentence(text: str) -> str:
-    """Up to the first end of a sentence that does not lie inside a formula."""
+    """The text up to the first end of a sentence outside formulas."""
     text = text[:LONGEST]
     first = next(_ends(text), None)
     return text if first is None else text[: first.start()]
 
 
 def last_sentence(line: str) -> str:
-    """What follows the last end of a sentence, outside of formulas, that has something after it."""
+    """The text after the last end of a sentence, outside formulas, that has something after it."""
     ends = [match.end() for match in _ends(line)]
     ends += [match.end() for match in _MATH.finditer(line) if (match[1] or match[4] or "").rstrip().endswith(".")]
     last = max((end for end in ends if line[end:].strip(" .*_")), default=0)
@@ -349,7 +349,7 @@ def last_sentence(line: str) -> str:
 
 
 def _ends(text: str) -> Iterator[re.Match[str]]:
-    """The ends of sentences that do not lie inside a formula."""
+    """The ends of sentences outside formulas."""
     formulas = [match.span() for match in _MATH.finditer(text)]
     for match in _SENTENCE_END.finditer(text):
         if not any(start < match.start() < end for start, end in formulas):
@@ -357,7 +357,7 @@ def _ends(text: str) -> Iterator[re.Match[str]]:
 
 
 def without_loose_closers(text: str) -> str:
-    """The text without closing brackets at its end that nothing opened."""
+    """Strip closing brackets at the end that nothing opened."""
     while text.endswith(")") and text.count(")") > text.count("("):
         text = text[:-1].rstrip()
     return text

@@ -1,7 +1,7 @@
 """The only number of a short last sentence, whatever its verb: "Juan recorrió 26 kilómetros en total."
 
-For answers that could be read as words only. The sentence has no formula, no other number in digits or words, and
-nothing that negates, bounds, compares, hedges, approximates or divides it (`hedges`).
+Only for answers that otherwise read as words. The sentence must have no formula, no other number in digits or words,
+and nothing that negates, bounds, compares, hedges, approximates or divides the number (`hedges`).
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from rstar.grading.read.numerals import is_number_word
 
 LONGEST = 140
 FEWEST_WORDS = 2
-"""Words beside the number that make a sentence."""
+"""Minimum words of a sentence beside the number."""
 _LABEL = re.compile(r"[*_ ]*[^\W\d_][^\W\d_ ]*(?: [^\W\d_]+){0,2}[*_]* ?: ?[*_]*")
 _WORD = re.compile(r"[^\W\d_]+")
 _PLAIN = re.compile(r"(?:[A-Za-zÀ-ÖØ-öø-ÿœŒß\d ,.'’%€:;-])*")
 _JOINED = re.compile(r"(?:[-–'’]|\s*(?:[²³º°]|\d))")
-"""What behind a number makes a part of a word of it."""
+"""Text after a number that makes it part of a word."""
 
 
 def stated_number(line: str) -> str | None:
-    """The only number of the last sentence of a line, with its unit; None where something may make another of it."""
+    """The only number of a line's last sentence, with its unit; None if something may change it."""
     sentence = last_sentence(line.strip())
     sentence = sentence[label.end() :] if (label := _LABEL.match(sentence)) is not None else sentence
     if len(sentence) > LONGEST or _PLAIN.fullmatch(sentence.strip("*_ ")) is None:

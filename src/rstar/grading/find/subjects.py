@@ -1,8 +1,8 @@
-r"""Sentences whose answer is not what they end with.
+r"""Sentences that do not end with their answer.
 
-The answer is the subject ("Evelyn has the greatest speed", "$4-3i$ is the conjugate"), stands before its reason ("It is
-25, because 5 squared is 25"), or is said in words that are to be put together ("as 2 is to 1", "the point (1, -4)",
-"x equal to 3 together with y equal to 0").
+The answer is the subject ("Evelyn has the greatest speed", "$4-3i$ is the conjugate"), precedes its reason ("It is 25,
+because 5 squared is 25"), or must be assembled from words ("as 2 is to 1", "the point (1, -4)", "x equal to 3 together
+with y equal to 0").
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ANOTHER = re.compile(
     r"|variable|unknown|step|half|double|extraneous|asymptote|number of|starting|only if|bound|where|subtract"
     r"|add|divide|multiply)\b"
 )
-"""What is said of values that are not the answer."""
+"""Descriptions of values that are not the answer."""
 _RESULT = re.compile(
     r"\b(?:answer|value|solution|result|conjugate|inverse|(?:anti)?derivative|integral|polynomial|equation"
     r"|expression|formula"
@@ -34,7 +34,7 @@ _RESULT = re.compile(
     r"|want|general"
     r"|tangent|remainder|maximum|minimum|smallest|largest|only)\b"
 )
-"""What is said of values that are."""
+"""Descriptions of values that are the answer."""
 _SUPERLATIVE = re.compile(
     r"(?:(?:[Ss]o|[Tt]hus|[Hh]ence|[Tt]herefore),? )?(?P<name>[A-Z][a-z]{2,}) (?:has|had|is|was|runs|ran|got|gets"
     r"|won) the "
@@ -75,7 +75,7 @@ _ELSEWHERE = re.compile(
     r"|yesterday|tomorrow)\b",
     re.IGNORECASE,
 )
-"""What says that another point or day is meant."""
+"""Words that mean another point or day."""
 _MOST_NAMES = 6
 _WEEKDAY = re.compile(
     r"\b(?:falls|fell|fall|is|was|be|comes|lands|land|begins|starts) (?:on )?(?:an? )?"
@@ -89,7 +89,7 @@ _FURTHER = re.compile(r",[^,]*(?:\b(?:is|are|was|were|equals)\b|=)")
 
 
 def before_reason(line: str) -> str | None:
-    """The clause before the reason that ends a line; None where there is none, or a conclusion follows."""
+    """The clause before the reason that ends a line; None if there is none, or a conclusion follows."""
     reason = _REASON.search(line)
     if reason is None or _CONSEQUENCE.search(line, reason.end()) or _FURTHER.search(line, reason.end()):
         return None
@@ -106,7 +106,7 @@ def subject_of(sentence: str) -> str | None:
 
 
 def superlative(sentence: str) -> str | None:
-    """Who has or is the most in a sentence that names nobody else."""
+    """The name with the superlative, in a sentence that names nobody else."""
     match = _SUPERLATIVE.fullmatch(sentence)
     if match is None or match["name"].lower() in _NO_NAMES or _OTHERS.search(match["rest"]):
         return None
@@ -114,7 +114,7 @@ def superlative(sentence: str) -> str | None:
 
 
 def said_in_words(sentence: str) -> str | None:
-    """A ratio, a point or a day of the week as a whole sentence gives it in words."""
+    """A ratio, a point or a weekday that a whole sentence gives in words."""
     if (ratio := _RATIO.fullmatch(sentence)) is not None:
         return _ratio(ratio)
     if (point := _POINT.search(sentence)) is not None:
@@ -127,7 +127,7 @@ def said_in_words(sentence: str) -> str | None:
 
 
 def _ratio(match: re.Match[str]) -> str | None:
-    """``2:1`` in the order of the names, where these are letters; turned round where the second is named first."""
+    """``x:y=2:1`` if the terms are letters, otherwise ``2:1``; None if in doubt or the second term comes first."""
     first, second = (_NAMED.fullmatch(match[name].strip().split(" ")[-1]) for name in ("first", "second"))
     if first is not None and second is not None:
         return f"{first[1]}:{second[1]}={match['a']}:{match['b']}"
@@ -137,9 +137,7 @@ def _ratio(match: re.Match[str]) -> str | None:
 
 
 def values_of_letters(line: str) -> str | None:
-    """``x=1, y=2`` where the last sentence of a line gives several letters one value each, in any words; None where"
-    " one is in doubt.
-    """
+    """``x=1, y=2`` if the last sentence of a line gives several letters one value each; None if one is in doubt."""
     sentence = _SENTENCES.split(line)[-1]
     found = list(_ASSIGNED.finditer(sentence))
     values = {match["name"]: match["value"] for match in found}

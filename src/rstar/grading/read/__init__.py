@@ -1,1 +1,1 @@
-"""What an answer says: from its text to a value."""
+"""Reading of answers: from text to a value."""

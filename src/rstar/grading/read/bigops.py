@@ -1,10 +1,10 @@
 r"""Sums and products over an index: ``\sum_{k=1}^{n} k^2``.
 
-In the tree they are `Apply`: "sum" or "prod" of (index, first, last, body), where the index is a symbol of its own that
-no text can name, so that renaming it changes nothing. Other ranges have operations of their own, as they can only be
-compared with their like: "sum ∞" (from a first index on), "sum all" (over every k), "sum <" and the like (pairs).
-Infinite ones are compared by their first `TERMS` terms: what agrees there as a function of everything else is taken for
-the same series in another spelling, and nothing else is known about it.
+In the tree they are `Apply`: "sum" or "prod" of (index, first, last, body). The index is a private symbol that no text
+can spell, so renaming it changes nothing. Other ranges have their own operations, because they are only comparable with
+their own kind: "sum ∞" (from a first index on), "sum all" (over every k), "sum <" and the like (pairs). Infinite sums
+are compared by their first `TERMS` terms: sums that agree there, as functions of everything else, are taken for the
+same series; nothing else is known about them.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from rstar.grading.read.lexer import UnreadableError
 from rstar.grading.read.nodes import INFINITY, Apply, Node, Number, Relation, Symbol, minus, renamed
 
 TERMS = 37
-"""Of an infinite sum; no number that anybody ends a finite one with."""
+"""Terms compared of an infinite sum; an unlikely length for a finite one."""
 MOST_TERMS = 1_000
 MOST_NESTED = 2
 _PAIRS = 4
 """Indices of a sum over pairs run from 1 to this."""
 _SOMEWHERE = 11
-"""Where the terms begin that a sum over all k is compared by."""
+"""First index of the terms compared of a sum over all k."""
 _MOST_INDICES = 4
-"""Of one term; a longer subscript is a word."""
+"""Maximum indices of one term; a longer subscript is a word."""
 _INDEX = re.compile(r"[a-zA-Z]|\d+|(?:\d?[a-zA-Z]|\d+)(?:[+-](?:\d?[a-zA-Z]|\d+)){1,3}")
 _INDEX_TERM = re.compile(r"([+-]?)(\d*)([a-zA-Z]?)")
 _SIGNS = {"<": "<", "≤": "≤", ">": "<", "≥": "≤", "≠": "≠"}
 
 
 def big(name: str, below: Node | None, above: Node | None, body: Node) -> Node:
-    """The tree of a sum or product with what stands below and above its sign.
+    """Build the tree of a sum or product from the range below and above its sign.
 
     Raises:
-        UnreadableError: its range is of no kind that is known.
+        UnreadableError: the range is of an unknown kind.
     """
     depth = nested(body)
     if depth >= MOST_NESTED:
@@ -69,7 +69,7 @@ def _over(name: str, k: Symbol, index: Symbol, first: Node, last: Node, body: No
 
 
 def _over_pairs(name: str, pair: tuple[Symbol, Symbol], sign: str, ends: tuple[Node, Node], body: Node) -> Node:
-    """``\\sum_{1 ≤ i < j ≤ n}`` as a sum over j of one over i."""
+    """Rewrite ``\\sum_{1 ≤ i < j ≤ n}`` as a sum over j of a sum over i."""
     (i, j), (first, last) = pair, ends
     before = j if sign == "≤" else Apply("+", (j, Number(Fraction(-1))))
     inner = big(name, Relation((i, first), ("=",)), before, body)
@@ -77,7 +77,7 @@ def _over_pairs(name: str, pair: tuple[Symbol, Symbol], sign: str, ends: tuple[N
 
 
 def _bound(body: Node, k: Symbol, index: Symbol) -> Node:
-    """The body with its own index; ``a_k`` and ``a_{jk}`` are then functions of it."""
+    """Bind the index in the body; ``a_k`` and ``a_{jk}`` become functions of it."""
     match body:
         case Symbol(name) if name == k.name:
             return index
@@ -97,7 +97,7 @@ def _bound(body: Node, k: Symbol, index: Symbol) -> Node:
 
 
 def _places(text: str, k: Symbol, index: Symbol) -> list[Node] | None:
-    """What a subscript such as ``k``, ``k+1``, ``jk`` or ``j,k-1`` says; None where it does not depend on k.
+    """The indices of a subscript such as ``k``, ``k+1``, ``jk`` or ``j,k-1``; None if it does not depend on k.
 
     Raises:
         UnreadableError: it depends on k in another way.
@@ -111,12 +111,12 @@ def _places(text: str, k: Symbol, index: Symbol) -> list[Node] | None:
 
 
 def _letters(text: str) -> list[str]:
-    """The indices of ``b_{ij}``, which are single letters and digits; any other subscript is one index."""
+    """Split ``b_{ij}`` into its letters and digits; any other subscript is one index."""
     return list(text) if text.isalnum() and len(text) <= _MOST_INDICES else [text]
 
 
 def _place(text: str, k: Symbol, index: Symbol) -> Node:
-    """One index of a term, with the bound one in place of k."""
+    """Parse one index of a term, with the bound index for k."""
     if _INDEX.fullmatch(text) is None:
         raise UnreadableError("a subscript of unknown meaning")
     terms = [_term(match, k, index) for match in _INDEX_TERM.finditer(text) if match[0]]
@@ -124,7 +124,7 @@ def _place(text: str, k: Symbol, index: Symbol) -> Node:
 
 
 def _term(match: re.Match[str], k: Symbol, index: Symbol) -> Node:
-    """``2k`` in a subscript ``2k-1``."""
+    """Parse one term of a subscript: ``2k`` in ``2k-1``."""
     sign, digits, letter = match.groups()
     value: Node = Number(Fraction(digits or 1))
     if letter:
@@ -134,19 +134,19 @@ def _term(match: re.Match[str], k: Symbol, index: Symbol) -> Node:
 
 
 def nested(node: Node) -> int:
-    """How many sums lie in each other at most."""
+    """Maximum nesting depth of sums."""
     if not isinstance(node, Apply):
         return 0
     return max(map(nested, node.args), default=0) + is_big(node.op)
 
 
 def is_big(op: str) -> bool:
-    """Whether an operation is a sum or a product over an index."""
+    """Whether an operation is a sum or product over an index."""
     return op.partition(" ")[0] in ("sum", "prod")
 
 
 def endless(node: Node) -> frozenset[str]:
-    """The operations in a tree whose range has no end: only trees with the same ones can be compared."""
+    """The operations in a tree whose range has no end; only trees with the same ones are comparable."""
     if not isinstance(node, Apply):
         return frozenset()
     own = {node.op} if " " in node.op and is_big(node.op) else set()
@@ -154,14 +154,14 @@ def endless(node: Node) -> frozenset[str]:
 
 
 def terms(node: Apply, value: Callable[[Node], Fraction | None]) -> list[Node] | None:
-    """The terms of a sum or product; None where its index does not run over whole numbers.
+    """The terms of a sum or product; None if its index does not run over integers.
 
     Args:
         node: the sum or product.
-        value: the value of an expression at the place that is looked at, where it is rational.
+        value: returns the value of an expression at the current point if it is rational.
 
     Raises:
-        UnreadableError: there are too many of them.
+        UnreadableError: there are too many terms.
     """
     match node.args:
         case (Symbol() as i, Symbol() as j, body):

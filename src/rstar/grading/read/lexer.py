@@ -1,9 +1,9 @@
-r"""Cutting a normal form (see `rstar.grading.read.normal`) into tokens, LaTeX and ASCII alike.
+r"""Tokenizer of normal forms (see `rstar.grading.read.normal`), for LaTeX and ASCII alike.
 
-Kinds: `num` (a literal, with its exact value), `sym` (one variable), `fn` (a function), `big` (the sign of a sum or
-product), `word` (a word: a unit, or text), `op` (a sign, bracket or separator, in one spelling each), `begin`/`end` (of
-a matrix). Runs of letters are decided here: names of functions and constants, Greek letters and units are words of the
-language, short runs are products of variables, everything else is a word.
+Kinds: `num` (a literal with its exact value), `sym` (one variable), `fn` (a function), `big` (a sum or product sign),
+`word` (a unit, or text), `op` (a sign, bracket or separator, in one spelling each), `named` (a mark that makes letters
+a name), `begin`/`end` (of a matrix). Runs of letters are classified here: functions, constants, Greek letters and units
+are words of the language, short runs are products of variables, everything else is a word.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ MOST_DIGITS = 2_000
 
 
 class UnreadableError(ValueError):
-    """The text is not in the language that the grader reads; the message says why."""
+    """The text is not in the grader's language; the message says why."""
 
 
 class TooLargeError(UnreadableError):
-    """The text, or a value in it, is beyond the limits of size or depth."""
+    """The text, or a value in it, exceeds a limit on size or depth."""
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """One token. `spaced`: a space stood before it. `value`, `places`: of a `num`, as in `Number`."""
+    """One token. `spaced`: a space precedes it. `value`, `places`: of a `num`, as in `Number`."""
 
     kind: str
     text: str
@@ -73,14 +73,14 @@ _SPELLINGS = {"**": "^", "<=": "≤", ">=": "≥", "!=": "≠", "==": "=", ";": 
 
 
 def tokens(form: str, *, thousands: bool = True) -> list[Token]:
-    """The tokens of a normal form.
+    """Split a normal form into tokens.
 
     Args:
         form: the normal form.
-        thousands: read ``1,234`` outside of brackets as one number instead of a list of two.
+        thousands: read ``1,234`` outside brackets as one number rather than a list of two.
 
     Raises:
-        UnreadableError: too long, or a character or command that is not in the language.
+        UnreadableError: the form is too long, or has a character or command outside the language.
     """
     if len(form) > LONGEST:
         raise TooLargeError("too long")
@@ -112,19 +112,19 @@ def tokens(form: str, *, thousands: bool = True) -> list[Token]:
 
 
 def _between_signs(form: str, start: int, end: int) -> bool:
-    """Whether letters stand beside an operator, and so are no word: ``ax + by``."""
+    """Whether letters stand beside an operator and so are not a word: ``ax + by``."""
     return form[:start].rstrip()[-1:] in _SIGNS or form[end:].lstrip()[:1] in _SIGNS
 
 
 def _is_unit(before: Token, letter: Token, upright: bool) -> bool:
-    """Whether a single letter is a unit: 25 °C, 5 m where the letter is marked as text."""
+    """Whether a single letter is a unit: 25 °C, or 5 m with the letter marked as text."""
     if before.text == "°":
         return letter.text in ("C", "F")
     return upright and letter.text in units.LETTERS and (before.kind in ("num", "word") or before.text == "}")
 
 
 def _is_set(token: Token) -> bool:
-    """Whether what comes after the word "in" is a set, and the word no unit."""
+    """Whether the token after the word "in" starts a set, so that the word is not a unit."""
     return token.text in ("(", "[", "]", "{", "\\{", "∅") or token.text in _DOUBLE.values()
 
 
@@ -194,7 +194,7 @@ def _command(name: str, spaced: bool) -> list[Token]:
     if name in NAMED:
         return [Token("named", name, spaced)]
     if name not in OTHER_COMMANDS:
-        for end in range(len(name) - 1, 1, -1):  # \pix, \cosx: a command whose space has been lost
+        for end in range(len(name) - 1, 1, -1):  # \pix, \cosx: a command that lost its space
             if name[:end] in _KNOWN:
                 return [*_command(name[:end], spaced), *_letters(name[end:], False)]
     raise UnreadableError(f"unknown command \\{name}")
@@ -229,7 +229,7 @@ END = Token("end of text", "")
 
 
 class Stream:
-    """A list of tokens that is read from left to right; its end can be looked at, but not taken."""
+    """Tokens read from left to right; the end can be peeked at, but not taken."""
 
     def __init__(self, found: list[Token]) -> None:
         self.tokens = found
@@ -246,7 +246,7 @@ class Stream:
         return self.tokens[at] if at < len(self.tokens) else END
 
     def next(self) -> Token:
-        """Take the next token; UnreadableError at the end."""
+        """Take the next token; raises UnreadableError at the end."""
         token = self.peek
         if token is END:
             raise UnreadableError("unexpected end")
@@ -265,7 +265,7 @@ class Stream:
         return False
 
     def expect(self, *texts: str) -> str:
-        """Take one of these signs; UnreadableError when something else stands there."""
+        """Take one of these signs; raises UnreadableError if the next token is another."""
         token = self.next()
         if token.kind != "op" or token.text not in texts:
             raise UnreadableError(f"{texts[0]!r} expected, {token.text!r} found")

@@ -1,4 +1,4 @@
-"""Values with names in words or before colons: ``a: 3; b: 4``, ``Alice = 3, Bob = 4``, ``P(X=2) = 3/8``."""
+"""Values named by words or before colons: ``a: 3; b: 4``, ``Alice = 3, Bob = 4``, ``P(X=2) = 3/8``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CHAIN = re.compile(
     r"(?<![\w=\\])(?P<names>(?:[a-z] ?= ?){2,6})(?P<value>(?:[^=,;<>:A-Za-z\\]|\\(?:frac|sqrt|pi)(?![a-z]))+)"
     r"(?= ?(?:,|$|or\b|and\b|\\text))"
 )
-"""Letters that are all equal to one number: ``x = y = 1``."""
+"""Letters that all equal one number: ``x = y = 1``."""
 _CHAINS_APART = re.compile(r" ?(?:,|\band\b) ?(?=([a-z])(?: ?= ?[a-z])+ ?= ?(?![a-z]))")
 _AFTER = re.compile(r"(?:[,; ]|\band\b)+$")
 _WORD = re.compile(r"(?![A-Z]+$)[A-Za-z ]{3,}")
@@ -36,18 +36,18 @@ _NO_NAMES = words_of(
 
 
 def is_label(name: str) -> bool:
-    """Whether words before a value only name it: "Total cost: 5", and not "anything except n = 5"."""
+    """Whether words before a value only name it: "Total cost: 5", but not "anything except n = 5"."""
     said = name.lower().split()
     return not (_NO_NAMES & set(said) or LANGUAGE & set(said))
 
 
 def is_word(name: str) -> bool:
-    """Whether a name is made of words rather than a letter, a Greek letter, or the ends of a segment."""
+    """Whether a name consists of words, not of a letter, a Greek letter, or the ends of a segment."""
     return _WORD.fullmatch(name) is not None
 
 
 def named_values(form: str) -> list[tuple[str, str]] | None:
-    """Name and value of each part of a list like ``a: 3; b: 4``; None where that is not all, or plain mathematics."""
+    """Name and value of each part of a list like ``a: 3; b: 4``; None for other forms and plain mathematics."""
     form = _TEXT.sub(r"\1", form)
     marks = list(_NAME.finditer(form))
     if len(marks) < 2 or marks[0].start() or not any(mark["sign"] == ":" or is_word(mark["name"]) for mark in marks):
@@ -61,7 +61,7 @@ def named_values(form: str) -> list[tuple[str, str]] | None:
 
 
 def numbered_parts(form: str) -> list[str] | None:
-    """The values of ``(1) 5; (2) 12`` in the order of their labels; None for any other form."""
+    """The values of ``(1) 5; (2) 12`` in label order; None for any other form."""
     marks = list(_PART.finditer(form))
     if len(marks) < 2 or marks[0].start():
         return None
@@ -85,7 +85,7 @@ def alternatives(form: str) -> list[list[tuple[str, str]]] | None:
 
 
 def without_chains(form: str) -> str | None:
-    """``x=1,y=1 or x=-1,y=-1`` for ``x=y=1 or x=y=-1``; None where no letters are equal to each other and a number."""
+    """Rewrite ``x=y=1 or x=y=-1`` as ``x=1,y=1 or x=-1,y=-1``; None if the form has no such chain."""
 
     def one_by_one(match: re.Match[str]) -> str:
         names = re.findall("[a-z]", match["names"])
@@ -98,6 +98,6 @@ def without_chains(form: str) -> str | None:
 
 
 def of_function(form: str) -> tuple[str, str] | None:
-    r"""Name and value of what is the value of a function beyond the parser: ``\gcd(4, 6) = 2``, ``P(X = 2) = 3/8``."""
+    r"""Name and value of a function beyond the parser: ``\gcd(4, 6) = 2``, ``P(X = 2) = 3/8``."""
     match = _FUNCTION.fullmatch(form)
     return None if match is None else (words(match["name"]), match["value"])

@@ -1,7 +1,7 @@
-"""What an answer is once it has been read: a small tree of values, immutable and compared by structure.
+"""The tree of an answer that has been read: small, immutable, compared by structure.
 
-Arithmetic is `Number`, `Symbol` and `Apply`; the rest says how values stand together. Sums and products are flat
-(``a/b`` is a product with ``Apply("inv", …)``), so the depth of a tree is the nesting that was written down.
+Arithmetic is `Number`, `Symbol` and `Apply`; the other nodes combine values. Sums and products are flat (``a/b`` is a
+product with ``Apply("inv", …)``), so the depth of a tree is the nesting as written.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from rstar.grading.read import units
 
 Kind = Literal["tuple", "list", "set", "bare", "both", "union", "without", "ratio", "given", "cases"]
 """``(1, 2)``, ``[1, 2]``, ``{1, 2}``, ``1, 2`` without brackets, ``x > 1 and x < 2``, ``A ∪ B``, ``A ∖ B``, ``1:2``,
-``2k, k ∈ ℤ`` (first what is said, then of which parameters), a function in pieces (pairs of value and condition)."""
+``2k, k ∈ ℤ`` (the expression, then its parameters), a piecewise function (pairs of value and condition)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """An exact rational. `places`: how many decimals it was written with, 0 for a whole number, -1 for no literal."""
+    """An exact rational. `places`: decimal places as written, 0 for an integer, -1 if not a literal."""
 
     value: Fraction
     places: int = field(default=-1, compare=False)
@@ -28,7 +28,7 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """A variable, a constant (``π``, ``e``, ``i``, ``∞``), a choice letter, a named thing such as a line ``CD``."""
+    """A variable, a constant (``π``, ``e``, ``i``, ``∞``), an option letter, a named object such as a line ``CD``."""
 
     name: str
 
@@ -43,7 +43,7 @@ class Apply:
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """A value with a unit, percent signs and degrees included."""
+    """A value with a unit, including percent signs and degrees."""
 
     value: Node
     unit: units.Unit
@@ -59,7 +59,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A real interval of which at least one end is known to be closed or half-open brackets were written."""
+    """A real interval with an end known to be closed, or written with half-open brackets."""
 
     low: Node
     high: Node
@@ -69,7 +69,7 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """A chain ``a < b ≤ c``: one more side than signs. Signs: ``= < > ≤ ≥ ≠ ∈ ≈``."""
+    """A chain ``a < b ≤ c`` with one more side than signs. Signs: ``= < > ≤ ≥ ≠ ∈ ≈``."""
 
     sides: tuple[Node, ...]
     signs: tuple[str, ...]
@@ -107,7 +107,7 @@ _KINDS = {
 
 
 def described(node: Node) -> str:
-    """What a node is, in a word for people."""
+    """A short name of the node's kind, for messages."""
     match node:
         case Number():
             return "number"
@@ -128,22 +128,22 @@ def minus(node: Node) -> Node:
 
 
 def leaves(node: Node) -> Iterator[Node]:
-    """The numbers and symbols of an arithmetic tree, left to right; anything else is yielded as it is."""
+    """The numbers and symbols of an arithmetic tree, left to right; other nodes are yielded unchanged."""
     if isinstance(node, Apply):
-        for arg in node.args[node.op == "call" :]:  # the function's own name is no value
+        for arg in node.args[node.op == "call" :]:  # the function's own name is not a value
             yield from leaves(arg)
     else:
         yield node
 
 
 def symbols(node: Node) -> frozenset[str]:
-    """Names of the symbols of an arithmetic tree that are neither constants nor the index of a sum (``#0``)."""
+    """Names of an arithmetic tree's symbols, without constants and sum indices (``#0``)."""
     found = (leaf.name for leaf in leaves(node) if isinstance(leaf, Symbol))
     return frozenset(name for name in found if name[0] != "#") - CONSTANTS
 
 
 def plain(node: Node) -> Node:
-    """A node as an operand of arithmetic: a bracket around one value only groups, an angle is one in radians."""
+    """Convert to an operand of arithmetic: unwrap a bracket around one value, percent to 1/100, degrees to radians."""
     match node:
         case Group("list", (only,)):
             return only
@@ -155,7 +155,7 @@ def plain(node: Node) -> Node:
 
 
 def renamed(node: Node, old: Node, new: Node) -> Node:
-    """The same with another name for a symbol."""
+    """Replace a symbol throughout a node."""
     match node:
         case Symbol():
             return new if node == old else node
@@ -171,7 +171,7 @@ def renamed(node: Node, old: Node, new: Node) -> Node:
 
 
 def names_of(node: Node) -> frozenset[str]:
-    """Names of the symbols of any node that are not constants."""
+    """Names of the symbols of any node, without constants."""
     match node:
         case Group(_, items):
             return frozenset().union(*map(names_of, items))

@@ -1,6 +1,6 @@
-r"""One spelling for what is written in many ways, before anything is parsed.
+r"""Normalization of notation, before parsing: one spelling for what can be written in many ways.
 
-Only typography is touched: math delimiters, spacing commands, ``\left``/``\right``, sizes, ``\dfrac``, Unicode signs,
+Only typography changes: math delimiters, spacing commands, ``\left``/``\right``, sizes, ``\dfrac``, Unicode signs,
 full-width and superscript digits, ``{,}`` in numbers. Two texts with the same normal form mean the same. Nothing that
 carries meaning is dropped: brackets, units, percent signs and digits stay.
 """
@@ -49,7 +49,7 @@ def normal(text: str) -> str:
     text = _COUNTRY.sub("", text)
     if text.count("$") == 1 != text.count("\\$"):
         text = _LONE_DOLLAR.sub("USD ", text)
-    if "\\begin" not in text:  # where no rows end, a doubled backslash is an escape too many
+    if "\\begin" not in text:  # without rows to end, a double backslash is an extra escape
         text = _DOUBLED.sub(r"\\", text)
     for pattern, by in RULES:
         text = pattern.sub(by, text)
@@ -61,7 +61,7 @@ def normal(text: str) -> str:
 
 
 def _without_end(text: str) -> str:
-    """The text without the punctuation at its end; dots that say that something goes on are kept."""
+    """Strip the punctuation at the end; an ellipsis that means continuation is kept."""
     text = text.strip()
     while text:
         shorter = text.rstrip(" ,;\\\n\t")
@@ -78,14 +78,14 @@ def _without_end(text: str) -> str:
 
 
 def squeezed(form: str) -> str:
-    """A normal form without the spaces that separate nothing: same string, same meaning."""
+    """Drop the spaces of a normal form that separate nothing: same string, same meaning."""
     return _LOOSE_SPACE.sub("", form)
 
 
 def words(form: str) -> str:
-    """A normal form that is not mathematics, for comparison: prose in lower case without punctuation and articles.
+    """The form in which non-mathematics is compared: prose in lower case without punctuation and articles.
 
-    Anything with a digit or a mathematical sign in it stays as it is: there every character may count.
+    Anything with a digit or a mathematical sign is kept, because every character may count there.
     """
     text = _TEXT_COMMAND.sub(" ", form)
     if not _PROSE.fullmatch(text):
@@ -95,7 +95,7 @@ def words(form: str) -> str:
 
 
 def prose(form: str) -> str | None:
-    """The letters of a normal form that is prose, in lower case; None for anything else."""
+    """The lower-case letters of a normal form that is prose; None for anything else."""
     text = _TEXT_COMMAND.sub(" ", form)
     return "".join(re.findall(r"[^\W\d_]", text.lower())) if _WORDS.fullmatch(text) else None
 

@@ -1,8 +1,8 @@
 """Numbers in words of French, German, Spanish, Chinese and English: "dix-huit" is 18, "zwei Drittel" is 2/3, 三分之二.
 
-Only spellings of a dictionary are read, from 2 on (the words for 1 are articles, too), below a million, and in a last
-sentence without digits. What counts something on the way stays in words: a number after "les", "diese" or 这, and any
-up to `MOST_INCIDENTAL` ("on compare deux cas") that does not follow a verb of having or being.
+Only dictionary spellings are read, from 2 (the words for 1 are also articles) to below a million, and only in a last
+sentence without digits. Incidental counts stay in words: a number after "les", "diese" or 这, and any number up to
+`MOST_INCIDENTAL` ("on compare deux cas") that does not follow a verb of having or being.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from rstar.grading.read.spoken import number_in_words
 from rstar.grading.read.vocabulary import SMALL
 
 MOST = 600
-"""Characters at the end of a text in which numbers in words are looked for."""
+"""Characters at the end of a text that are searched for numbers in words."""
 MOST_INCIDENTAL = 10
-"""Numbers up to this one are written in words wherever they stand in prose."""
+"""Numbers up to this one are written in words anywhere in prose."""
 
 Names = dict[str, int]
-"""Numbers by their names, in lower case, with hyphens for spaces."""
+"""Numbers by name, in lower case, with hyphens for spaces."""
 
 
 def _listed(words: str) -> list[str]:
@@ -78,9 +78,10 @@ def _spanish() -> Names:
 
 @dataclass(frozen=True, slots=True)
 class _Language:
-    """How one language says numbers: `joint` stands between their parts, `known` before what counts nothing.
+    """The number grammar of one language.
 
-    `verbs` stand before a small number that is said of something.
+    `joint` matches between the parts of a number, `known` before a number that counts nothing, `verbs` before a stated
+    one.
     """
 
     names: Names
@@ -91,7 +92,7 @@ class _Language:
     verbs: str
 
     def value(self, said: str) -> int | None:
-        """The number of a run of number words; None for articles, and where they are no number."""
+        """The value of a run of number words; None for articles and runs that are not a number."""
         name = re.sub(r"\s+", "-", said.lower())
         if name in self.names:
             return self.names[name] if self.names[name] > 1 else None
@@ -139,7 +140,7 @@ _GOES_ON = re.compile(
     r"|plus|más|moins|menos|minus|ou|oder|o|bis|y medi[oa]|et demie?|einhalb)\b",
     re.IGNORECASE,
 )
-"""Words after a number that make another of it."""
+"""Words after a number that change its value."""
 _ENGLISH_GOES_ON = re.compile(r" (?:of|percent|and|point|times|or|to)\b")
 _COMPARED = re.compile(
     r"\b(?:fewer|more|less|than|older|younger|longer|shorter|taller|too|extra|short|older)\b", re.IGNORECASE
@@ -147,13 +148,13 @@ _COMPARED = re.compile(
 _ADVERBS = "donc|encore|exactement|also|somit|noch|genau|todavía|aún|exactamente"
 _ONE = frozenset({"un", "ein", "uno"})
 _COMPOUND = "[a-zäöüß]*(?:zig|ßig|hundert|tausend)[a-zäöüß]*"
-"""German numbers of several words in one, to be looked up."""
+"""German numbers written as one word, to be looked up."""
 _NEW = re.compile(r"neuf(?! \w+[sx]\b)", re.IGNORECASE)
-"""The French word for 9 where it may be that for new."""
+"""The French word for 9 where it may mean "new"."""
 
 
 def _run(language: _Language) -> re.Pattern[str]:
-    """A run of number words, perhaps with the name of a part after it, and what stands before."""
+    """The pattern of a run of number words, with an optional fraction name after it and its context before."""
     words = {part for name in language.names for part in name.split("-") if part not in ("et", "y")}
     if not language.joint:
         words = {word for word in words if "und" not in word}
@@ -177,9 +178,9 @@ _SENTENCES = re.compile(r"(?s:.*)(?:[.!?]\s+|[。！？\n]\s*)(?=\S)")
 
 
 def in_digits(text: str, language: str | None = None, incidental: int = MOST_INCIDENTAL) -> str:
-    """The text with digits for numbers in words in its last sentence; without a language, in Chinese.
+    """Write the numbers in words of the last sentence in digits; without a language, those in Chinese.
 
-    Numbers up to `incidental` get digits only after a verb of having or being.
+    Numbers up to `incidental` are written in digits only after a verb of having or being.
     """
     text = text.rstrip()
     start, sentence = _last_sentence(text)
@@ -189,7 +190,7 @@ def in_digits(text: str, language: str | None = None, incidental: int = MOST_INC
 
 
 def english_in_digits(text: str, incidental: int = MOST_INCIDENTAL) -> str:
-    """The text with digits for a number in English words above `incidental`, the only one of its last sentence."""
+    """Write the English number above `incidental` in digits, if it is the only number of the last sentence."""
     start, sentence = _last_sentence(text)
     found = list(_ENGLISH.finditer(sentence))
     if len(found) != 1 or found[0]["known"] or _ENGLISH_GOES_ON.match(sentence, found[0].end()):
@@ -203,7 +204,7 @@ def english_in_digits(text: str, incidental: int = MOST_INCIDENTAL) -> str:
 
 
 def _last_sentence(text: str) -> tuple[int, str]:
-    """Where the last sentence of a text begins, and the sentence."""
+    """The offset and text of the last sentence."""
     first = max(len(text) - MOST, 0)
     head = _SENTENCES.match(text, first)
     start = first if head is None else head.end()
@@ -247,7 +248,7 @@ _HAN_VERBS = "有是为剩得共要了到于："
 
 
 def han_number(said: str) -> int | None:
-    """A number in Chinese digits, 一千二百零五; None where they do not follow each other as in one."""
+    """The value of a number in Chinese digits, 一千二百零五; None if their order is invalid."""
     head, ten_thousand, rest = said.rpartition("万")
     if ten_thousand:
         high, low = han_number(head), han_number(rest) if rest else 0
@@ -266,7 +267,7 @@ def han_number(said: str) -> int | None:
 
 
 def _han(sentence: str) -> str:
-    """A Chinese sentence with digits for the numbers before a counter, after "is", and in fractions."""
+    """Write the numbers of a Chinese sentence in digits before a counter, after "is", and in fractions."""
 
     def part(match: re.Match[str]) -> str:
         bottom, top = han_number(match[1]), han_number(match[2])
@@ -288,5 +289,5 @@ _ARTICLES = frozenset({"un", "une", "ein", "eine", "uno", "una", "one"})
 
 
 def is_number_word(word: str) -> bool:
-    """Whether a word is a number in one of the languages, and no article."""
+    """Whether a word is a number in one of the languages."""
     return word.lower() in _SPELLED

@@ -1,4 +1,4 @@
-r"""Reading an answer: a recursive-descent parser from tokens to `rstar.grading.read.nodes`.
+r"""Recursive-descent parser of answers, from tokens to `rstar.grading.read.nodes`.
 
     answer    := item ((","|"and"|"or") item)*            without brackets: a `bare` list
     item      := side (relation-sign side)*
@@ -7,9 +7,9 @@ r"""Reading an answer: a recursive-descent parser from tokens to `rstar.grading.
     product   := factor (("*"|"/"|nothing) factor)*       "/" binds like "*", from the left
     factor    := primary ("!"|"'")* ["^" factor]
 
-Context decides as a reader would: ``2\frac58`` and ``2 5/8`` are mixed numbers, ``\frac12`` takes one digit each,
-``x^10`` means the tenth power, ``{1, 2}`` is a set and ``{1}`` only groups, ``25_8`` is a numeral in base 8, words
-after a value are its unit. Nothing is evaluated. Depth and size are limited, so any text costs milliseconds at most.
+Context resolves ambiguity as a human reader would: ``2\frac58`` and ``2 5/8`` are mixed numbers, ``\frac12``
+takes one digit each, ``x^10`` means the tenth power, ``{1, 2}`` is a set and ``{1}`` only groups, ``25_8`` is a numeral
+in base 8, words after a value are its unit. Nothing is evaluated. Depth and size limits keep any text to milliseconds.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ _SEPARATORS = frozenset({",", "and", "or"})
 
 
 def parse(form: str, *, thousands: bool = True, decadic: bool = False) -> Node:
-    """The tree of a normal form.
+    """Parse a normal form into a tree.
 
     Args:
         form: a normal form (`rstar.grading.read.normal.normal`).
-        thousands: read ``1,234`` outside of brackets as one number instead of a list of two.
-        decadic: read ``log`` without a base as the logarithm to base 10 instead of the natural one.
+        thousands: read ``1,234`` outside brackets as one number rather than a list of two.
+        decadic: read ``log`` without a base as base 10 rather than natural.
 
     Raises:
-        UnreadableError: the text is not in the language, or too long or too deep.
+        UnreadableError: the text is outside the language, too long or too deep.
     """
     parser = _Parser(_without_doubled(tokens(form, thousands=thousands)), decadic=decadic)
     node = parser.answer()
@@ -58,7 +58,7 @@ def parse(form: str, *, thousands: bool = True, decadic: bool = False) -> Node:
 
 
 def _without_doubled(found: list[Token]) -> list[Token]:
-    """The tokens without brackets that hold nothing but a bracket of their kind: a hundred of them are one."""
+    """Collapse directly nested brackets of one kind: a hundred become one."""
     opened: list[int] = []
     closer: dict[int, int] = {}
     for place, token in enumerate(found):
@@ -79,7 +79,7 @@ class _Parser(Primaries):
     # --- values together ---------------------------------------------------------------------------------------
 
     def answer(self) -> Node:
-        """All that stands there."""
+        """Parse the whole answer."""
         items, kind = self._items()
         values = [item.sides[-1] if isinstance(item, Relation) else item for item in items if not _is_inequality(item)]
         letters = frozenset().union(*map(names_of, values))
@@ -90,7 +90,7 @@ class _Parser(Primaries):
         return items[0] if len(items) == 1 else Group(kind, tuple(items))
 
     def _items(self) -> tuple[list[Node], Kind]:
-        """Items up to a closing bracket or the end, and what they are together."""
+        """Parse items up to a closing bracket or the end, and classify them as a group."""
         items, between = [self._item()], set()
         while self.peek.kind == "op" and self.peek.text in _SEPARATORS:
             separator = ""
@@ -147,7 +147,7 @@ class _Parser(Primaries):
         return self._with_smaller_unit(Quantity(node, unit)) if unit != units.NONE else node
 
     def _with_smaller_unit(self, first: Quantity) -> Node:
-        """``5 feet 6 inches`` as one quantity."""
+        """Parse ``5 feet 6 inches`` as one quantity."""
         if self.peek.kind != "num":
             return first
         whole = _in_two_units(first, self._with_unit(self._sum()))
@@ -247,7 +247,7 @@ class _Parser(Primaries):
         return factors[0] if len(factors) == 1 else Apply("*", tuple(map(plain, factors)))
 
     def _first_factor(self) -> Node:
-        """A factor, or a mixed number: a whole number right before a proper fraction of whole numbers."""
+        """Parse a factor or a mixed number: an integer directly before a proper fraction of integers."""
         start = self.at
         whole = self._factor()
         if not (isinstance(whole, Number) and self.at == start + 1 and whole.value.denominator == 1):
@@ -320,7 +320,7 @@ def _is_fraction(node: Node) -> bool:
 
 
 def _together(items: list[Node], between: set[str]) -> Kind:
-    """What items are together: alternatives, conditions that all hold, or a list."""
+    """The kind of a group: alternatives, conditions that all hold, or a list."""
     relations = [item for item in items if isinstance(item, Relation)]
     if len(relations) < len(items):
         return "set" if "or" in between and not relations else "bare"
@@ -339,7 +339,7 @@ def _proper(part: Node | None) -> Fraction | None:
 
 
 def _is_condition(node: Node, letters: frozenset[str]) -> bool:
-    """Whether this only says what a parameter, or one of the letters of an expression, may be."""
+    """Whether a node only restricts a parameter or one of an expression's letters."""
     match node:
         case Relation((Symbol(), Symbol("ℤ" | "ℕ" | "ℝ" | "ℚ")), ("∈",)):
             return True
@@ -349,7 +349,7 @@ def _is_condition(node: Node, letters: frozenset[str]) -> bool:
 
 
 def _in_two_units(first: Node, second: Node) -> Quantity | None:
-    """``5 feet 6 inches`` as one quantity; None where the second unit is no smaller one of the same kind."""
+    """``5 feet 6 inches`` as one quantity; None unless the second unit is a smaller one of the same kind."""
     if not (isinstance(first, Quantity) and isinstance(second, Quantity) and first.unit.powers == second.unit.powers):
         return None
     if second.unit.factor >= first.unit.factor:

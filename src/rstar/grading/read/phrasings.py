@@ -1,4 +1,4 @@
-r"""The phrasings of a whole answer that `rstar.grading.read.normal` rewrites, in the order in which they are tried."""
+r"""Phrasings of whole answers that `rstar.grading.read.normal` rewrites, tried in order."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _DOUBTS = re.compile(r"\b(?:or|rejected|extraneous|discarded|million|thousand|hu
 
 
 def _without_remark(match: re.Match[str]) -> str:
-    """``42 (by symmetry)`` without its remark, where it is one."""
+    """Drop the remark of ``42 (by symmetry)``, if it is one."""
     remark = match[2].strip()
     return match[0] if _DOUBTS.search(remark) or remark in LANGUAGE else match[1]
 
@@ -119,4 +119,4 @@ WHOLE: list[tuple[re.Pattern[str], Callable[[re.Match[str]], str]]] = [
         (r"\*{1,2}([^*]+)\*{1,2}|__([^_]+)__|`([^`]+)`", lambda m: m[1] or m[2] or m[3]),
     )
 ]
-"""Spellings of whole answers."""
+"""Rewrite rules for whole answers."""

@@ -1,6 +1,6 @@
-r"""The parts of an answer that stand for themselves: numerals, names, functions, brackets, matrices.
+r"""Parser of primaries: numerals, names, functions, brackets, matrices.
 
-One half of the parser, whose other half (`rstar.grading.read.parser`) says how values are put together.
+The other half of the parser, `rstar.grading.read.parser`, combines the values.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from rstar.grading.read.vocabulary import FUNCTIONS, SMALL
 
 DEEPEST = 60
 MOST_ROWS = 4
-"""Of a determinant."""
+"""Maximum rows of a determinant."""
 _CLOSERS = {"(": ")", "[": "]", "\\{": "\\}", "{": "}"}
 _ROUNDING = {"⌊": ("floor", "⌋"), "⌈": ("ceil", "⌉")}
 
 
 class Primaries(Stream):
-    """A stream of tokens that reads one primary at a time."""
+    """A token stream that parses one primary at a time."""
 
     def __init__(self, found: list[Token], *, decadic: bool = False) -> None:
         super().__init__(found)
         self._depth = 0
-        self._bars = 0  # absolute values that are open: a "|" after a value then closes
+        self._bars = 0  # open absolute values: a "|" after a value then closes one
         self._decadic = decadic
 
     def _items(self) -> tuple[list[Node], Kind]:
@@ -98,7 +98,7 @@ class Primaries(Stream):
         return Symbol(f"{token.text.lstrip('0')} in base {base}")
 
     def _base(self) -> str | None:
-        """The base of the numeral before: ``_8``, ``_{eight}``, ``_{\\text{base } 8}``; in digits where it can be."""
+        """The base of the preceding numeral: ``_8``, ``_{eight}``, ``_{\\text{base } 8}``; in digits if possible."""
         if not self.take("_"):
             return None
         text = self._subscript().lower().removeprefix("base")
@@ -117,14 +117,14 @@ class Primaries(Stream):
         return Symbol(name)
 
     def _is_argument(self) -> bool:
-        """Whether a bracket with nothing but one letter for a variable, or another function, follows."""
+        """Whether a bracket follows that holds only one variable letter, or starts with another function."""
         letter = self.ahead(1)
         return letter.kind == "sym" and (
             letter.text in "fgh" or (letter.text in "xyztun" and self.ahead(2).text == ")")
         )
 
     def _call(self, name: str) -> Node:
-        """An unknown function of what stands in the brackets behind it, or its name."""
+        """An unknown function of the bracket behind it, or only its name."""
         if not self.op("("):
             return Symbol(name)
         inside = self._within_depth(self.next().text)
@@ -140,7 +140,7 @@ class Primaries(Stream):
         return inside
 
     def _named(self, mark: str) -> Node:
-        """A thing with a name, such as a line ``\\overline{CD}``: a symbol, whatever the letters mean elsewhere."""
+        """A named object such as a line ``\\overline{CD}``: a symbol, whatever the letters mean elsewhere."""
         if self.op("{"):
             self.at += 1
             inside = ""
@@ -187,7 +187,7 @@ class Primaries(Stream):
         return called if power is None else Apply("^", (called, power))
 
     def _argument(self) -> Node:
-        """What a function is applied to: a bracket, or the product that follows up to the next function."""
+        """The argument of a function: a bracket, or the product up to the next function."""
         if self.op("(", "[", "{"):
             return plain(self._within_depth(self.next().text))
         factors: list[Node] = []
@@ -227,7 +227,7 @@ class Primaries(Stream):
         return self._one_token_or_braces()
 
     def _over_index(self, name: str) -> Node:
-        """``\\sum_{k=1}^{n}`` with the product that follows."""
+        """Parse ``\\sum_{k=1}^{n}`` with the product that follows."""
         below: Node | None = None
         above: Node | None = None
         while self.op("_", "^"):
@@ -274,7 +274,7 @@ class Primaries(Stream):
         return Group(kinds[opener], tuple(items))
 
     def _described_set(self) -> Node:
-        """``{x ∈ ℝ : 1 < x}`` after its bracket, as what it says of x."""
+        """Parse the rest of ``{x ∈ ℝ : 1 < x}`` after its bracket as a statement about x."""
         name = self.next()
         if self.take("∈"):
             domain = self._sum()
@@ -288,7 +288,7 @@ class Primaries(Stream):
         return items[0] if len(items) == 1 else Group(kind, tuple(items))
 
     def _cases(self) -> Node:
-        """A function in pieces: rows of a value and when it is taken."""
+        """Parse a piecewise function: rows of a value and its condition."""
         pieces: list[Node] = []
         while self.peek.kind != "end":
             value = self._item()
@@ -308,7 +308,7 @@ class Primaries(Stream):
         return Group("cases", tuple(pieces))
 
     def _when(self) -> Node:
-        """A condition up to the end of its row: in symbols, or as it is said ("n even")."""
+        """Parse a condition up to the end of its row: in symbols, or in words ("n even")."""
         start = self.at
         try:
             items, kind = self._items()

@@ -1,7 +1,7 @@
-"""The ways in which an answer can be read: as mathematics where that is possible, else as words, times, names.
+"""The readings of an answer: as mathematics if possible, otherwise as words, times or names.
 
-Some texts have several readings (``1,234`` is a number or a list, ``log`` natural or decadic, ``(C) 12`` a choice or
-its text); two answers are equal when any two of their readings are.
+Some texts have several readings (``1,234`` is a number or a list, ``log`` is natural or decadic, ``(C) 12`` is an
+option letter or its text). Two answers are equal when any two of their readings are.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from rstar.grading.read.times import date, duration, hours, time_of_day, weekday
 from rstar.grading.read.vocabulary import LANGUAGE
 
 _TRIPLES = re.compile(r"(?<![\d,.])\d{3},\d{3}")
-"""What may be a number of many digits or a list of short ones; ``1,234`` is no list."""
+"""Either a number of many digits or a list of short ones; ``1,234`` is not a list."""
 _INITIALS = re.compile(r"[A-Z]{2,}|(?![abc]{3}|[xyz]{3}|inf)[a-z]{3}|[A-Z][a-z]{2}")
-"""Letters in a row that are a name, a numeral or a word rather than a product, when they are the whole answer."""
+"""Letters in a row that, as the whole answer, are a name, a numeral or a word rather than a product."""
 _CHOICE = re.compile(
     r"(?:\(?([A-H])[).:]\)?\s+|\\text[a-z]*\{ ?([A-H])[.:)] ?\} ?|\(([A-H])\)(?![!(+\-*/^=])"
     r"|\\(?:text[a-z]*|mathbf|mathrm)\{ ?\(([A-H])\) ?\} ?)"
@@ -44,7 +44,7 @@ _PLAIN_UNIT = re.compile(
     r"(?P<value>-?(?:\d[\d,]*(?:\.\d+)?(?:/\d+)?|\\frac ?\{\d+\} ?\{\d+\}))(?P<space> ?)"
     r"(?P<unit>[mgshLNJWVAK](?:/(?:s|h|m|kg|L))?)(?P<power>\^(?:\{-?\d\}|\d))?"
 )
-"""A number and a unit that is not marked as one."""
+"""A number with a unit that is not marked up as one."""
 _LETTER = re.compile(r"\(([a-h])\)")
 _NUMERAL = re.compile(r"([0-9][0-9A-Za-z]*[A-Za-z][0-9A-Za-z]*)_\{?(\d{2})\}?")
 _LABEL = re.compile(
@@ -55,7 +55,7 @@ _LABELLED = re.compile(
     r"([A-Z][a-z]{2,}(?: [a-z]{2,}){0,2}) ?: ?"
     r"((?:[^:A-Za-z]|(?<![A-Za-z])[A-Za-z](?![A-Za-z])|\\[A-Za-z]+|(?<![A-Za-z])(?:sin|cos|tan|ln|log|sqrt)(?![A-Za-z]))+)"
 )
-"""A formula with letters behind a label: "Factored: (x-1)(x+1)", "Vertex: x=1, y=2"."""
+"""A formula with letters after a label: "Factored: (x-1)(x+1)", "Vertex: x=1, y=2"."""
 _DESCRIBED = re.compile(
     r"an? ([a-z]+) (?:function|number|integer|sequence|series|matrix|triangle|angle|prime|relation|curve|permutation)"
 )
@@ -73,40 +73,40 @@ _MEANING = re.compile(r"[^\W_]")
 
 
 def choice_of(form: str) -> tuple[str, str] | None:
-    """Letter and text of a choice with both: ``(C) 12``."""
+    """Letter and text of an option that has both: ``(C) 12``."""
     match = _CHOICE.fullmatch(form)
     return None if match is None else (next(filter(None, match.groups())), match[5])
 
 
 def is_name(form: str) -> bool:
-    """Whether a form is letters in a row that are a name, beside other such letters: ``BAC`` is not ``ABC``."""
+    """Whether a form is letters in a row that are compared as a name: ``BAC`` is not ``ABC``."""
     return _INITIALS.fullmatch(form) is not None
 
 
 def with_plain_unit(form: str) -> list[Node]:
-    """A number before a letter, ``5m``, as a quantity; for comparison with quantities only."""
+    """A number before a letter, ``5m``, as a quantity; only for comparison with quantities."""
     match = _PLAIN_UNIT.fullmatch(form)
     return [] if match is None else [parse(_upright(match))]
 
 
 def with_equal_letters(form: str) -> list[Node]:
-    """``x=y=1 or x=y=-1`` as pairs; for comparison with tuples only, which say how many letters there are."""
+    """``x=y=1 or x=y=-1`` as pairs; only for comparison with tuples, which fix the number of letters."""
     apart = without_chains(form) if form.count("=") > 1 else None
     return [] if apart is None else readings(apart)
 
 
 def with_products(form: str, letters: frozenset[str]) -> list[Node]:
-    """A sum of products of these letters that looks like words, ``aceg+deg``; for comparison with expressions only."""
+    """A sum of products of these letters that looks like words, ``aceg+deg``; only to compare with expressions."""
     if _PRODUCTS.fullmatch(form) is None or set(re.findall("[a-z]", form)) - {"e", "i"} != letters - {"e", "i"}:
         return []
     return [parse(re.sub(r"(?<=[a-z])(?=[a-z])", " ", form))]
 
 
 def readings(form: str) -> list[Node]:
-    """The ways to read a normal form, most likely first; a text that is not mathematics is read as words.
+    """The readings of a normal form, most likely first; text that is not mathematics is read as words.
 
     Raises:
-        UnreadableError: nothing in it can be read, or it is too large.
+        UnreadableError: nothing is readable, or the text is too large.
     """
     if (labelled := _LABEL.fullmatch(form)) is not None and is_label(name := labelled[1] or labelled[2]):
         return [Relation((Text(words(name)), value), ("=",)) for value in readings(labelled[3])]
@@ -154,7 +154,7 @@ def _named(name: str, value: str) -> Relation:
 
 
 def _readings_in_words(form: str) -> list[Node]:
-    """Times of day, names, and what is said in plain words; none where the form is anything else."""
+    """Times of day, names and plain words; empty for any other form."""
     if (moment := time_of_day(form) or date(form) or weekday(form)) is not None:
         return [moment]
     if form[:1].isdigit() and ":" not in form and (amount := duration(form)) is not None:
@@ -182,7 +182,7 @@ def _upright(match: re.Match[str]) -> str:
 
 
 def _with_base(form: str, dimension: int) -> str:
-    """A sum of the unit vectors i, j, k with columns in their place."""
+    """Replace the unit vectors i, j, k by columns."""
 
     def column(match: re.Match[str]) -> str:
         entries = r"\\".join(str(int(row == "ijk".index(match[1]))) for row in range(dimension))

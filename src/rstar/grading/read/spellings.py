@@ -1,4 +1,4 @@
-r"""The spellings that `rstar.grading.read.normal` brings to one wherever they stand: characters, LaTeX, notations.
+r"""Spellings that `rstar.grading.read.normal` unifies anywhere in a text: characters, LaTeX, notations.
 
 Tables, in the order in which their rules apply.
 """
@@ -74,23 +74,23 @@ UNICODE = {
     "ϕ": r"\phi ",
     "ω": r"\omega ",
 }
-"""Signs as LaTeX writes them."""
+"""Unicode signs in LaTeX."""
 
 
 def _pieces(match: re.Match[str]) -> str:
-    """A function in pieces without the punctuation that some give it."""
+    """Normalize the punctuation of a piecewise function."""
     rows = [re.sub(r"[,;.]? ?(&|$)", r"\1", row.strip()) for row in match[1].split(r"\\") if row.strip()]
     rows = [row if "&" in row else re.sub(r"[,;]? ?\\text ?\{ ?(?:if|when|for) ?\}", "&", row, count=1) for row in rows]
     return r"\begin{cases}" + r" \\ ".join(rows) + r"\end{cases}"
 
 
 def _filled(by: str | Callable[[re.Match[str]], str]) -> str | Callable[[re.Match[str]], str]:
-    """A template with groups as a function: `re` would look at the template again whether anything matches or not."""
+    """Turn a template with groups into a function: `re` re-parses a template even when nothing matches."""
     return (lambda match: match.expand(by)) if isinstance(by, str) and "\\" in by else by
 
 
 _SIGN = re.compile(r"[=<>≤≥]|\\(?:[lg]eq?|[lg]t|ne|in)(?![a-z])")
-"""What makes equations of the rows of an array; else they are those of a vector."""
+"""Signs that make the rows of an array equations; otherwise they are vector entries."""
 
 RULES: list[Rule] = [
     (re.compile(pattern), _filled(by))
@@ -206,4 +206,4 @@ RULES: list[Rule] = [
         (r"\s+", " "),
     )
 ]
-"""Spellings that mean the same wherever they stand."""
+"""Rewrite rules that preserve meaning anywhere in a text."""

@@ -21,7 +21,7 @@ _PHRASES: dict[str, Node] = {
 
 
 def spoken(words: str) -> Node | None:
-    """What lower-case words without punctuation and articles mean as mathematics; None where they mean nothing."""
+    """The mathematical meaning of lower-case words without punctuation and articles; None if they have none."""
     if words in _PHRASES:
         return _PHRASES[words]
     said = words.split()
@@ -35,7 +35,7 @@ def spoken(words: str) -> Node | None:
 
 
 def number_in_words(words: list[str]) -> Fraction | None:
-    """The value of a number in words, up to the billions, and of simple fractions of them."""
+    """The value of a number in words, up to the billions, or of a simple fraction."""
     if words[:1] in (["minus"], ["negative"]):
         value = number_in_words(words[1:])
         return None if value is None else -value
@@ -54,10 +54,10 @@ def number_in_words(words: list[str]) -> Fraction | None:
 
 
 def _whole(words: list[str]) -> int | None:
-    """A whole number; None when the words do not follow each other as in one."""
+    """The value of an integer in words; None if their order is invalid."""
     if not words:
         return None
-    total, group, room = 0, 0, 10**12  # `room`: what comes next must be smaller
+    total, group, room = 0, 0, 10**12  # `room`: the next scale must be smaller
     for word in words:
         if word in SMALL:
             value = SMALL[word]
@@ -75,7 +75,7 @@ def _whole(words: list[str]) -> int | None:
 
 
 def _fits(group: int, value: int) -> bool:
-    """Whether a number may follow in a group: nothing after units, units after tens, anything after hundreds."""
+    """Whether a number may come next in a group: nothing after units, units after tens, anything after hundreds."""
     rest = group % 100
     if rest == 0:
         return value > 0 or group == 0

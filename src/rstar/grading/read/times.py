@@ -1,4 +1,4 @@
-"""Times, dates and days of the week, which are compared as such: 3:30 p.m. is 15:30, March 14, 2015 is 2015-03-14."""
+"""Times, dates and weekdays, compared as such: 3:30 p.m. is 15:30, March 14, 2015 is 2015-03-14."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ _MARKED = re.compile(
     r"|m(?:inutes?|ins?|m)?|s(?:econds?|ecs?|s)?)(?: ?: ?(?:m(?:inutes?|ins?|m)?|s(?:econds?|ecs?|s)?)){1,2}) ?\)",
     re.IGNORECASE,
 )
-"""An amount of time that says what its parts are: ``1:40:00 (hours:minutes:seconds)``."""
+"""A duration that names its parts: ``1:40:00 (hours:minutes:seconds)``."""
 _MARKS = {"hms": ("h", "min", "s"), "hm": ("h", "min"), "ms": ("min", "s")}
 _MOST_AMOUNTS = 4
 _DAYBREAK = 5
-"""The hour from which on it is no longer night."""
+"""The hour at which night ends."""
 _NAMED_HOUR = re.compile(rf"{NOON}|{MIDNIGHT}", re.IGNORECASE)
 _MIDDLE = re.compile(
     rf"(?P<at>\b(?:at|by|is)\s+|(?=1?2|0?0:|24:))(?:(?:12|24|0?0)(?::00)?(?: o['’]clock)?(?: at)? ?)?"
     rf"(?:(?P<noon>{NOON})|(?:{MIDNIGHT}))\b",
     re.IGNORECASE,
 )
-"""The middle of the day or of the night, where something is said to be then."""
+"""Noon or midnight as the time of an event."""
 _SAID_LAST = 1_000
-"""Characters at the end of a text in which times in words are looked for."""
+"""Characters at the end of a text that are searched for times in words."""
 _HOUR_WORDS = list(SMALL)[1:13]
 _MINUTE_WORDS = {"five": 5, "ten": 10, "quarter": 15, "twenty": 20, "twenty-five": 25, "half": 30}
 _PAST = re.compile(
@@ -94,7 +94,7 @@ def time_of_day(form: str) -> Text | None:
 
 
 def _half(hour: int, part: str) -> str | None:
-    """``a`` or ``p`` for an hour in a part of the day; None where that is in doubt."""
+    """``a`` or ``p`` for an hour in a part of the day; None if in doubt."""
     if part in ("evening", "night") and (hour == 12 or (part == "night" and hour < _DAYBREAK)):
         return "a"
     if (part, hour) in (("morning", 12), ("night", _DAYBREAK)):
@@ -103,7 +103,7 @@ def _half(hour: int, part: str) -> str | None:
 
 
 def in_figures(text: str) -> str:
-    """``4:20`` for "twenty past four" at the end of a text; "ten to six" is a time only after "at" or with minutes."""
+    """Write "twenty past four" as ``4:20`` at the end of a text; "ten to six" needs an "at" or "minutes"."""
 
     def figures(match: re.Match[str]) -> str:
         said, side = match["minutes"].lower().replace(" ", "-"), match["side"].lower()
@@ -124,13 +124,13 @@ def in_figures(text: str) -> str:
 
 
 def weekday(form: str) -> Text | None:
-    """A day of the week by its English name, in any of the languages that the grader reads; None for other forms."""
+    """The English name of a weekday given in any supported language; None for other forms."""
     name = _WEEKDAY.get(_ARTICLE.sub("", form.lower(), count=1))
     return None if name is None else Text(name)
 
 
 def hours(form: str) -> list[Text]:
-    """What ``3:30`` may mean as a time of day; with a leading zero it is on the 24-hour clock."""
+    """The times of day that ``3:30`` may mean; with a leading zero it is on the 24-hour clock."""
     match = _HOURS.fullmatch(form)
     if match is None or int(match[1]) >= 24:
         return []
@@ -142,12 +142,12 @@ def hours(form: str) -> list[Text]:
 
 
 def is_ratio(form: str) -> bool:
-    """Whether ``10:20:30``, which could be a time, is more likely a ratio: in a time, some part begins with a zero."""
+    """Whether ``10:20:30`` is more likely a ratio than a time, in which some part begins with a zero."""
     return form.count(":") == 2 and ":0" not in form and form[:1] != "0"
 
 
 def duration(form: str) -> Quantity | None:
-    """``2 h 0 min 5 s`` and ``1:02:03`` as an amount of time; None for any other form, a single amount among them."""
+    """``2 h 0 min 5 s`` or ``1:02:03`` as a duration; None for other forms, including a single amount."""
     if (match := _HOURS.fullmatch(form)) is not None:
         return None if match[3] is None else _amount([(match[1], "h"), (match[2], "min"), (match[3], "s")])
     if (marked := _MARKED.fullmatch(form)) is not None:
@@ -171,7 +171,7 @@ def _amount(parts: list[tuple[str, str]]) -> Quantity:
 
 
 def date(form: str) -> Text | None:
-    """A day of a year, or of any year; None for any other form."""
+    """A day of a given year, or of any year; None for any other form."""
     match = next(filter(None, (pattern.fullmatch(form) for pattern in _DATES)), None)
     if match is None:
         return None
@@ -189,5 +189,5 @@ def _time(hour: int, minute: int, second: int, half: str) -> Text:
 
 
 def _clock(hour: int, minute: int, second: int) -> Text:
-    """A time on the 24-hour clock; seconds that are zero are left out."""
+    """A time on the 24-hour clock; zero seconds are omitted."""
     return Text(f"{hour}:{minute:02}" + (f":{second:02}" if second else ""))

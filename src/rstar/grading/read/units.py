@@ -1,7 +1,7 @@
-"""Units: what a word after a number means, and when two of them measure the same thing.
+"""Units: what a word after a number measures, and when two units measure the same thing.
 
-A unit is a factor and powers of base units, so ``m/s`` is ``meters per second``, ``2 hours`` is ``120 minutes`` and
-``cm^2`` is not ``cm``. Factors are exact; what is not known by name ("apples") is a base unit of its own.
+A unit is a factor times powers of base units, so ``m/s`` is ``meters per second``, ``2 hours`` is ``120 minutes`` and
+``cm^2`` is not ``cm``. Factors are exact; an unknown name ("apples") is its own base unit.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from rstar.grading.read.vocabulary import NO_UNITS, PARTS, words_of
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """`factor` times a product of base units; `powers`: (name, power), in the order of the names, none of them 0."""
+    """`factor` times a product of base units. `powers`: (name, nonzero power), sorted by name."""
 
     factor: Fraction
     powers: tuple[tuple[str, int], ...]
@@ -25,7 +25,7 @@ class Unit:
         powers = Counter(dict(self.powers))
         for name, count in other.powers:
             powers[name] += count * power
-        if powers["°"] == 1 and (powers["C"] or powers["F"]):  # one name for a temperature
+        if powers["°"] == 1 and (powers["C"] or powers["F"]):  # °C is C
             del powers["°"]
         return Unit(self.factor * other.factor**power, tuple(sorted((n, p) for n, p in powers.items() if p)))
 
@@ -90,14 +90,14 @@ UNITS |= {name: _base(name) for name in words_of("N J W V A K C F Hz Pa")}
 UNITS |= {"celsius": UNITS["C"], "centigrade": UNITS["C"], "fahrenheit": UNITS["F"], "kelvin": UNITS["K"]}
 
 LETTERS = frozenset(name for name in UNITS if len(name) == 1)
-"""Units only where they are set upright, after a number."""
+"""Units only if set upright, after a number."""
 CURRENCIES = frozenset({"USD", "EUR", "GBP"})
 POWERS = {"sq": 2, "square": 2, "cu": 3, "cubic": 3}
 """Words before a unit that raise it to a power."""
 RAISED = {"squared": 2, "cubed": 3}
-"""Words after a unit that do so."""
+"""Words after a unit that raise it to a power."""
 FILLERS = words_of("old tall long wide high deep away apart left total altogether each remaining exactly only now")
-"""Words beside a unit that say nothing about it."""
+"""Words beside a unit that do not change it."""
 SCALES = {
     "dozen": 12,
     "score": 20,
@@ -116,7 +116,7 @@ SCALES = {
 
 
 def singular(word: str) -> str:
-    """A word without its final s, where it may be a plural; known units as they are known."""
+    """Strip a final s that may mark a plural; known units keep their known spelling."""
     for form in (word, word.lower(), word.removesuffix("s"), word.lower().removesuffix("s")):
         if form in UNITS:
             return form
@@ -125,7 +125,7 @@ def singular(word: str) -> str:
 
 
 def scale_of(word: str) -> Fraction | None:
-    """What a word after a number multiplies it by ("7 thirds", "5 million"); None for any other word."""
+    """The multiplier that a word after a number means ("7 thirds", "5 million"); None for any other word."""
     name = singular(word)
     if word.lower() != "second" and name in PARTS and name != "s":
         return Fraction(1, PARTS[name])
@@ -134,17 +134,17 @@ def scale_of(word: str) -> Fraction | None:
 
 
 def is_frequency(unit: Unit) -> bool:
-    """Whether a unit is once in some time."""
+    """Whether a unit is once per some time."""
     return unit.powers in ((("s", -1),), (("yr", -1),))
 
 
 def is_known(word: str) -> bool:
-    """Whether a run of letters is the name of a unit, wherever it stands."""
+    """Whether a run of letters is the name of a unit in any position."""
     return len(word) > 1 and singular(word) in UNITS
 
 
 def unit_of(word: str) -> Unit | None:
-    """What a word after a number measures; None for a word that is no unit but changes the number."""
+    """The unit that a word after a number means; None for a word that changes the number instead."""
     name = singular(word)
     if name in NO_UNITS or word.lower() in NO_UNITS or name.endswith("ieth"):
         return None
@@ -152,5 +152,5 @@ def unit_of(word: str) -> Unit | None:
 
 
 def is_filler(word: str) -> bool:
-    """Whether a word beside a unit may be left out."""
+    """Whether a word beside a unit can be dropped."""
     return word.lower() in FILLERS

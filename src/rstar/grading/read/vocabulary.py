@@ -1,6 +1,6 @@
-"""The words that the grader's language knows: functions, constants, signs, units.
+"""The grader's vocabulary: functions, constants, signs, units.
 
-Tables only. How a run of letters is split among them is `rstar.grading.read.lexer`'s affair.
+Tables only; `rstar.grading.read.lexer` splits runs of letters among them.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ FUNCTIONS = {
 """One spelling for each function."""
 CONSTANTS = {"ldots": "…", "pi": "π", "infty": "∞", "infinity": "∞", "inf": "∞", "oo": "∞"}
 HAN = "\u4e00-\u9fff"
-"""Chinese characters, for a class of a regular expression."""
+"""Chinese characters, for a character class."""
 HANGUL = "\uac00-\ud7a3"
-"""Korean syllables, likewise."""
+"""Korean syllables, for a character class."""
 BIG = words_of("sum prod")
-"""Commands for an operation over an index."""
+"""Commands for operations over an index."""
 NOON = r"noon|midday|midi|mittags?|mediod[ií]a|meio[- ]dia|mezzogiorno|中午|正午"
 MIDNIGHT = r"midnight|minuit|mitternachts?|medianoche|meia[- ]noite|mezzanotte|午夜|半夜|零点"
-"""The middle of the day and of the night in the languages of the grader."""
+"""Noon and midnight in the grader's languages."""
 GREEK = words_of(
     "alpha beta gamma delta epsilon varepsilon zeta eta theta vartheta iota kappa lambda mu nu xi rho sigma tau",
     "phi varphi chi psi omega Gamma Delta Theta Lambda Sigma Phi Psi Omega ell",
@@ -83,9 +83,9 @@ OTHER_COMMANDS = words_of(
     "mathbf mathrm text begin end left right middle big Big sqrt frac star bullet dagger hbar imath jmath Re Im",
     "aleph wp ddot dot breve check acute",
 )
-"""Commands that are not in the language, and are not to be taken for one that is and some letters."""
+"""Commands outside the language that must not be split into a known command and letters."""
 NAMED = words_of("overline bar vec hat widehat overrightarrow angle triangle widetilde tilde")
-"""Accents and marks that make a name of the letters under them."""
+"""Accents and marks that turn the letters under them into a name."""
 _NUMBERS = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen",
     "eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety",
@@ -97,7 +97,7 @@ _ORDINALS = (
 SMALL = {word: value for value, word in enumerate(" ".join(_NUMBERS).split()[:20])} | {
     word: 10 * (value + 2) for value, word in enumerate(" ".join(_NUMBERS).split()[20:])
 }
-"""The numbers that have a word of their own, up to ninety."""
+"""Numbers with a word of their own, up to ninety."""
 PARTS = {"half": 2, "halve": 2, "quarter": 4} | dict(
     zip(
         " ".join(_ORDINALS).split()[1:],
@@ -105,9 +105,9 @@ PARTS = {"half": 2, "halve": 2, "quarter": 4} | dict(
         strict=True,
     )
 )
-"""Words for a fraction with a numerator of one: its denominator."""
+"""Denominators by fraction word, for a numerator of one."""
 LANGUAGE = frozenset({*FUNCTIONS, *CONSTANTS, *GREEK})
-"""What letters mean in formulas."""
+"""Names that have a meaning in formulas."""
 NO_UNITS = words_of(
     "billionth trillionth fold twice thrice double triple matrix matrices repeating recurring approximately roughly",
     "quadrillionth except",
@@ -121,4 +121,4 @@ NO_UNITS = words_of(
 TEXT_WORDS = words_of(
     "if for the an no on yes odd all not one two six ten up so if it to is as at by of per and or mod"
 )
-"""Short words that are no products of variables."""
+"""Short words that are not products of variables."""

@@ -1,1 +1,1 @@
-"""A model that torch runs on this machine, in this process or in worker processes."""
+"""Local inference with torch, in this process or in worker processes."""

@@ -1,9 +1,9 @@
-"""Continuous batching: which sample lies in which cache row, and what each step of the model computes.
+"""Continuous batching: the assignment of samples to cache rows, and what each model step computes.
 
-`Batch` is synchronous and knows no threads: `admit` finds room for samples of waiting jobs, `start` computes their
-prompts, `step` gives every sample in the batch one more token, and jobs whose samples have all ended gather in `ended`.
+`Batch` is synchronous and single-threaded. `admit` reserves rows for samples of waiting jobs, `start` computes their
+prompts, `step` generates one token for every sample in the batch, and finished jobs collect in `ended`.
 
-Shapes are bounded: rows in steps of `ROW_STEP`, prompts in the lengths of `PROMPT_STEPS`.
+Tensor shapes are bounded: rows are multiples of `ROW_STEP`, prompt lengths are taken from `PROMPT_STEPS`.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from rstar.models.local.sampling import choose, stream_key, uniforms
 from rstar.models.local.tokens import TokenText
 
 PROMPT_ROWS = 8
-"""Most prompts that are computed in one call."""
+"""Maximum number of prompts per forward call."""
 PROMPT_STEPS = (16, 32, 48, 64, 96, 128, 192, 256, 384, 512)
-"""Numbers of tokens by which prompts are computed; longer ones take several calls."""
+"""Padded prompt lengths in tokens; longer prompts take several calls."""
 
 Ids = npt.NDArray[np.int32]
 
 
 class Job:
-    """A request on its way, and its completions as they end."""
+    """A request in progress, and its finished completions."""
 
     def __init__(self, request: Request, limit: int) -> None:
-        """`limit` is the request's max_tokens as far as the context leaves room."""
+        """`limit` is the request's max_tokens, capped by the room left in the context."""
         self.request, self.limit = request, limit
         self.stop = tuple(string.encode() for string in request.stop)
         self.completions: list[Completion | None] = [None] * request.n
@@ -44,13 +44,13 @@ class Job:
         self.cancelled = False
 
     def results(self) -> list[Completion]:
-        """All completions, once they have ended."""
+        """All completions, once every sample has ended."""
         return [completion for completion in self.completions if completion is not None]
 
 
 @dataclass(slots=True, eq=False)
 class _Sample:
-    """A completion being written."""
+    """A completion being generated."""
 
     job: Job
     index: int
@@ -67,15 +67,15 @@ class _Prompt(NamedTuple):
 
 
 class _Rows:
-    """What the model needs to know of each row, as arrays (rows,). Free rows are all zeros."""
+    """Per-row state as arrays (rows,). Free rows are all zeros."""
 
     def __init__(self, rows: int) -> None:
         self.last = np.zeros(rows, np.int64)
-        """The token to be fed next."""
+        """Next input token."""
         self.lengths = np.zeros(rows, np.int64)
-        """Tokens of the sequence that the cache holds."""
+        """Tokens held in the cache."""
         self.keys = np.zeros(rows, np.uint64)
-        """Random stream."""
+        """Random stream key."""
         self.temperature = np.zeros(rows, np.float32)
         self.top_p = np.zeros(rows, np.float32)
 
@@ -89,16 +89,16 @@ class _Rows:
 
 
 class Batch:
-    """At most `size` samples in the first rows of a model's cache, the `ring` of prompts behind them."""
+    """Up to `size` samples in the first rows of the model's cache; the prompt `ring` takes the rows behind them."""
 
     def __init__(self, model: CachedDecoder, ring: PromptRing, tokens: TokenText, size: int) -> None:
-        """An empty batch; `size` is a multiple of `ROW_STEP`."""
+        """Create an empty batch; `size` is a multiple of `ROW_STEP`."""
         self.model, self.ring, self.tokens, self.size = model, ring, tokens, size
         self.version = 0
         self.clear()
 
     def clear(self) -> None:
-        """Forget every sample."""
+        """Drop all samples."""
         self.ended: list[Job] = []
         self._samples: list[_Sample | None] = [None] * self.size
         self._rows = _Rows(self.size)
@@ -106,11 +106,11 @@ class Batch:
 
     @property
     def busy(self) -> bool:
-        """Some sample is being written."""
+        """Whether any sample is being generated."""
         return self._active > 0
 
     def load(self, decoder: Decoder, version: int) -> None:
-        """Take the weights of `decoder`; the batch must not be busy."""
+        """Load the weights of `decoder`; the batch must not be busy."""
         self.version = version
         self.model.load(decoder)
         self.ring.clear()
@@ -122,9 +122,9 @@ class Batch:
                 self._free(row)
 
     def admit(self, waiting: deque[Job]) -> list[tuple[Job, int]]:
-        """Jobs of `waiting` for which rows are free, and how many of their samples; for `start`.
+        """Admit waiting jobs while rows are free: (job, number of its samples to `start`).
 
-        Jobs that will have started completely leave `waiting`.
+        Jobs with all samples admitted, and cancelled ones, leave `waiting`.
         """
         free = self.size - self._active
         admitted: list[tuple[Job, int]] = []
@@ -141,7 +141,7 @@ class Batch:
     def start(self, admitted: list[tuple[Job, int]]) -> None:
         """Compute the prompts of admitted jobs and the first tokens of their samples."""
         prompts = [_Prompt(job, count, np.array(job.request.context.ids, np.int32)) for job, count in admitted]
-        # Prompts of about the same length in one call: less padding.
+        # Group prompts of similar length to reduce padding.
         prompts.sort(key=lambda prompt: len(prompt.ids) - self._reusable(prompt.ids)[1])
         for start in range(0, len(prompts), PROMPT_ROWS):
             group = prompts[start : start + PROMPT_ROWS]
@@ -151,7 +151,7 @@ class Batch:
                 self._start_samples(group[i], first + i, logits)
 
     def step(self) -> None:
-        """One token for every sample in the batch."""
+        """Generate one token for every sample in the batch."""
         self._compact()
         top = self._top()
         if not top:
@@ -169,11 +169,11 @@ class Batch:
                 self._free(row)
 
     def _reusable(self, ids: Ids) -> tuple[int, int]:
-        """Row and length of the longest prefix that need not be computed; the last token always is."""
+        """Row and length of the longest cached prefix of `ids`; the last token is always recomputed."""
         return self.ring.longest(ids[:-1])
 
     def _compute(self, first: int, prompts: list[Ids]) -> list[Tensor]:
-        """Compute `prompts` into the cache rows from `first` on: the logits (V,) behind each."""
+        """Compute `prompts` into the cache rows starting at `first`; returns the next-token logits (V,) of each."""
         starts = np.zeros(len(prompts), np.int64)
         for i, ids in enumerate(prompts):
             source, starts[i] = self._reusable(ids)
@@ -190,12 +190,12 @@ class Batch:
             computed = self.model.forward(first, torch.from_numpy(block), torch.from_numpy(starts), last)
             for row in np.flatnonzero((left > 0) & (left <= width)):
                 logits[row] = computed[row]
-            # The row of a prompt that has ended idles behind its last token.
+            # Rows of finished prompts write padding behind their last token.
             starts, left = starts + np.clip(left, 0, width), left - width
         return logits
 
     def _start_samples(self, prompt: _Prompt, source: int, logits: Tensor) -> None:
-        """The first tokens of a prompt's samples; samples that go on get a row."""
+        """Choose the first token of a prompt's samples; unfinished samples get a row."""
         job, length = prompt.job, len(prompt.ids)
         indices = range(job.started, job.started + prompt.samples)
         job.started += prompt.samples
@@ -214,14 +214,14 @@ class Batch:
                 self._active += 1
 
     def _choose(self, logits: Tensor, rows: _Rows) -> list[tuple[int, float]]:
-        """A token and its log-probability for each row of `logits`, to stand at position `lengths` of its context."""
+        """Choose a token, with its log-probability, for position `lengths` of each row of `logits`."""
         count = len(logits)
         settings = (rows.temperature, rows.top_p, uniforms(rows.keys, rows.lengths))
         tokens, logprobs = choose(logits, *(torch.from_numpy(values[:count]) for values in settings))
         return list(zip(tokens.tolist(), logprobs.tolist(), strict=True))
 
     def _accept(self, sample: _Sample, token: int, logprob: float) -> bool:
-        """Add a token to `sample`; True when the sample has ended with it."""
+        """Append a token to `sample`; returns whether the sample has ended."""
         job, data = sample.job, sample.data
         before = len(data)
         data += self.tokens.piece(token)
@@ -261,7 +261,7 @@ class Batch:
         self._active -= 1
 
     def _top(self) -> int:
-        """One more than the last row in use."""
+        """One past the last row in use."""
         return max((row + 1 for row, sample in enumerate(self._samples) if sample is not None), default=0)
 
     def _compact(self) -> None:

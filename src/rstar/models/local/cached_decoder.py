@@ -1,17 +1,17 @@
-"""A `Decoder` arranged for generation: fused weights, rotary positions as complex products, a static KV cache.
+"""A `Decoder` laid out for generation: fused weights, rotary positions as complex products, a static KV cache.
 
-The cache has a fixed number of rows; each row holds the keys and values of one sequence. `forward` continues a
-contiguous range of rows by T tokens each, whether these are prompts (T large) or one new token per row (T = 1).
+The cache has a fixed number of rows; each row holds the keys and values of one sequence. `forward` extends a contiguous
+range of rows by T tokens each: prompts (T large) or one new token per row (T = 1).
 
-Invariant (float32 on a CPU): what a row yields depends on its own tokens alone, bit for bit, and not on how many rows
-or tokens were computed beside it, nor on how its tokens were divided into calls. It rests on a property of the matrix
-product kernels there, measured and held by a test: a row's result is the same for any shape with at least 16 rows
-(`ROW_STEP`), and within the batched products of attention for at least 4 (`QUERY_STEP`); smaller products are padded.
-With one thread, that is: with two, rows of 1,536 numbers were seen to have other results among up to 128 than in larger
-products; sizes up to 1,024 not.
-Sums over more positions than `SUM_STEP` are divided differently for different lengths: attention adds them in blocks.
+Invariant (float32 on a CPU): a row's output depends on its own tokens alone, bit for bit, not on the other rows or
+tokens in the call, nor on how its tokens were split into calls. This relies on a measured property of the CPU
+matrix-product kernels, which a test checks: a row's result is the same for any shape with at least 16 rows
+(`ROW_STEP`), and in the batched products of attention with at least 4 (`QUERY_STEP`); smaller products are padded. It
+holds for one thread: with two, rows of 1,536 numbers gave other results in products of up to 128 rows than in larger
+ones; rows of up to 1,024 did not. Sums over more than `SUM_STEP` positions are split differently for different lengths,
+so attention adds them in blocks.
 
-Not done here: choosing tokens, deciding what runs when (`rstar.models.local.engine`), gradients.
+Not done here: sampling, scheduling (`rstar.models.local.engine`), gradients.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ ROW_STEP = 16
 QUERY_STEP = 4
 SUM_STEP = 128
 LENGTH_STEP = 16
-"""Attention is computed over a multiple of this many positions, so that few different shapes occur."""
+"""Attention spans are padded to a multiple of this many positions, to limit the number of shapes."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Layer:
-    """Weights of one block; queries and keys have their rotary pairs adjacent."""
+    """Weights of one block; the rotary pairs of queries and keys are adjacent."""
 
     norm_in: Tensor
     qkv: Tensor
@@ -51,10 +51,10 @@ class _Layer:
 
 
 class CachedDecoder:
-    """Generation with the weights of a `Decoder`; see the module's docstring for the invariant."""
+    """Generates with the weights of a `Decoder`; the module docstring states the invariant."""
 
     def __init__(self, decoder: Decoder, rows: int, dtype: torch.dtype, device: torch.device) -> None:
-        """A cache of `rows` rows; computation in `dtype` on `device`."""
+        """Allocate a cache of `rows` rows; compute in `dtype` on `device`."""
         self.config = decoder.config
         self.rows = rows
         self.dtype = dtype
@@ -66,7 +66,7 @@ class CachedDecoder:
 
     @torch.no_grad()
     def load(self, decoder: Decoder) -> None:
-        """Copy the weights of `decoder`, which has the same configuration. What the cache holds becomes stale."""
+        """Copy the weights of `decoder`, which must have the same configuration. The cache contents become stale."""
 
         def ready(weight: Tensor) -> Tensor:
             return weight.detach().to(self.device, self.dtype, copy=True).contiguous()
@@ -77,7 +77,7 @@ class CachedDecoder:
         self._output = self._embedding if self.config.tie_word_embeddings else ready(decoder.output_weight())
 
     def reserve(self, length: int) -> None:
-        """Make room for `length` positions in every row, keeping what the cache holds."""
+        """Grow every row to at least `length` positions; cached contents are kept."""
         if length <= self.capacity:
             return
         config = self.config
@@ -94,19 +94,19 @@ class CachedDecoder:
         self._places = torch.arange(capacity, device=self.device)
 
     def copy(self, source: int, target: int, length: int) -> None:
-        """Copy the first `length` positions of one row into another."""
+        """Copy the first `length` positions of a row to another."""
         self._keys[:, target, :, :, :length] = self._keys[:, source, :, :, :length]
         self._values[:, target, :, :length] = self._values[:, source, :, :length]
 
     def forward(self, first: int, ids: Tensor, starts: Tensor, last: Tensor | None = None) -> Tensor:
-        """Continue rows `first` .. `first` + R - 1 and return logits (R, V) in float32.
+        """Extend rows `first` .. `first` + R - 1 and return logits (R, V) in float32.
 
         Args:
-            first: the first of R adjacent rows.
+            first: first of R adjacent rows.
             ids: (R, T) tokens, on the CPU; R * T is a multiple of `ROW_STEP`.
-            starts: (R,) how many positions each row holds already, on the CPU. Padding behind a row's tokens is
-                harmless: the next call overwrites it.
-            last: (R,) on the CPU, index in 0..T-1 of the token whose logits are wanted; None when T is 1.
+            starts: (R,) positions each row already holds, on the CPU. Padding behind a row's tokens is harmless: the
+                next call overwrites it.
+            last: (R,) on the CPU, index in 0..T-1 of the token whose logits are returned; None when T is 1.
         """
         rows, length = ids.shape
         span = int(starts.max()) + length
@@ -141,7 +141,7 @@ class CachedDecoder:
     ) -> Tensor:
         """Attention of `x` (R * T, D), as (R * T, H * C).
 
-        Its keys and values are first written into `keys` (R, K, C, capacity) and `values` (R, K, capacity, C).
+        First writes the keys and values of `x` to `keys` (R, K, C, capacity) and `values` (R, K, capacity, C).
         """
         config = self.config
         rows, _, length, span = bias.shape
@@ -172,7 +172,7 @@ class CachedDecoder:
 
 
 def _weighted(weights: Tensor, values: Tensor) -> Tensor:
-    """`weights` (B, Q, S) times `values` (B, S, C), the positions S added in blocks."""
+    """`weights` (B, Q, S) times `values` (B, S, C), summed over positions S in blocks."""
     blocks = zip(torch.split(weights, SUM_STEP, 2), torch.split(values, SUM_STEP, 1), strict=True)
     mixed = torch.bmm(*next(blocks))
     for some_weights, some_values in blocks:
@@ -181,21 +181,21 @@ def _weighted(weights: Tensor, values: Tensor) -> Tensor:
 
 
 def _zeros(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Zeros; on a CPU memory of rows that are never used is never touched."""
+    """Zeros; on a CPU, the memory of unused rows is never touched."""
     if device.type != "cpu":
         return torch.zeros(shape, dtype=dtype, device=device)
     return torch.from_numpy(np.zeros(math.prod(shape) * dtype.itemsize, np.uint8)).view(dtype).view(shape)
 
 
 def _add_linear(x: Tensor, y: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """The sum of x, y @ weight.T and the bias, in one product."""
+    """Compute x + y @ weight.T + bias in one product."""
     return torch.addmm(x if bias is None else x + bias, y, weight.t())
 
 
 def _fuse(block: Block, ready: Callable[[Tensor], Tensor]) -> _Layer:
     attention, mlp = block.self_attn, block.mlp
     dim = attention.config.head_dim
-    # Pair i of a head is (i, i + dim / 2) in the decoder; adjacent pairs can be viewed as complex numbers.
+    # The decoder rotates pairs (i, i + dim / 2) of a head; adjacent pairs can be viewed as complex numbers.
     order = torch.arange(dim).view(2, -1).t().reshape(-1)
 
     def paired(weight: Tensor) -> Tensor:

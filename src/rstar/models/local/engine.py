@@ -1,19 +1,19 @@
-"""`LocalEngine`: a model folder run by torch on this machine, with continuous batching.
+"""`LocalEngine`: runs a model folder with torch on this machine, with continuous batching.
 
 One thread owns the model. It computes the prompts of waiting requests, then generates one token at a time for up to
-`batch` samples at once; samples that end make room for others (`rstar.models.local.batch`). The samples of one request
-share one computation of the prompt, and prompts that continue earlier ones compute only what is new.
+`batch` samples; finished samples make room for others (`rstar.models.local.batch`). The samples of a request share one
+prompt computation, and prompts that extend earlier ones compute only the new tokens.
 
-Invariants, beside those of `Engine`:
+Invariants, in addition to those of `Engine`:
 
-* In float32 on a CPU the completions of a request are the same, bit for bit, whatever is computed beside or before
-  them (`rstar.models.local.cached_decoder` says why, tests hold it). Elsewhere they may differ where two tokens are
+* In float32 on a CPU, the completions of a request are bit-identical whatever is computed beside or before them
+  (`rstar.models.local.cached_decoder` explains why; tests check it). Elsewhere they may differ where two tokens are
   nearly tied.
-* Log-probabilities are those of the untempered distribution, whatever the temperature.
+* Log-probabilities are those of the untempered distribution.
 * A sample's random numbers depend on seed, sample index and position in the context alone.
-* `Completion.ids` are exactly the tokens chosen. Where a stop string ends inside a token, `text` is cut behind the stop
+* `Completion.ids` are exactly the sampled tokens. When a stop string ends inside a token, `text` ends at the stop
   string and the ids keep the whole token.
-* Cancelling the task that awaits `complete` frees its place in the batch at the next token.
+* Cancelling a `complete` call frees its rows at the next token.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from rstar.models.local.tokens import TokenText
 
 @dataclass(slots=True, eq=False)
 class _Update:
-    """New weights on their way, and who waits for them."""
+    """Pending new weights, and the future of the caller that loads them."""
 
     decoder: Decoder
     version: int
@@ -54,22 +54,22 @@ FileStamps = tuple[tuple[str, int, int], ...]
 
 
 def file_stamps(folder: Path) -> FileStamps:
-    """Name, bytes and time of change (ns) of each file of a model; changes when a file is replaced."""
+    """Name, bytes and modification time (ns) of each file of a model; changes when a file is replaced."""
     stats = [(file.name, file.stat()) for file in sorted(folder.glob("*")) if file.suffix in (".json", ".safetensors")]
     return tuple((name, stat.st_size, stat.st_mtime_ns) for name, stat in stats)
 
 
 @dataclass(frozen=True, slots=True)
 class Loading:
-    """How a model folder is loaded, ``auto`` resolved: all that another process needs to compute the same.
+    """How a model folder is loaded, ``auto`` resolved: all another process needs to compute the same results.
 
     Attributes:
-        folder: the model's, absolute.
-        stamps: the `file_stamps` of the folder when it was read.
+        folder: absolute path of the model folder.
+        stamps: `file_stamps` of the folder when it was read.
         batch_size: samples generated at once, rounded up to a multiple of `ROW_STEP`.
         dtype: one of `DTYPES`.
         device: a torch device.
-        threads: processor threads; None is torch's choice.
+        threads: CPU threads; None is torch's choice.
     """
 
     folder: Path
@@ -80,16 +80,16 @@ class Loading:
     threads: int | None
 
     def batch(self, decoder: Decoder, tokens: TokenText) -> Batch:
-        """An empty batch for the weights of `decoder`."""
+        """Create an empty batch with the weights of `decoder`."""
         size = self.batch_size + -self.batch_size % ROW_STEP
-        # Enough rows that the prompt of a search comes back before as many others as there are samples pass by.
+        # Twice the batch: the prompt of a search is reused before that many other prompts can overwrite it.
         ring = PromptRing(size, 2 * size)
         model = CachedDecoder(decoder, size + ring.rows, DTYPES[self.dtype], torch.device(self.device))
         return Batch(model, ring, tokens, size)
 
 
 class LocalEngine(Shared):
-    """An `Engine` on the weights of a transformers folder; see the module's docstring for its invariants."""
+    """An `Engine` on the weights of a transformers folder; the module docstring states its invariants."""
 
     def __init__(
         self,
@@ -105,18 +105,18 @@ class LocalEngine(Shared):
         """Load the model.
 
         Args:
-            folder: ``config.json``, safetensors weights, ``tokenizer.json``.
-            name: what run folders call the model; default ``hf:FOLDER``.
-            batch: samples generated at once, rounded up to a multiple of 8. The cache of keys and values has three
-                times as many rows: two thirds keep prompts for reuse.
+            folder: holds ``config.json``, safetensors weights, ``tokenizer.json``.
+            name: name of the model in run folders; default ``hf:FOLDER``.
+            batch: samples generated at once, rounded up to a multiple of `ROW_STEP`. The KV cache has three times as
+                many rows: two thirds keep prompts for reuse.
             dtype: ``float32``, ``bfloat16``, ``float16``, or ``auto``: float32 on a CPU, bfloat16 elsewhere.
-            device: a torch device, or ``auto``: cuda where there is one.
-            threads: CPU threads of the model; None is one for a small model, else torch's choice.
-            max_context: prompt and completion together; default (and at most) what the model was made for.
+            device: a torch device, or ``auto``: cuda if available.
+            threads: CPU threads; None is one for a small model, else torch's choice.
+            max_context: prompt plus completion; default (and maximum) is the model's own limit.
 
         Raises:
-            ConfigError: a folder that is missing, incomplete or of an unsupported architecture, a bad dtype, or a
-                device that is not there.
+            ConfigError: the folder is missing, incomplete or of an unsupported architecture, the dtype is unknown, or
+                the device does not exist.
         """
         super().__init__()
         self.name = name or f"hf:{folder}"
@@ -133,13 +133,13 @@ class LocalEngine(Shared):
         self.tokens = TokenText(folder)
         self.max_context = min(max_context or longest, longest)
         self.light = small and threads == 1 and torch.device(device).type == "cpu"
-        """It keeps one processor busy and no more."""
+        """Whether the model occupies only one processor."""
         self.loading = Loading(folder.absolute(), stamps, batch, dtype, device, threads)
         self._batch = self.loading.batch(decoder, self.tokens)
         self._threads, self._config = threads, decoder.config
 
         self._thread: threading.Thread | None = None
-        # Everything below is shared with the thread and touched under the condition only.
+        # Everything below is shared with the thread and guarded by the condition.
         self._changed = threading.Condition()
         self._running = False
         self._failure: EngineError | None = None
@@ -148,19 +148,19 @@ class LocalEngine(Shared):
         self._update: _Update | None = None
 
     def context(self, text: str) -> Context:
-        """`text` as the start of a context."""
+        """Tokenise `text` as the start of a context."""
         return Context(text, self.tokens.prompt(text))
 
     def append(self, context: Context, text: str) -> Context:
-        """`context` followed by `text`, which is tokenised on its own, without BOS."""
+        """Append `text`, tokenised on its own, without BOS."""
         return Context(context.text + text, context.ids + self.tokens.encode(text))
 
     async def complete(self, request: Request) -> Sequence[Completion]:
-        """`request.n` completions, in order.
+        """Generate `request.n` completions, in order.
 
         Raises:
-            ContextFullError: the context is as long as the model's, or longer.
-            EngineError: a context without ids, an engine that is not open, or a failure of the model.
+            ContextFullError: the context is as long as the model's limit, or longer.
+            EngineError: the context has no ids, the engine is not open, or the model failed.
         """
         job = self.job(request)
         future: asyncio.Future[Sequence[Completion]] = asyncio.get_running_loop().create_future()
@@ -178,7 +178,7 @@ class LocalEngine(Shared):
             raise
 
     def job(self, request: Request) -> Job:
-        """`request` ready for a batch. Raises as `complete` does for a request that cannot be."""
+        """Turn `request` into a job for the batch. Raises like `complete` if the request is invalid."""
         length = len(request.context.ids)
         if not length:
             raise EngineError(f"{self.name}: a context without token ids; make it with engine.context(text)")
@@ -202,7 +202,7 @@ class LocalEngine(Shared):
         await future
 
     def decoder(self, weights: Weights) -> Decoder:
-        """New weights as a decoder. Raises `EngineError` for weights of another shape, or that cannot be read."""
+        """Resolve new weights to a decoder. Raises `EngineError` if their shape differs or they cannot be read."""
         try:
             decoder = load_decoder(weights) if isinstance(weights, Path) else weights
         except ConfigError as error:
@@ -217,7 +217,7 @@ class LocalEngine(Shared):
         return self._batch.version
 
     def capacity(self) -> Capacity:
-        """The rows of the batch, each as long as the longest context."""
+        """All rows of the batch, each as long as the longest context."""
         return Capacity(self._batch.size, self._batch.size * self.max_context)
 
     async def _open(self) -> None:
@@ -230,7 +230,7 @@ class LocalEngine(Shared):
         with self._changed:
             self._running = False
             self._changed.notify()
-        self._thread.join()  # at most one step of the model away
+        self._thread.join()  # takes at most one model step
         self._end_all(EngineError(f"{self.name}: the engine was closed"))
 
     def _check_open(self) -> None:
@@ -240,7 +240,7 @@ class LocalEngine(Shared):
             raise EngineError(f"{self.name}: the engine is not open; use it in `async with engine:`")
 
     def _run(self) -> None:
-        """The thread: compute until the engine is closed."""
+        """Thread body: compute until the engine is closed."""
         if self._threads is not None:
             torch.set_num_threads(self._threads)
         try:
@@ -257,7 +257,7 @@ class LocalEngine(Shared):
             self._end_all(failure)
 
     def _wait(self) -> bool:
-        """Sleep until there is work, and admit it; False when the engine is closed."""
+        """Wait for work and admit it; returns False when the engine is closed."""
         batch = self._batch
         with self._changed:
             batch.drop_cancelled()
@@ -274,7 +274,7 @@ class LocalEngine(Shared):
         return True
 
     def _deliver(self) -> None:
-        """Give the completions of ended jobs to who awaits them, one wake-up per event loop."""
+        """Resolve the futures of finished jobs, with one wake-up per event loop."""
         ended, self._batch.ended = self._batch.ended, []
         settled: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Sequence[Completion]], Job]]] = {}
         with self._changed:

@@ -1,4 +1,4 @@
-"""Futures of event loops, settled from other threads. A loop that is closed has nobody left who waits."""
+"""Resolve asyncio futures from other threads. On a closed loop nothing happens: no task is waiting there."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ T = TypeVar("T")
 
 
 def finish(future: asyncio.Future[T], result: T) -> None:
-    """In the loop of `future`: give it its result, unless it is done."""
+    """Set the result of `future` unless it is done. Runs in its loop."""
     if not future.done():
         future.set_result(result)
 
 
 def refuse(future: asyncio.Future[Any], error: Exception) -> None:
-    """In the loop of `future`: let it raise `error`, unless it is done."""
+    """Set the exception of `future` unless it is done. Runs in its loop."""
     if not future.done():
         future.set_exception(error)
 
 
 def call(loop: asyncio.AbstractEventLoop, function: Callable[..., None], *args: object) -> None:
-    """Call `function` in `loop`, soon; from any thread."""
+    """Schedule `function` in `loop` from any thread."""
     with suppress(RuntimeError):
         loop.call_soon_threadsafe(function, *args)

@@ -1,18 +1,18 @@
 """`LocalPool`: a small model in several processes, as one `Engine`.
 
-The steps of a small model are many short operations that one interpreter hardly runs fast enough, and in the process
-of a search they contend with the search itself. So this engine has worker processes (`rstar.models.local.worker`), each
-with a copy of the model and a batch of its own. Starting one takes seconds of a processor, which a single question is
-not worth: until work has lasted as long, and while the workers load the model, an engine in this process serves.
+A step of a small model is many short operations that one interpreter can hardly run fast enough, and in the search
+process they contend with the search. So the pool has worker processes (`rstar.models.local.worker`), each with its own
+copy of the model and its own batch. Starting a worker costs seconds of CPU time, too much for a single question: until
+work has lasted that long, and while the workers load the model, an engine in this process serves requests.
 
-Invariants, beside those of `LocalEngine` and `Replicas`:
+Invariants, in addition to those of `LocalEngine` and `Replicas`:
 
-* Which process computes a request changes nothing: completions do not depend on company, and all processes compute with
-  equal settings and the same weights. A worker refuses a folder whose files have changed since.
-* A worker that ends is an `EngineError` that names it, for its requests and for all later ones, until the engine is
-  closed and opened again. Nobody waits for a worker that is gone.
-* Workers end with the engine, and with this process however that ends.
-* The event loop never waits for a worker: a thread for each sends, another receives.
+* Results do not depend on which process computes a request: completions do not depend on the rest of the batch, and all
+  processes use the same settings and weights. A worker refuses a folder whose files have changed since it was read.
+* When a worker exits, its requests and all later ones raise an `EngineError` that names it, until the engine is closed
+  and reopened. No request waits for a dead worker.
+* Workers end with the engine, and with this process however it ends.
+* The event loop never blocks on a worker: each worker has a sender thread and a receiver thread.
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ from rstar.models.local.worker import Ask, Cancel, Ended, LoadWeights, Order, sp
 from rstar.models.replicas import Replicas
 
 PATIENCE = 2.0
-"""Seconds of work that are waited for before workers are started, about as many as that takes."""
+"""Seconds of work before workers are started, about the cost of starting them."""
 
 MOST = 4
-"""More workers than this wait for the one process that searches: its part is above a fifth of the model's."""
+"""Maximum number of workers: more would wait for the search process, whose share is over a fifth of the model's."""
 
 
 def worthwhile(engine: LocalEngine, processors: int | None = None) -> int:
-    """How many worker processes help `engine` in a search, on so many processors (default: those of this process).
+    """Number of worker processes that speed up a search with `engine` on `processors` (default: those of this process).
 
-    Of the processor time of a tree search with the bundled model about half is the model's; the rest is the search's
-    own and the sandbox's. Models that keep several processors busy, or an accelerator, need no workers.
+    In a tree search with the bundled model, about half of the CPU time is the model's; the rest is the search and the
+    sandbox. Models that use several processors or an accelerator need no workers.
     """
     if processors is None:
         processors = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
@@ -62,14 +62,14 @@ def worthwhile(engine: LocalEngine, processors: int | None = None) -> int:
 
 
 class Worker:
-    """A worker process as seen from here, as an `Engine`.
+    """Client side of a worker process, as an `Engine`.
 
     Args:
-        front: the engine in this process, which says how the model is loaded and checks requests.
-        packed: weights to take before anything else, and their version; None: those of the folder.
+        front: the engine in this process; defines how the model is loaded and validates requests.
+        packed: weights and version to load first; None for those of the folder.
 
     Raises:
-        EngineError: no process can be started. It returns before the process has loaded the model.
+        EngineError: the process cannot be started. The constructor returns before the model is loaded.
     """
 
     def __init__(self, front: LocalEngine, packed: tuple[bytes, int] | None = None) -> None:
@@ -83,7 +83,7 @@ class Worker:
         self._keys = itertools.count()
         self._pending: dict[int, asyncio.Future[Sequence[Completion]]] = {}
         self._outbox: SimpleQueue[Order | None] = SimpleQueue()
-        self._said = tempfile.TemporaryFile()  # noqa: SIM115  (closed by the thread that reads)
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115  (closed by the receiver thread)
         self._link: Connection[Any, Any]
         self._link, theirs = Pipe()
         try:
@@ -111,7 +111,7 @@ class Worker:
         return self._front.append(context, text)
 
     async def complete(self, request: Request) -> Sequence[Completion]:
-        """See `Engine.complete`. Raises `EngineError` when the process ends first."""
+        """See `Engine.complete`. Raises `EngineError` if the process ends first."""
         limit = self._front.job(request).limit
         request = replace(request, context=Context("", request.context.ids))
         return await self._ask(lambda key: Ask(key, request, limit))
@@ -121,7 +121,7 @@ class Worker:
         await self.load_packed(pack(await asyncio.to_thread(self._front.decoder, weights)), version)
 
     async def load_packed(self, packed: bytes, version: int) -> None:
-        """`load` of what `pack` made."""
+        """`load` for weights already packed by `pack`."""
         await self._ask(lambda key: LoadWeights(key, packed, version))
         self.version = version
 
@@ -130,7 +130,7 @@ class Worker:
         return self._front.capacity()
 
     async def _ask(self, order: Callable[[int], Ask | LoadWeights]) -> Sequence[Completion]:
-        """Send an order and wait for its answer."""
+        """Send an order and wait for the reply."""
         future: asyncio.Future[Sequence[Completion]] = asyncio.get_running_loop().create_future()
         with self._lock:
             self.check()
@@ -150,33 +150,33 @@ class Worker:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """The pool ends its workers: `kill`, then `join`."""
+        """Does nothing: the pool ends its workers with `kill`, then `join`."""
 
     def check(self) -> None:
-        """Raise `EngineError` when the process has ended."""
+        """Raise `EngineError` if the process has ended."""
         if self.failure is not None:
             raise EngineError(str(self.failure)) from self.failure
 
     def kill(self) -> None:
-        """End the process, whatever it is doing. Its requests fail."""
+        """Kill the process immediately. Its requests fail."""
         self._closing = True
         self._process.kill()
 
     def join(self) -> None:
-        """Wait until nothing of a killed worker is left."""
+        """Wait for the threads of a killed worker and close the connection."""
         for thread in self._threads:
             thread.join()
         self._link.close()
 
     def _write(self, first: tuple[Loading, int]) -> None:
-        """A thread: send what lies in the outbox."""
-        with suppress(OSError):  # the reader notices, too
+        """Sender thread: send orders from the outbox."""
+        with suppress(OSError):  # the receiver thread notices, too
             self._link.send(first)
             while (order := self._outbox.get()) is not None:
                 self._link.send(order)
 
     def _read(self) -> None:
-        """A thread: receive until the process ends."""
+        """Receiver thread: receive until the process ends."""
         reason = ""
         with suppress(EOFError, OSError):
             while True:
@@ -193,7 +193,7 @@ class Worker:
         self._end(reason)
 
     def _end(self, reason: str) -> None:
-        self._process.kill()  # it has closed its end: if it is still there, it is on its way out
+        self._process.kill()  # it has closed its end of the connection, so it is exiting anyway
         code = self._process.wait()
         reason = "it was closed" if self._closing else reason or _reason(code, self._said)
         with self._lock:
@@ -207,13 +207,13 @@ class Worker:
 
 
 def pack(decoder: Decoder) -> bytes:
-    """The weights of a decoder in the form of safetensors."""
+    """Serialise a decoder's weights in safetensors format."""
     packed: bytes = save({name: tensor.detach().cpu().contiguous() for name, tensor in decoder.state_dict().items()})
     return packed
 
 
 def _reason(code: int, said: IO[bytes]) -> str:
-    """Why a process has ended with `code`, as far as that and the end of its stderr tell."""
+    """Describe why a process ended, from its exit code and the last line of its stderr."""
     if code < 0:
         return f"signal {-code} ended it ({signal.strsignal(-code)})"
     said.seek(0)
@@ -223,12 +223,12 @@ def _reason(code: int, said: IO[bytes]) -> str:
 
 
 class LocalPool(Replicas):
-    """An `Engine` of worker processes, and one in this process until they are there; see the module's docstring.
+    """An `Engine` of worker processes, served in this process until they are ready; see the module docstring.
 
     Args:
-        engine: computes in this process, and says how the workers load the model.
+        engine: computes in this process, and defines how the workers load the model.
         workers: number of worker processes, > 0.
-        patience: seconds after the first request before which no worker is started.
+        patience: minimum seconds between the first request and the start of the workers.
     """
 
     def __init__(self, engine: LocalEngine, workers: int, patience: float = PATIENCE) -> None:
@@ -241,7 +241,7 @@ class LocalPool(Replicas):
         self._since: float | None = None
 
     async def complete(self, request: Request) -> Sequence[Completion]:
-        """See `Engine.complete`. Raises `EngineError` also for a worker that cannot be started or has ended."""
+        """See `Engine.complete`. Raises `EngineError` also if a worker cannot be started or has ended."""
         self._front.job(request)
         for worker in self.workers:
             worker.check()
@@ -254,10 +254,10 @@ class LocalPool(Replicas):
             self._waiting -= 1
 
     async def load(self, weights: Weights, version: int) -> None:
-        """See `Engine.load`. Workers that are started later begin with these weights."""
+        """See `Engine.load`. Workers started later begin with these weights."""
         decoder = await asyncio.to_thread(self._front.decoder, weights)
         packed = await asyncio.to_thread(pack, decoder)
-        await self._front.load(decoder, version)  # first: what it refuses, no worker takes
+        await self._front.load(decoder, version)  # first: if it refuses the weights, no worker loads them
         self._packed = packed, version
         await together(worker.load_packed(packed, version) for worker in self.workers)
 
@@ -265,7 +265,7 @@ class LocalPool(Replicas):
         return [worker for worker in self.workers if worker.ready] or [self._front]
 
     def _worth_it(self) -> bool:
-        """Whether work has lasted long enough for workers, and there is more of it than one text."""
+        """Whether work has lasted long enough to start workers, and more than one request is waiting."""
         now = time.monotonic()
         self._since = self._since or now
         return self._waiting > 1 and now - self._since >= self._patience

@@ -1,8 +1,8 @@
-"""Choosing tokens: per-row temperature, nucleus and random stream.
+"""Token sampling with per-row temperature, nucleus and random stream.
 
-A row's choice depends on its own logits, settings, key and position alone. The random number of a position is a hash of
-(seed, sample index, position in the context), so it does not matter with whom, or in how many requests, a text is
-written: a completion that is cut and continued with the same seed and index is the one that was not cut.
+A row's token depends on its own logits, settings, key and position alone. The random number of a position is a hash of
+(seed, sample index, position in the context), so batching and splitting into requests do not matter: a completion that
+is cut and continued with the same seed and index equals the uncut one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch import Tensor
 
 
 def stream_key(seed: int, index: int) -> int:
-    """64 bits that name the random stream of sample `index` of a request with `seed`."""
+    """64-bit key of the random stream of sample `index` in a request with `seed`."""
     return int.from_bytes(blake2b(b"%d/%d" % (seed, index), digest_size=8).digest(), "little")
 
 
@@ -30,12 +30,12 @@ def uniforms(keys: npt.NDArray[np.uint64], positions: npt.NDArray[np.int64]) -> 
 
 
 def choose(logits: Tensor, temperature: Tensor, top_p: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
-    """A token per row, and its log-probability under the untempered distribution.
+    """Sample a token per row, with its log-probability under the untempered distribution.
 
     Args:
         logits: (R, V) float32.
         temperature: (R,) on the CPU; 0 takes the most probable token.
-        top_p: (R,) on the CPU; the sampled token is one of the fewest most probable tokens of at least this mass.
+        top_p: (R,) on the CPU; samples from the smallest set of most probable tokens with at least this mass.
         uniform: (R,) on the CPU, in [0, 1).
 
     Returns:
@@ -57,15 +57,15 @@ def choose(logits: Tensor, temperature: Tensor, top_p: Tensor, uniform: Tensor) 
 
 
 def _argmax(logits: Tensor) -> Tensor:
-    """The most probable token of each row; numpy was measured ten times as fast as torch here on a CPU."""
+    """Most probable token of each row; on a CPU numpy measured ten times as fast as torch."""
     return torch.from_numpy(logits.numpy().argmax(1)) if logits.device.type == "cpu" else logits.argmax(-1).cpu()
 
 
 def _draw(weights: Tensor, uniform: Tensor) -> Tensor:
-    """The index at which the running sum of `weights` (R, V) passes `uniform` (R,) of the whole."""
+    """First index where the cumulative sum of `weights` (R, V) exceeds `uniform` (R,) times the total."""
     sums = weights.cumsum(-1)
     whole = sums[:, -1]
-    # Rounding up to the whole would pick an index behind the last weight that is not zero.
+    # If the product rounded up to the total, the index would lie behind the last nonzero weight.
     aim = torch.minimum(whole * uniform, torch.nextafter(whole, torch.zeros_like(whole)))
     return torch.searchsorted(sums, aim[:, None], right=True)[:, 0]
 

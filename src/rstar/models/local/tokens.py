@@ -1,7 +1,7 @@
-"""Text to token ids and back, read from a model folder's ``tokenizer.json`` without importing transformers.
+"""Tokenisation by a model folder's ``tokenizer.json``, without importing transformers.
 
-Every token id stands for a piece of bytes, and the text of a completion is its pieces put together and decoded as UTF-8
-(bytes that are no UTF-8 become U+FFFD). So text can be followed token by token, whatever the stop strings.
+Every token id stands for a byte string. A completion's text is the concatenation of these, decoded as UTF-8 (invalid
+bytes become U+FFFD), so text can be followed token by token, whatever the stop strings.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from rstar.errors import ConfigError
 
 
 class TokenText:
-    """The tokenizer of one model folder."""
+    """Tokenizer of a model folder."""
 
     def __init__(self, folder: Path) -> None:
-        """Read ``tokenizer.json`` and what the other configuration files say of BOS and EOS.
+        """Read ``tokenizer.json``, and BOS and EOS from the other configuration files.
 
         Raises:
             ConfigError: no readable ``tokenizer.json``.
@@ -44,22 +44,22 @@ class TokenText:
         self._bos = self._missing_bos(configs)
 
     def prompt(self, text: str) -> tuple[int, ...]:
-        """Ids of a text that begins a context, behind BOS where the model expects one."""
+        """Token ids of a text that starts a context, with BOS if the model expects one."""
         return self._bos + tuple(self._tokenizer.encode(text, add_special_tokens=True).ids)
 
     def encode(self, text: str) -> tuple[int, ...]:
-        """Ids of a text that goes on; markers that are tokens of their own become their single id."""
+        """Token ids of a continuation; markers that are tokens become their single id."""
         return tuple(self._tokenizer.encode(text, add_special_tokens=False).ids)
 
     def piece(self, token: int) -> bytes:
-        """The bytes that a token adds to a text; empty for ids without a token."""
+        """Bytes that a token adds to the text; empty for unknown ids."""
         known = self._pieces.get(token)
         if known is None:
             known = self._pieces[token] = self._find_piece(token)
         return known
 
     def text(self, ids: Iterable[int]) -> str:
-        """The text of tokens that continue a context."""
+        """Text of tokens that continue a context."""
         return b"".join(map(self.piece, ids)).decode(errors="replace")
 
     def _find_piece(self, token: int) -> bytes:
@@ -71,7 +71,7 @@ class TokenText:
             return name.encode() if None in known else bytes(byte for byte in known if byte is not None)
         if match := re.fullmatch(r"<0x([0-9A-F]{2})>", name):
             return bytes([int(match[1], 16)])
-        # Behind another token: decoders of words and sentences drop the space that begins a text.
+        # Decode behind another token: word and sentence decoders drop a leading space.
         both = self._tokenizer.decode([*self._anchor, token], skip_special_tokens=False)
         return str(both[len(self._anchor_text) :]).encode()
 
@@ -84,7 +84,7 @@ class TokenText:
         return frozenset(found)
 
     def _missing_bos(self, configs: dict[str, dict[str, Any]]) -> tuple[int, ...]:
-        """BOS, if the model wants one that the tokenizer does not put there by itself."""
+        """BOS, if the model expects one that the tokenizer does not add by itself."""
         if not configs["tokenizer_config"].get("add_bos_token"):
             return ()
         bos = self._named(configs["tokenizer_config"].get("bos_token"))
@@ -116,9 +116,9 @@ def _kinds(decoder: dict[str, Any] | None) -> set[str]:
 
 
 def _byte_of() -> dict[str, int]:
-    """The byte behind each character of a byte-level vocabulary.
+    """Map each character of a byte-level vocabulary to its byte.
 
-    Printable Latin-1 stands for itself, the other bytes for U+0100 and on, in order.
+    Printable Latin-1 maps to itself; the other bytes are U+0100 and on, in order.
     """
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = [byte for byte in range(256) if byte not in printable]

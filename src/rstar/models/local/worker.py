@@ -1,15 +1,15 @@
-"""A process that runs a local model for another one: the far end of `rstar.models.local.pool`.
+"""Worker process of `rstar.models.local.pool`: runs a local model for its parent.
 
-One thread does everything: it reads what has come, lets the batch compute one token more for each of its samples, and
-sends what has ended. Messages are pickles over a connection that both processes trust:
+A single thread reads new orders, generates one token for each sample of the batch, and sends finished completions.
+Messages are pickles over a connection that both processes trust:
 
-* first the `Loading` of the model and the parent's process number;
+* first the `Loading` of the model and the parent's process id;
 * then `Ask`, `Cancel` and `LoadWeights` orders;
-* back come lists of (key, completions), the first of them empty as soon as the model is loaded, or the text of a
-  failure, which is the last message. New weights are answered by their key with no completions.
+* replies are lists of (key, completions), the first one empty and sent once the model is loaded; new weights are
+  acknowledged by their key without completions. A failure is sent as its text, the last message.
 
-The process ends when its parent does, however that ends: it sees the connection close or, where a fork of the parent
-still holds that open, that it has another parent.
+The process ends when its parent does, however that happens: the connection closes or, if a fork of the parent still
+holds it open, the parent process id changes.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from rstar.models.local.engine import Loading, file_stamps
 from rstar.models.local.tokens import TokenText
 
 LOOK = 1.0
-"""Seconds after which a process without work looks whether its parent is still there."""
+"""Seconds between checks that the parent is alive, while idle."""
 
 
 class Ask(NamedTuple):
-    """A request; `limit` is its max_tokens as far as the context leaves room."""
+    """A request; `limit` is its max_tokens, capped by the room left in the context."""
 
     key: int
     request: Request
@@ -44,13 +44,13 @@ class Ask(NamedTuple):
 
 
 class Cancel(NamedTuple):
-    """The request with this key is not wanted any more."""
+    """Cancels the request with this key."""
 
     key: int
 
 
 class LoadWeights(NamedTuple):
-    """New weights: a state dictionary in the form of safetensors. Samples under way end with the old ones first."""
+    """New weights: a state dictionary in safetensors format. Samples in flight finish with the old weights first."""
 
     key: int
     weights: bytes
@@ -66,13 +66,13 @@ sys.path[:] = sys.argv[2:]
 from rstar.models.local.worker import main
 main(int(sys.argv[1]))
 """
-"""Imports this module from where the parent did, and nothing of the program that the parent runs."""
+"""Imports this module from the parent's path, without the parent's main program."""
 
 
 def spawn(link: Connection[Any, Any], said: IO[bytes]) -> subprocess.Popen[bytes]:
-    """Start a worker at the other end of `link`, which is closed here; its stderr goes to `said`.
+    """Start a worker on `link`, which is closed in this process; its stderr goes to `said`.
 
-    It has a session of its own: Ctrl-C in a terminal reaches the parent only.
+    It runs in its own session, so Ctrl-C in a terminal reaches only the parent.
     """
     with link:
         return subprocess.Popen(
@@ -82,7 +82,7 @@ def spawn(link: Connection[Any, Any], said: IO[bytes]) -> subprocess.Popen[bytes
 
 
 def main(descriptor: int) -> None:
-    """Serve the parent at the other end of a connection until it is gone."""
+    """Serve the parent until its end of the connection closes."""
     link: Connection[Any, Any] = Connection(descriptor)
     try:
         loading: Loading
@@ -102,7 +102,7 @@ def main(descriptor: int) -> None:
 
 
 def serve(link: Connection[Any, Any], batch: Batch, parent: int) -> None:
-    """Carry out orders while process `parent` is there. Raises `EOFError` or `ConnectionError` when `link` closes."""
+    """Execute orders while process `parent` lives. Raises `EOFError` or `ConnectionError` when `link` closes."""
     waiting: deque[Job] = deque()
     jobs: dict[int, Job] = {}
     loads: deque[LoadWeights] = deque()
@@ -133,7 +133,7 @@ def _take(order: Order, jobs: dict[int, Job], waiting: deque[Job], loads: deque[
             jobs[key] = Job(request, limit)
             waiting.append(jobs[key])
         case Cancel(key):
-            if (job := jobs.pop(key, None)) is not None:  # else it has just ended
+            if (job := jobs.pop(key, None)) is not None:  # None: already ended
                 job.cancelled = True
         case LoadWeights():
             loads.append(order)

@@ -1,1 +1,1 @@
-"""The process preference model: its inputs, the model, and scoring with it."""
+"""The process preference model (PPM): inputs, model and scoring."""

@@ -1,12 +1,12 @@
-"""What a process preference model reads: the text of solutions, and where it asks for them three things beside it.
+"""Inputs of a process preference model: the text of solutions, and up to three optional inputs.
 
-``logprobs``: how probable each token was to the policy that wrote it. ``numbers``: which number of the question a
-number in the solution is, how many of the question's have not been used so far, and how many others have been; a small
-model finds out by itself only after very many examples whether something was copied wrongly or left out. These two are
-added to the embeddings of the tokens, with weights that begin at zero. ``values``: what the variables became that a
-step bound; text, after that of the step.
+``logprobs``: the policy's log-probability of each token. ``numbers``: which number of the question each number in the
+solution is, how many numbers of the question are unused so far, and how many other numbers have occurred; without it a
+small model needs very many examples to learn whether a number was miscopied or left out. These two are added to the
+token embeddings, with weights initialised to zero. ``values``: the new values of the variables that a step bound, as
+text after the step.
 
-Solutions of one problem are one row, a trie (`rstar.models.ppm.trie`): what they have in common is computed once.
+The solutions of one problem form one row, a trie (`rstar.models.ppm.trie`), which computes shared prefixes once.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ Input = Literal["logprobs", "numbers", "values"]
 INPUTS: tuple[Input, ...] = get_args(Input)
 
 NUMBERS = 32
-"""0: no number; 1 to 30: the numbers of the question, in order; 31: a number that is not in the question."""
+"""0: no number; 1 to 30: the question's numbers, in order; 31: a number that is not in the question."""
 FEATURES = 6
-"""Of a token whose log-probability is known: itself, the probability, the sum so far, and that it is known. Of every
-token of the solution: numbers of the question not used so far, and other numbers used so far."""
+"""Log-probability, probability, running sum, known flag (all 0 where unknown); question numbers not used so far, other
+numbers used so far (both 0 outside the solution)."""
 
 
 class Piece(NamedTuple):
-    """A part of a solution.
+    """Part of a solution.
 
     Attributes:
-        text: as it is read.
-        kind: ``written``: a step as the policy wrote it; ``shown``: what followed it; ``values``: the new values of
-            variables, which the policy has not seen.
-        logprobs: of the tokens of a written step; empty: not told.
+        text: input text.
+        kind: ``written``: a step by the policy; ``shown``: text after the step; ``values``: new values of variables,
+            which the policy does not see.
+        logprobs: of the tokens of a written step; empty if unknown.
     """
 
     text: str
@@ -55,14 +55,14 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """One solution, prompt included: T tokens.
+    """A solution as T tokens, prompt included.
 
     Attributes:
         ids: T token ids.
-        numbers: T numbers below `NUMBERS`.
-        logprobs: T log-probabilities, None where not known.
-        asked: how many different numbers the prompt has; 0 where nobody wants to know.
-        begins: where the solution does.
+        numbers: T number marks below `NUMBERS`.
+        logprobs: T log-probabilities, None where unknown.
+        asked: number of distinct numbers in the prompt; 0 if the ``numbers`` input is off.
+        begins: index of the solution's first token.
     """
 
     ids: list[int]
@@ -77,10 +77,10 @@ class Encoded:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Solutions of one problem as one row of T tokens.
+    """Solutions of one problem as a row of T tokens.
 
     Attributes:
-        trie: how they lie in it.
+        trie: layout of the solutions in the row.
         ids, numbers: (T,) int64.
         features: (T, `FEATURES`) float32.
     """
@@ -96,12 +96,12 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Rows padded at the right to a common length T, with the ends of their N solutions.
+    """A batch of rows, right-padded to a common length T, with N solutions in total.
 
     Attributes:
         ids, numbers, ends: (B, T) int64.
         features: (B, T, `FEATURES`) float32.
-        row, last: (N,) int64: the row of each solution, and its last token there.
+        row, last: (N,) int64: row of each solution, and index of its last token.
     """
 
     ids: Tensor
@@ -112,16 +112,16 @@ class Rows:
     last: Tensor
 
     def to(self, device: torch.device) -> Rows:
-        """On another device."""
+        """Copy to another device."""
         return Rows(*(getattr(self, name).to(device) for name in self.__dataclass_fields__))
 
 
 class Reader:
-    """Turns prompts and solutions into rows.
+    """Encodes prompts and solutions.
 
     Args:
-        tokenizer: the policy's.
-        inputs: what is read beside the text.
+        tokenizer: the policy's tokenizer.
+        inputs: optional inputs besides the text.
     """
 
     def __init__(self, tokenizer: Tokenizer, inputs: Sequence[Input] = ()) -> None:
@@ -131,7 +131,7 @@ class Reader:
         self._encode = lru_cache(maxsize=8192)(self._encode_text)
 
     def encode(self, prompt: str, pieces: Sequence[Piece]) -> Encoded:
-        """A solution, each piece tokenised on its own as it is when the policy writes it."""
+        """Encode a solution; each piece is tokenised on its own, as it was for the policy."""
         known = _numbers_of(prompt) if "numbers" in self._inputs else None
         ids: list[int] = []
         marks: list[int] = []
@@ -153,7 +153,7 @@ class Reader:
 
 
 def pieces(steps: Iterable[Step]) -> list[Piece]:
-    """The steps of a solution as pieces: each as it was written, what it made of variables, and what followed it."""
+    """Convert steps to pieces: each step's written text, new variable values, and shown text."""
     found: list[Piece] = []
     for step in steps:
         became = "".join(f"\n> {name} = {value}" for name, value in step.values)
@@ -163,8 +163,8 @@ def pieces(steps: Iterable[Step]) -> list[Piece]:
 
 
 def join(solutions: Sequence[Encoded]) -> Row:
-    """Solutions of one problem as one row."""
-    # A number's mark depends on all its digits: tokens are the same only where their marks are, too.
+    """Join solutions of one problem into one row."""
+    # A number's mark depends on all its digits, so tokens are shared only if their marks are equal, too.
     keys = [[i * NUMBERS + n for i, n in zip(one.ids, one.numbers, strict=True)] for one in solutions]
     trie = build_trie(keys)
     features = [_features(one) for one in solutions]
@@ -174,10 +174,10 @@ def join(solutions: Sequence[Encoded]) -> Row:
 
 
 def collate_rows(rows: Sequence[Row], multiple: int = 1) -> Rows:
-    """Rows as one batch, its length rounded up to a multiple."""
+    """Pad rows to one batch, its length rounded up to a multiple."""
     length = -(-max(map(len, rows)) // multiple) * multiple
     whole = np.zeros((3, len(rows), length), np.int64)
-    whole[2] = np.arange(1, length + 1)  # padding sees itself: nothing is a mean over no tokens
+    whole[2] = np.arange(1, length + 1)  # padding attends to itself, so no softmax is over zero tokens
     features = np.zeros((len(rows), length, FEATURES), np.float32)
     for number, row in enumerate(rows):
         whole[:, number, : len(row)] = row.ids, row.numbers, row.trie.ends
@@ -195,7 +195,7 @@ def _numbers_of(prompt: str) -> dict[Decimal, int]:
 def _marks(
     written: re.Pattern[str], text: str, spans: Sequence[tuple[int, int]], known: dict[Decimal, int]
 ) -> list[int]:
-    """The mark of each token: of the number that it is a part of, 0 for other tokens."""
+    """Mark each token with the number it belongs to; 0 for other tokens."""
     marks = [0] * len(spans)
     place = 0
     for match in written.finditer(text):
@@ -212,14 +212,14 @@ def _marks(
 
 
 def _aligned(logprobs: Sequence[float], count: int) -> list[float | None]:
-    """Log-probabilities for `count` tokens: their own, or equal shares of the sum where the policy's were others."""
+    """Log-probabilities of `count` tokens; if the policy's token count differs, equal shares of their sum."""
     if not logprobs or not count:
         return [None] * count
     return list(logprobs) if len(logprobs) == count else [sum(logprobs) / count] * count
 
 
 def _features(one: Encoded) -> npt.NDArray[np.float32]:
-    """(T, `FEATURES`), scaled to be of the order of 1."""
+    """Features (T, `FEATURES`), scaled to order 1."""
     known = np.asarray([value is not None for value in one.logprobs], np.float32)
     own = np.asarray([max(value or 0.0, -20.0) for value in one.logprobs], np.float32)
     so_far = np.cumsum(own)
@@ -231,7 +231,7 @@ def _features(one: Encoded) -> npt.NDArray[np.float32]:
         for place in range(one.begins, len(one)):
             mark = one.numbers[place]
             if mark == NUMBERS - 1:
-                others += mark != before  # a number of several tokens is one
+                others += mark != before  # a number may span several tokens
             elif mark:
                 used.add(mark)
             before = mark

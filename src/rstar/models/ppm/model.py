@@ -1,9 +1,9 @@
-"""The process preference model (arXiv 2501.04519, section 3.3): how good a step is, from -1 to 1.
+"""The process preference model (arXiv 2501.04519, section 3.3): scores a step from -1 to 1.
 
-The policy's backbone with a scalar head in place of its output matrix; the score of a step is read at its last token,
-through a tanh. In a folder it is an ordinary transformers sequence classifier with one label
-(``LlamaForSequenceClassification``), whose logit is the score before the tanh. A model that reads more than text
-(`rstar.models.ppm.inputs`) has further weights, which transformers ignores, and is scored here only.
+The policy's backbone with a scalar head instead of the output matrix. A step's score is the tanh of the head at its
+last token. The model folder is an ordinary transformers sequence classifier with one label
+(``LlamaForSequenceClassification``), whose logit is the score before the tanh. With optional inputs
+(`rstar.models.ppm.inputs`) it has extra weights that transformers ignores, so only this module scores it correctly.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ CLASSES: dict[str, Architecture] = {
 
 
 class PreferenceModel(nn.Module):
-    """A backbone and a scalar head.
+    """Backbone with a scalar head.
 
     Args:
-        backbone: a decoder, used as it is; its output matrix is not.
-        inputs: what is read beside the text.
-        seed: of the head's fresh weights.
+        backbone: used in place; its output matrix is ignored.
+        inputs: optional inputs besides the text.
+        seed: seed of the head's fresh weights.
     """
 
     def __init__(self, backbone: Decoder, inputs: Sequence[Input] = (), seed: int = 0) -> None:
@@ -57,16 +57,16 @@ class PreferenceModel(nn.Module):
 
     @property
     def config(self) -> DecoderConfig:
-        """The backbone's shape."""
+        """Shape of the backbone."""
         return self.backbone.config
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
+        """Device of the weights."""
         return self.backbone.device
 
     def forward(self, rows: Rows) -> Tensor:
-        """The score of each solution at its last token: (N,) in [-1, 1], float32."""
+        """Score each solution at its last token: (N,) in [-1, 1], float32."""
         added = self.features(rows.features.to(self.features.weight.dtype)) if self._reads_features else None
         if "numbers" in self.inputs:
             added = added + self.numbers(rows.numbers)
@@ -75,7 +75,7 @@ class PreferenceModel(nn.Module):
 
 
 def save_ppm(model: PreferenceModel, folder: Path, dtype: torch.dtype = torch.bfloat16) -> None:
-    """Write ``config.json`` and ``model.safetensors`` (weights cast to `dtype`) into `folder`, made if missing."""
+    """Write ``config.json`` and ``model.safetensors`` (weights cast to `dtype`) to `folder`, created if missing."""
     weights = {f"model.{name}": tensor for name, tensor in model.backbone.model.state_dict().items()}
     weights["score.weight"] = model.score.weight
     weights |= {name: part for name, part in model.state_dict().items() if name.startswith(("features.", "numbers."))}
@@ -90,10 +90,10 @@ def save_ppm(model: PreferenceModel, folder: Path, dtype: torch.dtype = torch.bf
 
 
 def load_ppm(folder: Path, dtype: torch.dtype = torch.float32, device: str | torch.device = "cpu") -> PreferenceModel:
-    """The model in `folder`, its weights cast to `dtype`.
+    """Load the PPM in `folder`, its weights cast to `dtype`.
 
     Raises:
-        ConfigError: no PPM, missing files, or weights that do not fit the configuration.
+        ConfigError: not a PPM, missing files, or weights that do not match the configuration.
     """
     config = read_config(folder, CLASSES)
     inputs = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("ppm_inputs", [])

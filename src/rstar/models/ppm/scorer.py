@@ -1,7 +1,7 @@
-"""Scoring solutions with a process preference model.
+"""Batched scoring with a process preference model.
 
-On an accelerator the problems that are waiting are a batch. On a CPU each is by itself, so that the last bits of a
-score, which may decide where a search goes next, do not depend on who else is waiting.
+On an accelerator, waiting problems are batched. On a CPU each is scored alone, so that the last bits of a score, which
+can change the course of a search, do not depend on the other problems waiting.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ class _Waiting:
 
 
 class Scorer:
-    """A PPM with its tokenizer.
+    """A PPM and its tokenizer.
 
     Args:
-        folder: what `rstar.models.ppm.model.save_ppm` wrote, with the tokenizer of the policy.
-        batch_tokens: accelerator: most tokens of one forward pass, padding included (a longer row is alone).
-        device: ``auto`` is an accelerator where there is one.
+        folder: written by `rstar.models.ppm.model.save_ppm`, with the policy's tokenizer.
+        batch_tokens: on an accelerator, maximum tokens per forward pass, padding included (a longer row runs alone).
+        device: a torch device, or ``auto``: an accelerator if available.
 
     Raises:
-        ConfigError: no PPM there, no tokenizer, or no such device.
+        ConfigError: the folder has no PPM or no tokenizer, or the device does not exist.
     """
 
     def __init__(self, folder: Path, batch_tokens: int = 8192, device: str = "auto") -> None:
@@ -46,18 +46,18 @@ class Scorer:
         self._model = load_ppm(folder, getattr(torch, dtype), device)
         self._reader = Reader(tokenizer, self._model.inputs)
         self._batch_tokens = 0 if device == "cpu" else batch_tokens
-        # One thread of our own: how many threads torch uses is a setting of the thread that calls it.
+        # A dedicated thread, because torch's thread count is a setting of the calling thread.
         self._thread = ThreadPoolExecutor(1, "rstar-ppm")
         self._waiting: list[_Waiting] = []
         self._working: asyncio.Task[None] | None = None
 
     @property
     def reads_logprobs(self) -> bool:
-        """Whether it needs the log-probabilities of the policy."""
+        """Whether the model needs the policy's log-probabilities."""
         return "logprobs" in self._model.inputs
 
     async def score(self, prompt: str, solutions: Sequence[Sequence[Step]]) -> list[float | None]:
-        """The score of each of the solutions of a problem at its last step, in [-1, 1]; None where it is too long."""
+        """Score each solution of a problem at its last step, in [-1, 1]; None if it is too long."""
         encoded = [self._reader.encode(prompt, pieces(steps)) for steps in solutions]
         fits = [n for n, one in enumerate(encoded) if len(one) <= self._model.config.max_position_embeddings]
         scores: list[float | None] = [None] * len(encoded)
@@ -86,7 +86,7 @@ class Scorer:
                     one.scores.set_result(found)
 
     def _take(self) -> list[_Waiting]:
-        """The next batch: as many of those waiting, in their order, as fit."""
+        """Take the next batch from the queue: as many as fit, in order."""
         count, longest = 1, len(self._waiting[0].row)
         for one in self._waiting[1:]:
             longest = max(longest, len(one.row))

@@ -1,9 +1,9 @@
-"""Token sequences with common beginnings as one row: every shared prefix is computed once.
+"""Token sequences packed into one row as a trie, so that every shared prefix is computed once.
 
-The row holds the tokens of a trie in preorder. A token is seen by those that follow it up to the end of its subtree,
-which are those of the sequences that it belongs to, and its position is its depth; so hidden states are those of the
-single sequences (`rstar.models.decoder.Decoder.hidden` takes the `ends`). Step candidates of one problem
-share the question and most of the solution: a row is a fraction of the sequences' length.
+The row holds the trie's tokens in preorder. A token is visible up to the end of its subtree, that is to later tokens of
+its own sequences only, and its position is its depth; so hidden states equal those of the separate sequences (`ends` of
+`rstar.models.decoder.Decoder.hidden`). Step candidates of a problem share the question and most of the solution, so a
+row is a fraction of their total length.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ class Trie:
     """A row of T tokens.
 
     Attributes:
-        sources: (T, 2) the sequence, and the place in it, from which each token is.
-        ends: (T,) the place after the last token of its subtree.
-        last: (N,) where each sequence's last token is.
+        sources: (T, 2) sequence, and index in it, of each token.
+        ends: (T,) index after the last token of its subtree.
+        last: (N,) index of each sequence's last token.
     """
 
     sources: Ints
@@ -36,12 +36,12 @@ class Trie:
 
 
 def build_trie(sequences: Sequence[list[int]]) -> Trie:
-    """The trie of sequences (none of them empty). Equal sequences share all their tokens."""
+    """Build the trie of non-empty sequences. Equal sequences share all their tokens."""
     order = sorted(range(len(sequences)), key=lambda number: sequences[number])
     sources: list[tuple[int, int]] = []
     ends: list[int] = []
     last = [0] * len(sequences)
-    path: list[int] = []  # places of the tokens of the sequence before
+    path: list[int] = []  # indices of the previous sequence's tokens
     before: list[int] = []
     for number in order:
         sequence = sequences[number]
@@ -61,6 +61,6 @@ def build_trie(sequences: Sequence[list[int]]) -> Trie:
 
 
 def _common(first: Sequence[int], second: Sequence[int]) -> int:
-    """Length of the common beginning."""
+    """Length of the common prefix."""
     most = min(len(first), len(second))
     return next((place for place in range(most) if first[place] != second[place]), most)

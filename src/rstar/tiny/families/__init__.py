@@ -1,1 +1,1 @@
-"""Word problems and school algebra, one file for each group of families."""
+"""Word problems and school algebra, one file per group of families."""

@@ -12,7 +12,7 @@ from rstar.tiny.words import PUPILS, SMALL, TOWNS, people, things
 
 
 def _pascal(n: int, k: int) -> int:
-    """Subsets of size k of n things, by Pascal's triangle."""
+    """Number of subsets of size k of n items, by Pascal's triangle."""
     row = [1]
     for _ in range(n):
         row = [1, *(a + b for a, b in pairwise(row)), 1]

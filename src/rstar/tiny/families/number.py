@@ -12,7 +12,7 @@ from rstar.tiny.words import SMALL, joined, people, things
 
 
 def _divisors(n: int) -> list[int]:
-    """In order, from the pairs d, n / d."""
+    """Divisors in order, from the pairs d, n / d."""
     low = [d for d in range(1, isqrt(n) + 1) if n % d == 0]
     return sorted({*low, *(n // d for d in low)})
 
@@ -156,7 +156,7 @@ def power_mod(r: Random, level: int) -> Draft:
     plus = r.randint(2, 99) if level in (2, 4) else None
     joint = " * " if level in (3, 4) else " + "
     text = joint.join(f"{a}^{n}" for a, n in powers) + (f" + {plus}" if plus else "")
-    rests = []  # by running through the powers one by one
+    rests = []  # by iterating over the powers
     for a, n in powers:
         rest = 1
         for _ in range(n):

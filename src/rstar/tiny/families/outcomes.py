@@ -165,7 +165,7 @@ def grid_paths(r: Random, level: int) -> Draft:
     c, d = (r.randint(max(a, 2), w), r.randint(max(b, 2), h)) if avoid else (0, 0)
     if (through and (a, b) == (w, h)) or (avoid and (c, d) in ((a, b), (w, h), (0, 0))):
         raise RejectedError
-    ways = {(0, 0): 1}  # by adding up along the grid
+    ways = {(0, 0): 1}  # dynamic programming over the grid
     for x, y in product(range(w + 1), range(h + 1)):
         ways.setdefault((x, y), ways.get((x - 1, y), 0) + ways.get((x, y - 1), 0))
         missed = through and (x + y == a + b) and (x, y) != (a, b)
@@ -308,7 +308,7 @@ def bag(r: Random, level: int) -> Draft:
             ("part of all", "from fractions import Fraction\nx = Fraction(x, t)"),
         ]
     answer = Fraction(0)
-    for taken in product(sorted(set(colours)), repeat=n):  # one after another, without putting back
+    for taken in product(sorted(set(colours)), repeat=n):  # in order, without replacement
         chance, rest = Fraction(1), list(colours)
         for colour in taken:
             chance *= Fraction(rest.count(colour), len(rest))

@@ -201,7 +201,7 @@ def consecutive(r: Random, level: int) -> Draft:
 
 
 def _inside(rule: tuple[int, int, int], x: str) -> str:
-    """The code of ax^2 + bx + c at x."""
+    """Code for ax^2 + bx + c at x."""
     a, b, c = rule
     square = f"{a} * {x} * {x} + " if a > 1 else f"{x} * {x} + " if a else ""
     return f"{square}{b} * {x} {signed(c)}"

@@ -1,7 +1,7 @@
-"""Word problems told as a chain: events one after another, people compared one with the next: `FAMILIES`.
+"""Word problems told as a chain of events or of comparisons between people: `FAMILIES`.
 
-The sentences of a chain come from the tables of a setting (`rstar.tiny.templates.Story`); a held-out setting is a
-held-out template.
+The sentences come from the tables of a setting (`rstar.tiny.templates.Story`); a held-out setting is a held-out
+template.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Problems whose solution is a search: numbers, boards, grids, choices, walks."""
+"""Search problems over numbers, boards, grids, choices and walks."""

@@ -1,15 +1,14 @@
 """Search families over expressions: the game of 24, and countdown (any target).
 
-A move takes two of the numbers that are left and puts back their sum, difference, product or quotient. Reference
-solutions keep to whole positive numbers and write the larger number first, so that one idea is one text; every
-problem drawn can be solved so. The answer is an expression, and many are right: `Instance.check` says how to verify.
+A move replaces two of the remaining numbers by their sum, difference, product or quotient. Reference solutions use only
+positive integers and write the larger number first, so that equal moves are equal texts; every drawn problem has such a
+solution. The answer is an expression, and many are right: `Instance.check` says how to verify.
 
-What is held out. *Countdown*: the target, which is a part of every state (a state is "these numbers, to make that
-target") and never changes on the way, so a state of a held-out problem can occur in no trained one; 24 is never a
-target there. *Game of 24*: the target is the same everywhere, so the states are the multisets of two or three numbers
-that are left, on all ways to 24 and not only the reference's. Problems with few ways are therefore over-represented
-among the held-out ones, and those with many among the trained ones. The start needs no entry of its own: whoever
-reached it in training went on to a good state.
+Held out. *Countdown*: the target. It is part of every state ("these numbers, to make that target") and never changes,
+so no state of a held-out problem occurs in a trained one; 24 is never a target. *Game of 24*: the target is always the
+same, so the states are the multisets of two or three remaining numbers on all ways to 24, not only the reference's.
+Held-out problems therefore over-represent those with few ways, trained ones those with many. The start needs no state
+of its own: any training path through it led to a good state.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from rstar.tiny.family import Family, Instance, RejectedError
 from rstar.tiny.puzzles.common import listing, question, solution
 
 Numbers = tuple[int, ...]
-"""What is left, in ascending order."""
+"""Remaining numbers, in ascending order."""
 Move = tuple[int, str, int, int]
 """First number, sign, second number, result."""
 
@@ -89,16 +88,16 @@ COUNTDOWN_HELD = {
     ),
 }
 GAME_LEVELS = {1: (3, 13), 2: (4, 10), 3: (4, 13), 4: (4, 18), 5: (4, 25)}
-"""How many numbers, and the largest one."""
+"""How many numbers, largest number."""
 COUNTDOWN_LEVELS = {1: (3, 10, 60), 2: (3, 25, 99), 3: (4, 12, 99), 4: (4, 25, 150), 5: (5, 25, 199)}
-"""How many numbers, the largest one, and the largest target."""
+"""How many numbers, largest number, largest target."""
 SMALLEST_TARGET = 10
 LARGEST_VALUE = 400
 
 
 @lru_cache(maxsize=1 << 15)
 def _moves(state: Numbers) -> tuple[tuple[Move, Numbers], ...]:
-    """The moves from a state that keep to whole positive numbers, larger number first, with the states they lead to."""
+    """Moves from a state (positive integers only, larger number first), each with the state it leads to."""
     moves: dict[Move, Numbers] = {}
     for i, b in enumerate(state):
         for j in range(i + 1, len(state)):
@@ -110,7 +109,7 @@ def _moves(state: Numbers) -> tuple[tuple[Move, Numbers], ...]:
 
 
 def _results(a: int, b: int) -> Iterator[tuple[str, int]]:
-    """What two numbers, ``a >= b > 0``, can be made into."""
+    """Results of combining two numbers, ``a >= b > 0``."""
     yield "+", a + b
     yield "*", a * b
     if a > b:
@@ -128,7 +127,7 @@ def _reaches_24(state: Numbers) -> bool:
 
 @lru_cache(maxsize=1 << 15)
 def _good_states(start: Numbers) -> frozenset[str]:
-    """Every state strictly between `start` and 24 that can be passed on the way."""
+    """All states strictly between `start` and 24 that lie on some solution."""
     found: set[Numbers] = set()
     border = {start}
     while border:
@@ -142,7 +141,7 @@ def _text(state: Numbers) -> str:
 
 
 def _steps(numbers: list[int], goal: int, way: list[Move]) -> tuple[str, ...]:
-    """Each result gets a name, by which later steps call it: what it is, the interpreter knows."""
+    """Steps of a solution; each result is named, and later steps use the name instead of its value."""
     left = [(n, str(n)) for n in numbers]
     moves = []
     for name, (a, sign, b, value) in zip("abcd", way, strict=False):
@@ -156,7 +155,7 @@ def _steps(numbers: list[int], goal: int, way: list[Move]) -> tuple[str, ...]:
 
 
 def _expression(numbers: list[int], way: list[Move]) -> str:
-    """The expression that a chain of moves builds, in brackets wherever two numbers were joined, except outside."""
+    """Expression of a chain of moves, with brackets around every operation but the outermost."""
     pieces = [(n, str(n)) for n in numbers]
     for a, sign, b, value in way:
         first = next(p for p in pieces if p[0] == a)
@@ -191,12 +190,12 @@ def _make_24(rng: random.Random, level: int, template: str) -> Instance:
 
 
 def _make_countdown(rng: random.Random, level: int, template: str) -> Instance:
-    """Numbers combined at random: what comes out is the target, and how, the reference solution."""
+    """Combine random numbers: the result is the target, the way there the reference solution."""
     count, top, highest = COUNTDOWN_LEVELS[level]
     numbers = [rng.randint(1, top) for _ in range(count)]
     way, state = [], tuple(sorted(numbers))
     while len(state) > 1:
-        # A factor of 1 is legal, but a game of such moves is dull.
+        # A factor of 1 is legal but dull.
         moves = [(m, after) for m, after in _moves(state) if m[3] <= LARGEST_VALUE and (m[2] > 1 or m[1] in "+-")]
         if not moves:
             raise RejectedError

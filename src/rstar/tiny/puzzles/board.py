@@ -1,12 +1,12 @@
-"""Search families on a board that is written as a string of digits: queens, and cross sums (a two-row Kakuro).
+"""Search families on a board written as a string of digits: queens, and cross sums (a two-row Kakuro).
 
 Each move appends a digit: the column of the queen in the next row, or the digit of the next cell in reading order.
 Several digits clash with nothing yet; a wrong one shows some moves later, when no digit is left.
 
-What is held out: the completed board. Every problem has exactly one, and each good state, a beginning of it under the
-constraints that the question shows, determines it, so a good state of a held-out problem can occur in no trained one.
-There are few placements of 5 queens (10; and of 6 only 4, so that no problem has 6), of 7 and 8 there are 40 and 92:
-whoever learns the trained ones by heart still knows none of the held-out ones.
+Held out: the completed board. Every problem has exactly one. A good state is a beginning of it and, under the
+constraints in the question, determines it, so no good state of a held-out problem occurs in a trained one. There are
+only 10 placements of 5 queens, 40 of 7 and 92 of 8 (and 4 of 6, so no problem has 6), but memorising the trained ones
+reveals none of the held-out ones.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from itertools import permutations
 from rstar.tiny.family import Family, Instance, RejectedError
 from rstar.tiny.puzzles.common import listing, question, solution
 
-# Queens: a placement is the column of each row from the top, as a string of digits.
+# Queens: a placement is a string of digits, the queen's column in each row from the top.
 
 QUEENS_HELPER = """\
 def put(now):
@@ -60,12 +60,12 @@ QUEENS_HELD = {
     "short": "This is the {size} queens problem.{given}{blocked} What is the list of columns, row by row?",
 }
 QUEENS_LEVELS = {1: (5, 0, 4, 20), 2: (7, 2, 6, 24), 3: (7, 1, 20, 60), 4: (8, 2, 20, 60), 5: (8, 1, 60, 1000)}
-"""Size, how many queens are given, and the least and the largest number of options."""
+"""Size, given queens, minimum and maximum number of options."""
 
 
 @lru_cache(maxsize=8)
 def _queens(size: int) -> tuple[tuple[int, ...], ...]:
-    """All placements of `size` queens that do not attack one another, as columns from 1."""
+    """All placements of `size` non-attacking queens, as columns from 1."""
     found: list[tuple[int, ...]] = [()]
     for _ in range(size):
         found = [(*q, c) for q in found for c in range(1, size + 1) if _is_free(q, c)]
@@ -77,7 +77,7 @@ def _is_free(queens: tuple[int, ...], column: int) -> bool:
 
 
 def _block(rng: random.Random, goal: tuple[int, ...], rivals: list[tuple[int, ...]]) -> list[tuple[int, int]]:
-    """Squares that leave `goal` as the only placement: each excludes as many of the rivals left as it can."""
+    """Squares to block until `goal` is the only placement; each excludes the most rivals, or one less."""
     blocked: list[tuple[int, int]] = []
     while rivals:
         squares = Counter((r, c) for q in rivals for r, c in enumerate(q, 1) if goal[r - 1] != c)
@@ -89,7 +89,7 @@ def _block(rng: random.Random, goal: tuple[int, ...], rivals: list[tuple[int, ..
 
 
 def _queen_options(goal: tuple[int, ...], given: list[tuple[int, int]], blocked: list[tuple[int, int]]) -> int:
-    """The product over the rows of the number of columns that are legal when it is the row's turn."""
+    """Product over the rows of the number of legal columns when the row is filled."""
     total = 1
     for row in range(1, len(goal) + 1):
         known = {**dict(enumerate(goal[: row - 1], 1)), **dict(given)}
@@ -182,7 +182,7 @@ SUMS_LEVELS = {1: (2, 2, 9), 2: (2, 3, 7), 3: (2, 3, 8), 4: (2, 3, 9), 5: (2, 4,
 
 @lru_cache(maxsize=8)
 def _sums_boards(height: int, width: int, top: int) -> tuple[tuple[int, ...], ...]:
-    """The boards of different digits that no other board shares all its sums with."""
+    """Boards of distinct digits that share all their sums with no other board."""
     by_sums: dict[tuple[int, ...], tuple[int, ...] | None] = {}
     for board in permutations(range(1, top + 1), height * width):
         key = _sums(board, width)
@@ -191,7 +191,7 @@ def _sums_boards(height: int, width: int, top: int) -> tuple[tuple[int, ...], ..
 
 
 def _sums(board: tuple[int, ...], width: int) -> tuple[int, ...]:
-    """The sums of the rows, then of the columns."""
+    """Row sums, then column sums."""
     rows = (sum(board[i : i + width]) for i in range(0, len(board), width))
     return (*rows, *(sum(board[i::width]) for i in range(width)))
 

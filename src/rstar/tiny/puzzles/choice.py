@@ -1,12 +1,12 @@
-"""Search families that choose items one after the other: subset sums, exact change, loading trucks, assignments.
+"""Search families that choose items in order: subset sums, exact change, loading trucks, assignments.
 
-A choice that fits now can leave a rest that nothing fits. Each problem has exactly one solution: the number of ways is
-counted, not searched for, while the problem is drawn.
+A choice that fits now can leave a remainder that cannot be completed. Each problem has exactly one solution; the
+generator counts solutions directly instead of searching.
 
-What is held out, so that no good state of a held-out problem occurs in a trained one. *subset-sum* and *loading*: the
-last item of the list, since items are considered in the order of the list and a state is "these items left, this much
-missing"; it (and the number of trucks) still stands there in every state on the way. *change*: the set of coins, which
-every state repeats. *assign*: the table of who can do what, up to the names of the jobs, which every state repeats.
+Held out, so that no good state of a held-out problem occurs in a trained one. *subset-sum* and *loading*: the last item
+of the list. Items are considered in list order and a state is "these items left, this much missing", so every state on
+the way still contains it (and the number of trucks). *change*: the set of coins, part of every state. *assign*: the
+table of who can do what, up to the names of the jobs, part of every state.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ SUBSET_HELD = {
     ),
 }
 SUBSET_LEVELS = {1: (5, 2, 3, 20), 2: (6, 3, 3, 25), 3: (7, 3, 4, 30), 4: (8, 4, 5, 40), 5: (9, 4, 6, 60)}
-"""How many items, the smallest and the largest number of them taken, the largest item."""
+"""Number of items, minimum and maximum number taken, largest item."""
 
 
 def _make_subset(rng: random.Random, level: int, template: str) -> Instance:
@@ -81,8 +81,8 @@ def _make_subset(rng: random.Random, level: int, template: str) -> Instance:
 
 
 def _subsets(items: Sequence[int], goal: int) -> int:
-    """How many subsets of the items have this sum: the coefficient of x**goal in the product of all (1 + x**item)."""
-    product = 1  # 16 bits per coefficient, which counts at most 2**9 subsets
+    """Number of subsets with sum `goal`: the coefficient of x**goal in the product of all (1 + x**item)."""
+    product = 1  # 16 bits per coefficient (at most 2**9 subsets)
     for item in items:
         product += product << 16 * item
     return product >> 16 * goal & 0xFFFF
@@ -133,7 +133,7 @@ CHANGE_HELD = {
     ),
 }
 CHANGE_LEVELS = {1: (3, 3, 15), 2: (4, 4, 20), 3: (4, 5, 30), 4: (5, 5, 40), 5: (5, 7, 50)}
-"""How many kinds of coins, how many coins to pay with, the largest coin."""
+"""Kinds of coins, coins to pay with, largest coin."""
 
 
 def _make_change(rng: random.Random, level: int, template: str) -> Instance:
@@ -198,7 +198,7 @@ LOADING_HELD = {
     ),
 }
 LOADING_LEVELS = {1: (4, 2, 20), 2: (6, 2, 25), 3: (6, 3, 30), 4: (7, 3, 40), 5: (8, 3, 60)}
-"""How many items, how many trucks, the largest item."""
+"""Number of items, number of trucks, largest item."""
 
 
 def _make_loading(rng: random.Random, level: int, template: str) -> Instance:
@@ -224,7 +224,7 @@ def _make_loading(rng: random.Random, level: int, template: str) -> Instance:
 
 
 def _ways_to_load(items: Sequence[int], room: Sequence[int]) -> int:
-    """In how many ways the items fill the room of every truck (the items weigh as much as there is room)."""
+    """Number of ways to fill every truck exactly (the items weigh as much as there is room)."""
     ways = Counter({tuple(room): 1})
     for item in items:
         after: Counter[tuple[int, ...]] = Counter()
@@ -280,11 +280,11 @@ ASSIGN_NOUNS = {
     "rooms": "Guest {n} accepts {jobs}.",
 }
 ASSIGN_LEVELS = {1: (4, 0.6, 2, 8), 2: (5, 0.7, 4, 16), 3: (6, 0.8, 12, 40), 4: (7, 0.8, 30, 120), 5: (8, 0.8, 80, 600)}
-"""How many workers, the chance of a possible extra job, the least and the largest number of options."""
+"""Number of workers, probability of an extra job, minimum and maximum number of options."""
 
 
 def _make_assign(rng: random.Random, level: int, template: str) -> Instance:
-    """A solution, and extra abilities that cannot form a cycle of swaps, which is what keeps it the only one."""
+    """A solution, with extra abilities that form no cycle of swaps, which keeps the solution unique."""
     count, density, least, most = ASSIGN_LEVELS[level]
     jobs = rng.sample(range(1, count + 1), count)
     rank = rng.sample(range(count), count)
@@ -299,7 +299,7 @@ def _make_assign(rng: random.Random, level: int, template: str) -> Instance:
     moves = [(f"{worker}: {jobs[worker - 1]}", f"give('{text[:worker]}')") for worker in range(1, count + 1)]
     table = ["".join(map(str, able)) for able in can]
     sentences = [ASSIGN_NOUNS[template].format(n=n, jobs=listing(able, "or")) for n, able in enumerate(can, 1)]
-    # With the jobs renamed so that worker i does job i, tables that differ only in the names of the jobs are equal.
+    # Rename the jobs so that worker i does job i: tables that differ only in job names become equal.
     held_class = str([sorted(jobs.index(job) for job in able) for able in can])
     return Instance(
         question=question(ASSIGN_FORMS | ASSIGN_HELD, template, count=count, can=" ".join(sentences)),

@@ -1,11 +1,11 @@
-"""Search families on a board of 4 by 4, filled cell by cell in reading order: Latin squares and small Sudokus.
+"""Search families on a 4-by-4 board filled in reading order: Latin squares and small Sudokus.
 
-In reading order the next cell often has several digits that clash with nothing yet; a wrong one shows some cells
-later, when no digit is left. Difficulty is measured by `options`: the product, along the solution, of the number of
-moves that are legal at the moment, the inverse of the luck that a random legal player needs.
+In reading order the next cell often has several digits that clash with nothing yet; a wrong one shows some cells later,
+when no digit is left. `options` measures difficulty: the product, along the solution, of the number of legal moves,
+which is the inverse of a random legal player's chance.
 
-What is held out: the completed board. A good state of a problem holds its clues and so can be completed in one way
-only: a good state of a held-out problem can occur in no trained one. The two families share no board either.
+Held out: the completed board. A good state contains the problem's clues, so it has a unique completion, and no good
+state of a held-out problem occurs in a trained one. The two families share no board either.
 """
 
 from __future__ import annotations
@@ -100,12 +100,12 @@ SUDOKU_HELD = {
 }
 LATIN_LEVELS = {1: (5, 1, 2), 2: (6, 2, 4), 3: (7, 4, 6), 4: (8, 6, 12), 5: (9, 12, 64)}
 SUDOKU_LEVELS = {1: (5, 1, 2), 2: (6, 2, 2), 3: (7, 3, 4), 4: (8, 6, 8), 5: (9, 8, 64)}
-"""Empty cells, and the least and the largest number of options."""
+"""Empty cells, minimum and maximum number of options."""
 
 
 @lru_cache(maxsize=2)
 def _squares(boxes: bool) -> tuple[str, ...]:
-    """All Latin squares of order 4 that are Sudokus (`boxes`) or that are not: so no state occurs in both families."""
+    """All Latin squares of order 4 that are Sudokus (`boxes`) or are not, so the two families share no state."""
     rows = ["".join(p) for p in permutations("1234")]
     boards = [""]
     for _ in range(4):
@@ -115,7 +115,7 @@ def _squares(boxes: bool) -> tuple[str, ...]:
 
 @lru_cache(maxsize=2)
 def _packed(boxes: bool) -> tuple[int, ...]:
-    """The boards that obey the rules of the family, a hexadecimal digit per cell."""
+    """Boards that obey the family's rules, one hexadecimal digit per cell."""
     return tuple(int(board, 16) for kind in {boxes, True} for board in _squares(kind))
 
 
@@ -126,7 +126,7 @@ def _is_unique(board: str, holes: list[int], boxes: bool) -> bool:
 
 
 def _legal_digits(cells: str, i: int, boxes: bool) -> int:
-    """How many digits clash with nothing in cell `i` of a partly filled board."""
+    """Number of digits that fit cell `i` of a partly filled board."""
     row, column = divmod(i, 4)
     seen = {*cells[4 * row : 4 * row + 4], *cells[column::4]}
     if boxes:
@@ -142,7 +142,7 @@ def _rows(cells: str) -> str:
 def _make_square(rng: random.Random, level: int, template: str, boxes: bool) -> Instance:
     count, least, most = (SUDOKU_LEVELS if boxes else LATIN_LEVELS)[level]
     board = rng.choice(_squares(boxes))
-    # Empty cells lean to the top, where they are filled before much is known.
+    # Prefer empty cells near the top, which are filled before much is known.
     holes = sorted(sorted(range(16), key=lambda i: rng.random() ** (1 + i / 8), reverse=True)[:count])
     start = "".join("0" if i in holes else d for i, d in enumerate(board))
     options, boards = 1, [start]

@@ -1,7 +1,7 @@
 """Search families of walks: buttons that change a number, and roads that visit every place once.
 
-Each problem has exactly one walk. What is held out, and repeated by every state on the way: for *registers*, what the
-buttons do and the number to reach; for *hamilton*, the map, up to the names of the places.
+Each problem has exactly one walk. Held out, and part of every state: for *registers*, the buttons and the target
+number; for *hamilton*, the map, up to the names of the places.
 """
 
 from __future__ import annotations
@@ -49,21 +49,21 @@ REGISTERS_HELD = {
     "find": "From {start} to {goal} in {count} presses, never under 0 or over 99. {keys} Find the list of buttons.",
 }
 REGISTERS_LEVELS = {1: (3, 3), 2: (3, 4), 3: (3, 5), 4: (4, 4), 5: (4, 5)}
-"""How many buttons, how many presses."""
+"""Number of buttons, number of presses."""
 
 Operation = tuple[str, int]
-"""A sign of ``+ - * /`` and a number; division only where it is exact."""
+"""Sign (``+ - * /``) and number; division only where it is exact."""
 Walk = tuple[int, ...]
 WORDS = {"+": "adds {}", "-": "subtracts {}", "*": "multiplies by {}", "/": "divides by {}, if there is no rest"}
 
 
 def _operations(rng: random.Random, count: int) -> list[Operation]:
-    """`count` operations, at most four, with different signs."""
+    """Draw `count` operations, at most four, with different signs."""
     return [(sign, rng.randint(2, 15) if sign in "+-" else rng.randint(2, 4)) for sign in rng.sample("+-*/", count)]
 
 
 def _after(operation: Operation, value: int) -> int | None:
-    """The number after the operation, None where it is not allowed."""
+    """Result of the operation, or None if it is not allowed."""
     sign, n = operation
     if sign == "/":
         return value // n if value % n == 0 else None
@@ -74,7 +74,7 @@ def _after(operation: Operation, value: int) -> int | None:
 def _make_registers(rng: random.Random, level: int, template: str) -> Instance:
     kinds, count = REGISTERS_LEVELS[level]
     keys, start = _operations(rng, kinds), rng.randint(1, 40)
-    # Every number that can be shown: how many walks lead to it, and the keys of one of them.
+    # For every reachable number: how many walks lead to it, and the buttons of one of them.
     walks: dict[int, tuple[int, Walk]] = {start: (1, ())}
     for _ in range(count):
         after: dict[int, tuple[int, Walk]] = {}
@@ -146,11 +146,11 @@ HAMILTON_HELD = {
     ),
 }
 HAMILTON_LEVELS = {1: (6, 2, 6), 2: (7, 6, 12), 3: (8, 10, 24), 4: (8, 24, 200), 5: (9, 40, 1000)}
-"""How many places, and the least and the largest number of options."""
+"""Number of places, minimum and maximum number of options."""
 
 
 def _is_only_path(roads: list[int], path: list[int]) -> bool:
-    """Whether `path` is the only one from its start over all places. `roads[p]` has bit q for a road from p to q."""
+    """Whether `path` is the only path from its start through all places. Bit q of `roads[p]`: road from p to q."""
     everything = sum(1 << place for place in path)
     found = 0
     stack = [(path[0], 1 << path[0])]
@@ -167,7 +167,7 @@ def _is_only_path(roads: list[int], path: list[int]) -> bool:
 
 
 def _make_hamilton(rng: random.Random, level: int, template: str) -> Instance:
-    """A path, and some of the other roads, each where the path stays the only one."""
+    """A path, and additional roads that keep it the only one."""
     size, least, most = HAMILTON_LEVELS[level]
     path = rng.sample(range(1, size + 1), size)
     roads = [0] * (size + 1)
@@ -193,7 +193,7 @@ def _make_hamilton(rng: random.Random, level: int, template: str) -> Instance:
     moves = [(f"{text[n - 2]} to {text[n - 1]}", f"go('{text[:n]}')") for n in range(2, size + 1)]
     names = " ".join(f"{a}-{b}" for a, b in pairs)
     setup = f"places, path, roads = {size}, '{path[0]}', '{names}'.split()\n{HAMILTON_HELPER}"
-    # The walk gives each place a number of its own: maps that differ only in the names of the places are equal.
+    # Number the places by their order in the walk: maps that differ only in place names become equal.
     order = {place: n for n, place in enumerate(path)}
     held_class = str(sorted(sorted((order[a], order[b])) for a, b in pairs))
     return Instance(
