@@ -10,7 +10,7 @@ DEMO ?=
 BIN := $(ROOT).venv/bin
 RUN := cd $(ROOT) &&
 
-.PHONY: demo test packages lint weights clean help
+.PHONY: demo test soak packages lint weights clean help
 .DELETE_ON_ERROR:
 
 demo: $(ROOT).venv/.local ## Solve 20 problems with the bundled model by tree search
@@ -18,6 +18,9 @@ demo: $(ROOT).venv/.local ## Solve 20 problems with the bundled model by tree se
 
 test: $(ROOT).venv/.dev packages ## All tests, with lint, types and the import contract among them
 	$(RUN) $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+
+soak: $(ROOT).venv/.dev packages ## The tests that take minutes each: evolutions that are killed, services under faults
+	$(RUN) $(BIN)/python -m pytest -m soak -n 2 --timeout 900
 
 # Servers and compilers that the tests start by themselves: nothing is to be started by their installation.
 packages:

@@ -51,6 +51,7 @@ def start(recipe: Path, out: Path, *options: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, env=os.environ | {"OMP_NUM_THREADS": "1"})
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(900)
 def test_the_smoke_variant_of_the_recipe(tmp_path):
     assert start(RECIPE, tmp_path, "--smoke").wait() == 0
@@ -79,6 +80,7 @@ def test_the_smoke_variant_of_the_recipe(tmp_path):
     assert "round" not in recipe.partition("base = ")[2].splitlines()[0]  # from the base, not from round 3
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(900)
 def test_a_run_that_is_killed_five_times_ends_with_the_same_table(tmp_path):
     recipe = tmp_path / "evolve.toml"

@@ -77,6 +77,7 @@ def test_a_service_that_is_not_there() -> None:
         asyncio.run(put(f"http://127.0.0.1:{free_port()}", ["print"]))
 
 
+@pytest.mark.soak
 def test_loops_come_on_top_of_the_other_calls(tmp_path: Path) -> None:
     with serving(tmp_path, "--seconds", "8") as (url, service):
         programs = ["loop", "loop", "loop", *["print"] * 20]

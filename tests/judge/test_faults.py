@@ -82,6 +82,7 @@ def zygote_killer(service: Service) -> Callable[[], Awaitable[None]]:
     return kill
 
 
+@pytest.mark.soak
 def test_processes_die(tmp_path: Path) -> None:
     with serving(tmp_path) as (url, service):
         faults = [killer(service, "worker"), zygote_killer(service), killer(service, "server"), zygote_killer(service)]
@@ -96,6 +97,7 @@ def redis(tmp_path: Path) -> Iterator[Redis]:
     server.stop()
 
 
+@pytest.mark.soak
 def test_processes_and_redis_die(tmp_path: Path, redis: Redis) -> None:
     async def restart() -> None:
         await asyncio.to_thread(redis.stop)

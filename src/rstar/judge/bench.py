@@ -1,6 +1,6 @@
-"""Load for a judge service: what it does with the programs that agents send.
+"""Load test for a judge service with programs typical of agents.
 
-Speaks the reference service's interface only, so the same load can be put on either. Every answer is checked.
+Uses only the reference service's interface, so it can test either service. Every answer is checked.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ PROGRAMS = {
     "numpy": ("import numpy as np\nprint(np.arange(10).sum())", "45"),
     "sympy": ("from sympy import solve, symbols\nx = symbols('x')\nprint(solve(x**2 - 5*x + 6, x))", "[2, 3]"),
 }
-"""Programs of an agent, and what they print."""
+"""Agent programs and their expected output."""
 
 MIX = ("print", "print", "numpy", "print", "numpy", "print", "sympy", "print")
 LOOP = "while True: pass"
 LOOP_SECONDS = 1.0
-"""Limit of wall time of the loops that are sent at once."""
+"""Wall-time limit of the loops that `put_loops` sends."""
 
 _SAMPLE_SECONDS = 0.5
 _WARM_CALLS = 160
@@ -40,17 +40,17 @@ _TIMEOUT = httpx.Timeout(7_200.0, connect=30.0)
 
 @dataclass(slots=True)
 class LoadResult:
-    """What came of a load.
+    """Result of one load test; times exclude endless loops.
 
     Attributes:
-        calls: how many were made.
-        started: when, on the clock of `time.perf_counter`.
-        seconds: from then to the last answer, endless loops left out as in all that follows.
-        latencies: of the calls in seconds, from sending to answer.
-        wrong: answers that were not what the program prints, by what they were instead.
-        queue: (seconds since the start, calls that wait), sampled.
-        cpu_seconds: processor time of the service, None where it cannot be known or went into endless loops.
-        memory_mb: growth of the service's memory at its highest, None where it cannot be known.
+        calls: number of calls.
+        started: start time (`time.perf_counter`).
+        seconds: from the start to the last answer.
+        latencies: seconds from sending to answer, per call.
+        wrong: number of wrong answers by what they were.
+        queue: samples of (seconds since the start, waiting calls).
+        cpu_seconds: CPU time of the service; None if unknown or spent in endless loops.
+        memory_mb: peak growth of the service's memory in MiB; None if unknown.
     """
 
     calls: int = 0
@@ -69,17 +69,17 @@ class LoadResult:
 
     @property
     def cpu_ms(self) -> float | None:
-        """Processor time of the service per call, in milliseconds."""
+        """CPU time of the service per call, in milliseconds."""
         return None if self.cpu_seconds is None or not self.calls else 1e3 * self.cpu_seconds / self.calls
 
     def percentile(self, percent: int) -> float:
-        """Latency that so many percent of the calls stay under, in seconds."""
+        """Latency percentile in seconds."""
         if len(self.latencies) < 2:
             return self.latencies[0] if self.latencies else 0.0
         return quantiles(self.latencies, n=100, method="inclusive")[percent - 1]
 
     def plain(self) -> dict[str, Any]:
-        """The figures, as plain data."""
+        """The figures as a dict."""
         return {
             "per_second": round(self.per_second, 1),
             "p50_ms": round(1e3 * self.percentile(50), 1),
@@ -95,18 +95,18 @@ class LoadResult:
 async def put(
     url: str, programs: Sequence[str], *, batch: int = 1, concurrency: int = 8, token: str | None = None, pid: int = 0
 ) -> LoadResult:
-    """Send `programs` (names of `PROGRAMS`, or ``loop``) and check what comes back.
+    """Send `programs` (names in `PROGRAMS`, or ``loop``) and check the answers.
 
     Args:
-        url: of the service.
-        programs: what to send, in order.
+        url: the service's URL.
+        programs: names in sending order.
         batch: calls per request; 1 uses ``/run``, more ``/run/long-batch``.
-        concurrency: requests under way at the same time; single calls of ``loop`` come on top of them.
+        concurrency: concurrent requests; single ``loop`` calls are not counted.
         token: bearer token.
-        pid: a process of this machine whose descendants are the service, for its processor time and memory.
+        pid: local root process of the service, to measure its CPU time and memory; 0 for none.
 
     Raises:
-        SandboxError: the service refuses or cannot be reached.
+        SandboxError: the service refuses or is unreachable.
     """
     load = LoadResult(len(programs))
     endless = sum(name == "loop" for name in programs) if batch == 1 else 0
@@ -125,7 +125,7 @@ async def put(
         finally:
             watching.cancel()
         after = usage(pid)
-        await _look(http, load)  # a short load is over before it has been looked at
+        await _look(http, load)  # a short test ends before the first sample
     if before is not None and after is not None:
         load.cpu_seconds = None if endless else after[0] - before[0]
         load.memory_mb = max(load.memory_mb or 0.0, after[1]) - before[1]
@@ -133,10 +133,10 @@ async def put(
 
 
 async def put_loops(url: str, count: int, token: str | None = None) -> LoadResult:
-    """Send so many endless loops at once, with a limit of a second. The latencies are how long each of them ran.
+    """Send `count` endless loops at once, limited to `LOOP_SECONDS`. The latencies are their run times.
 
     Raises:
-        SandboxError: as `put`.
+        SandboxError: the service refuses or is unreachable.
     """
     load = LoadResult(count, time.perf_counter())
     loop = _submission("loop") | {"limits": {"seconds": LOOP_SECONDS}}
@@ -162,7 +162,7 @@ async def _send(
     submissions = [_submission(name) for name in names]
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(slots)
-        if names == ["loop"]:  # sent in its turn, and then no hindrance to the load that the others are
+        if names == ["loop"]:  # sent in order, but does not occupy a slot
             await stack.aclose()
         started = time.perf_counter()
         if together:
@@ -192,7 +192,7 @@ def _submission(name: str) -> dict[str, Any]:
 
 
 async def _watch(http: httpx.AsyncClient, load: LoadResult, pid: int) -> None:
-    """Look at queue and memory from time to time."""
+    """Sample queue length and memory periodically."""
     while True:
         await _look(http, load)
         used = usage(pid)
@@ -208,7 +208,7 @@ async def _look(http: httpx.AsyncClient, load: LoadResult) -> None:
 
 
 def usage(pid: int) -> tuple[float, float] | None:
-    """Processor time in seconds and proportional memory in MiB of a process and all below it, dead ones included."""
+    """CPU seconds (reaped children included) and PSS in MiB of a process and its descendants; None for pid 0."""
     if not pid:
         return None
     cpu, memory = 0.0, 0.0
@@ -229,7 +229,7 @@ def _proportional_mb(process: int) -> float:
 
 
 def descendants(pid: int) -> list[int]:
-    """A process and all below it."""
+    """A process and all its descendants."""
     found, look = [], [pid]
     while look:
         process = look.pop()
@@ -241,7 +241,7 @@ def descendants(pid: int) -> list[int]:
 
 
 def mixed(calls: int, programs: Sequence[str] = MIX, loops: float = 0.0) -> list[str]:
-    """`calls` names of programs in a fixed order, a share `loops` of them endless, spread evenly."""
+    """`calls` program names in a fixed order, a share `loops` of them endless loops, evenly spread."""
     names = [programs[place % len(programs)] for place in range(calls)]
     if loops:
         step = max(1, round(1 / loops))
@@ -261,7 +261,7 @@ async def bench_judge(
     token: str | None,
     advance: Callable[..., object],
 ) -> dict[str, LoadResult]:
-    """Several loads, by name. Without a URL, on a service that is started for it with one worker per processor."""
+    """Run several load tests, by name. Without a URL, start a service with one worker per processor."""
     async with AsyncExitStack() as stack:
         place, pid = (url, pid) if url is not None else await stack.enter_async_context(_service(redis))
         await put(place, mixed(_WARM_CALLS), token=token)

@@ -1,4 +1,4 @@
-"""What the service's processes have in common when they start."""
+"""Startup code shared by the service's processes."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ _PR_SET_PDEATHSIG = 1
 
 
 async def beat(pulse: int) -> None:
-    """Tell the service every second that this process gets on; it replaces one that it does not hear of."""
+    """Send the service a heartbeat every second; it replaces a process that falls silent."""
     while True:
-        with contextlib.suppress(BlockingIOError):  # it is the service that does not get on
+        with contextlib.suppress(BlockingIOError):  # the service itself is stuck
             os.write(pulse, b".")
         await asyncio.sleep(1.0)
 
 
 def boot() -> tuple[JudgeSettings, dict[str, Any]]:
-    """The settings (on standard input) and arguments (the only one there is); this process dies with its parent now."""
+    """Read the settings (stdin, JSON) and arguments (`argv[1]`, JSON), and tie this process's life to its parent."""
     parent = os.getppid()
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # a connection takes one, a run two
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # one per connection, two per run
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     settings = JudgeSettings.model_validate_json(sys.stdin.buffer.read())
     if os.getppid() != parent:

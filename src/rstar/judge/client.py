@@ -1,8 +1,8 @@
-"""The judge service from the caller's side: `JudgeClient` for calls, `JudgeSandbox` where a sandbox is wanted.
+"""Client of the judge service: `JudgeClient` for calls, `JudgeSandbox` as a sandbox.
 
-Calls that wait together travel together, and each comes back when it is done. A lost connection, a restarted service
-and a full queue are waited out, with growing pauses; only what has not been answered is asked again. What does not go
-away raises `JudgeError`; how a program ended never raises.
+Waiting calls are sent in batches, and each returns as soon as it is done. A lost connection, a restarted service and a
+full queue are retried with growing pauses; only unanswered calls are sent again. Persistent failures raise
+`JudgeError`; a failed program never raises.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ from rstar.judge.wire import (
 from rstar.sandbox.api import CodeError, Limits, Result, Status
 
 BATCH = 32
-"""Most calls in one request."""
+"""Maximum calls per request."""
 
 _REVIVALS = 3
-_FIRST_RETRIES = 3  # who waits for a first contact wants to know
+_FIRST_RETRIES = 3  # fail fast on the first contact
 _TIMEOUT = httpx.Timeout(3_700.0, connect=10.0)
 
 
 class JudgeError(SandboxError):
-    """The service cannot be reached, refuses, or failed to do a call."""
+    """The service is unreachable, refuses a call, or failed on it."""
 
 
 class SessionGoneError(JudgeError):
-    """A session that is not there any more."""
+    """The session no longer exists."""
 
 
 class QueueTimeoutError(JudgeError):
@@ -61,10 +61,10 @@ class JudgeClient:
     """Calls to one service; use in ``async with``.
 
     Args:
-        url: of the service.
-        token: bearer token, where it wants one.
-        connections: requests under way at the same time.
-        retries: attempts after the first; the pauses between them grow to 30 s.
+        url: the service's URL.
+        token: bearer token, if required.
+        connections: concurrent requests.
+        retries: attempts after the first, with pauses that grow to 30 s.
     """
 
     def __init__(self, url: str, token: str | None = None, connections: int = 16, retries: int = 10) -> None:
@@ -79,7 +79,7 @@ class JudgeClient:
         self._senders: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
-        """Open the connection pool. Raises `JudgeError` when the service is not there, or refuses the token."""
+        """Open the connection pool. Raises `JudgeError` if the service is unreachable or refuses the token."""
         await self._http.open()
         try:
             await self.ask("GET", "/status", retries=_FIRST_RETRIES)
@@ -91,14 +91,14 @@ class JudgeClient:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Give up what is under way."""
+        """Cancel pending calls and close the pool."""
         for sender in self._senders:
             sender.cancel()
         await asyncio.gather(*self._senders, return_exceptions=True)
         await self._http.close()
 
     async def run(self, submission: Submission) -> Report:
-        """What became of a submission. Raises `JudgeError`."""
+        """Run a submission and return its report. Raises `JudgeError`."""
         if not isinstance(submission, Submission):
             raise TypeError(f"a Submission is wanted, not {type(submission).__name__}")
         call = _Call(submission, asyncio.get_running_loop().create_future())
@@ -115,7 +115,7 @@ class JudgeClient:
         return report
 
     async def ask(self, method: str, path: str, body: dict[str, Any] | None = None, retries: int | None = None) -> Any:
-        """The JSON with which the service answers. Raises `JudgeError`; `SessionGoneError` for 404."""
+        """Send a request and return the reply's JSON. Raises `JudgeError`; `SessionGoneError` for 404."""
         try:
             return await self._http.ask(method, path, body, retries)
         except HttpRefusedError as error:
@@ -126,9 +126,9 @@ class JudgeClient:
             raise JudgeError(str(error)) from error
 
     async def _send(self) -> None:
-        """Send what waits, request after request, until nothing does."""
+        """Send waiting calls in batches until none are left."""
         while self._waiting:
-            await asyncio.sleep(0)  # whoever calls in the same breath travels along
+            await asyncio.sleep(0)  # lets concurrent callers join the batch
             batch = [self._waiting.popleft() for _ in range(min(BATCH, len(self._waiting)))]
             calls = [call for call in batch if not call.future.done()]
             try:
@@ -144,7 +144,7 @@ class JudgeClient:
 
 
 class _Reader:
-    """Takes the lines that answer a batch."""
+    """Resolves a batch's calls from its reply lines."""
 
     def __init__(self, calls: Sequence[_Call]) -> None:
         self._calls = {str(number): call for number, call in enumerate(calls)}
@@ -161,7 +161,7 @@ def _open(calls: Sequence[_Call]) -> list[_Call]:
 
 
 def _left(calls: Sequence[_Call]) -> dict[str, Any] | None:
-    """The request for those calls that have no answer; their places are their names."""
+    """The request for the unanswered calls, named by position; None if there are none."""
     submissions = [
         call.submission.model_copy(update={"sub_id": str(number)}).model_dump(exclude_none=True)
         for number, call in enumerate(calls)
@@ -174,8 +174,8 @@ class JudgeSandbox:
     """The service as a `rstar.sandbox.api.Sandbox`: programs are calls, states are sessions.
 
     Args:
-        client: of the service; opened and closed with the sandbox.
-        limits: of runs that are given none of their own.
+        client: opened and closed with the sandbox.
+        limits: default limits of a run.
     """
 
     def __init__(self, client: JudgeClient, limits: Limits | None = None) -> None:
@@ -184,7 +184,7 @@ class JudgeSandbox:
         self._ending: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
-        """Connect, or take part in it where it is connected already. Raises `JudgeError`."""
+        """Connect, or join if already connected. Raises `JudgeError`."""
         self._users += 1
         if self._users == 1:
             try:
@@ -197,7 +197,7 @@ class JudgeSandbox:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Disconnect, when the last user leaves."""
+        """Disconnect when the last user leaves."""
         self._users -= 1
         if not self._users:
             await asyncio.gather(*self._ending, return_exceptions=True)
@@ -235,7 +235,7 @@ class JudgeSandbox:
 
 
 class JudgeState:
-    """See `State`. It knows its code, so a service that has forgotten its session is no loss."""
+    """See `State`. It keeps its code, so a session that the service has lost can be rebuilt."""
 
     def __init__(
         self, sandbox: JudgeSandbox, parent: JudgeState | None, code: str, limits: Limits, session: str | None
@@ -276,7 +276,7 @@ class JudgeState:
         raise JudgeError("a session was lost again and again")
 
     async def _revived(self) -> str:
-        """The session, made again from the code where the service has lost it."""
+        """The session id; the session is rebuilt from the code if the service has lost it."""
         async with self._reviving:
             if self._session is None:
                 if self._parent is None:
@@ -290,7 +290,7 @@ class JudgeState:
 
 
 def _flaw(code: str) -> Result | None:
-    """How code ends that no text can carry: as Python itself ends it."""
+    """The result for code that cannot be encoded, the same error as Python's; None if it can."""
     try:
         code.encode()
     except UnicodeEncodeError as error:

@@ -1,8 +1,7 @@
-"""One machine's share of a service: the API process and the worker processes, kept alive by a small parent.
+"""One machine's part of a service: the API process and the workers, supervised by a small parent.
 
-The parent holds the listening socket, so connections wait while the API process is started again. It starts whatever
-dies again, after a pause that grows while it keeps dying, and kills a child that it has not heard of for too long (each
-has a pulse). All children die with the parent, however it ends.
+The parent holds the listening socket, so connections wait while the API process restarts. It restarts dead children
+with growing pauses and kills a child whose heartbeat stops. All children die with the parent, however it ends.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from rstar.judge.settings import JudgeSettings, check_exposure, check_url
 from rstar.sandbox import temporary_folder
 
 SLOTS_PER_PROCESS = 4
-"""A worker process has so many slots at most: its own event loop and zygotes keep about that many processors busy."""
+"""Maximum slots per worker process: one event loop with its zygotes keeps about that many processors busy."""
 
 BACKLOG = 4_096
 _QUICK_DEATH = 5.0
@@ -40,12 +39,12 @@ def serve(settings: JudgeSettings, *, api: bool = True, announce: Callable[[str]
     """Run the service, or (without `api`) workers for a shared queue only, until SIGINT or SIGTERM.
 
     Args:
-        settings: of the service.
-        api: whether this machine has the API.
-        announce: told the URL when the socket is open.
+        settings: the service's settings.
+        api: run the API on this machine.
+        announce: called with the URL once the socket is open.
 
     Raises:
-        ConfigError: strangers could reach it, the port is taken, or there is nothing to work for.
+        ConfigError: reachable from outside without a token, port taken, or workers without a queue.
     """
     if not api and settings.redis is None:
         raise ConfigError("workers without an API need --redis")
@@ -68,7 +67,7 @@ def serve(settings: JudgeSettings, *, api: bool = True, announce: Callable[[str]
 
 
 def shares(workers: int) -> list[int]:
-    """How many slots each worker process has.
+    """Slots of each worker process.
 
     >>> shares(2), shares(9)
     ([2], [3, 3, 3])
@@ -78,7 +77,7 @@ def shares(workers: int) -> list[int]:
 
 
 def _check_redis(url: str) -> None:
-    """Raise `ConfigError` when no Redis answers there now; later it may come and go."""
+    """Raise `ConfigError` if no Redis answers at start; later outages are tolerated."""
     from redis import Redis  # an optional dependency
     from redis.exceptions import RedisError
 
@@ -100,7 +99,7 @@ def _listen(settings: JudgeSettings) -> socket.socket:
 
 
 class _Child:
-    """A process that is to live: its role, arguments and settings, and further descriptors that it gets."""
+    """A supervised process: its role, arguments, settings and inherited descriptors."""
 
     def __init__(
         self, role: str, arguments: dict[str, Any], settings: JudgeSettings, fds: tuple[int, ...] = ()
@@ -111,7 +110,7 @@ class _Child:
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> int:
-        """Start it; its settings, which may hold secrets, come on standard input. Returns where its pulse is read."""
+        """Start it, with the settings (they may hold secrets) on stdin. Returns the read end of its heartbeat pipe."""
         reading, writing = os.pipe()
         os.set_blocking(reading, False)
         os.set_blocking(writing, False)
@@ -129,7 +128,7 @@ class _Child:
         return reading
 
     async def keep(self) -> None:
-        """Start it, and again whenever it ends."""
+        """Start it and restart it whenever it ends."""
         pause = 0.0
         while True:
             started = time.monotonic()
@@ -146,7 +145,7 @@ class _Child:
             await asyncio.sleep(pause)
 
     async def _watch(self, pulse: int) -> None:
-        """Kill it when it does not get on any more: stopped, or busy with one thing."""
+        """Kill it when its heartbeat stops."""
         patience = _START_SECONDS
         heard = time.monotonic()
         while time.monotonic() - heard < patience:
@@ -158,7 +157,7 @@ class _Child:
         self.stop(signal.SIGKILL)
 
     def stop(self, how: signal.Signals) -> None:
-        """Signal it, if it is there."""
+        """Send a signal if it is running."""
         if self.process is not None and self.process.poll() is None:
             self.process.send_signal(how)
 
@@ -177,7 +176,7 @@ async def _exit_code(process: subprocess.Popen[bytes]) -> int:
 
 
 async def _keep(children: list[_Child]) -> None:
-    """Keep all alive until a signal says stop; then stop them, the first ones first."""
+    """Supervise all children until SIGINT or SIGTERM, then stop them in order."""
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -1,4 +1,4 @@
-"""How a judge service is set up. Handed to its processes as JSON on their standard input: it may hold secrets."""
+"""Settings of a judge service, passed to its processes as JSON on stdin because they may hold secrets."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class JudgeSettings(BaseModel):
 
 
 def read_token(file: Path) -> str:
-    """The token in a file. Raises `ConfigError` when there is none, or when others may read it."""
+    """Read the token file. Raises `ConfigError` if there is no token or other users may read it."""
     try:
         token = file.read_text(encoding="utf-8").strip()
         mode = file.stat().st_mode
@@ -52,7 +52,7 @@ def read_token(file: Path) -> str:
 
 
 def check_exposure(settings: JudgeSettings) -> None:
-    """Raise `ConfigError` for a service that strangers could reach without a token."""
+    """Raise `ConfigError` if the service is reachable from outside without a token."""
     try:
         local = settings.host == "localhost" or ipaddress.ip_address(settings.host).is_loopback
     except ValueError:
@@ -62,13 +62,13 @@ def check_exposure(settings: JudgeSettings) -> None:
 
 
 def check_url(redis: str) -> None:
-    """Raise `ConfigError` for what is not the URL of a Redis."""
+    """Raise `ConfigError` if this is not a Redis URL."""
     if not redis.startswith(("redis://", "rediss://", "unix://")):
         raise ConfigError(f"--redis {redis!r}: expected a URL such as redis://host:6379/0")
 
 
 def allowed(settings: JudgeSettings, authorization: str) -> bool:
-    """Whether a request with this ``Authorization`` header may pass."""
+    """Whether this ``Authorization`` header is accepted."""
     if settings.token is None:
         return True
     scheme, _, token = authorization.partition(" ")

@@ -1,7 +1,7 @@
-"""The HTTP interface: requests and replies, in the reference service's terms where it has them.
+"""HTTP request and reply models, compatible with the reference service.
 
-Routes, fields, defaults and reasons are those of Code Judge (the service that rStar2-Agent uses), so that its clients
-run unchanged; what goes beyond is optional in requests and additional in replies.
+Routes, fields, defaults and reasons are those of Code Judge (the service used by rStar2-Agent), so its clients run
+unchanged. Extensions are optional request fields and additional reply fields.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from rstar.judge.queue.jobs import SHOWN, Answer
 
 Reason = Literal["", "internal_error", "worker_timeout", "queue_timeout", "invalid_input"]
 MOST_SUBMISSIONS = 10_000
-"""Submissions of one batch."""
+"""Maximum submissions per batch."""
 
 TIMEOUT_LINE = "Suicide from timeout.\n"
-"""What stdout ends with after a timeout, in the reference's words: clients look for it."""
+"""Last line of stdout after a timeout, as in the reference service: clients look for it."""
 
 
 def _whole(value: object) -> object:
-    """JSON has one kind of number: 5.0 is an integer."""
+    """JSON has one number type: 5.0 is an integer."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -33,7 +33,7 @@ Variables = Annotated[int, Field(ge=0, le=16), _WHOLE]
 
 
 def _name(value: str) -> str:
-    """A name that can be sent back: half a character (a lone surrogate) cannot."""
+    """Replace lone surrogates, which cannot be sent back."""
     return value.encode(errors="replace").decode()
 
 
@@ -41,7 +41,7 @@ Name = Annotated[str, AfterValidator(_name)]
 
 
 class CallLimits(BaseModel):
-    """Limits of one call; what is left out is the service's default."""
+    """Limits of one call; omitted fields use the service's defaults."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -53,7 +53,7 @@ class CallLimits(BaseModel):
 
 
 class Submission(BaseModel):
-    """One program to run, or (``math``) one answer to verify."""
+    """One program to run or, for ``math``, one answer to verify."""
 
     sub_id: Name | None = Field(None, description="your name for it; made up when missing")
     type: Literal["python", "cpp", "math"] = Field(description="what the solution is")
@@ -66,7 +66,7 @@ class Submission(BaseModel):
 
 
 class Batch(BaseModel):
-    """Several submissions, answered together and in their order."""
+    """Several submissions, answered together and in order."""
 
     sub_id: Name | None = Field(None, description="your name for the batch; made up when missing")
     type: Literal["batch"] = "batch"
@@ -76,7 +76,7 @@ class Batch(BaseModel):
 
 
 class Verdict(BaseModel):
-    """What `/judge` says of a submission."""
+    """Reply of `/judge` for one submission."""
 
     sub_id: str = Field(description="the submission's name")
     success: bool = Field(description="it ran well, and printed what was expected if something was")
@@ -86,7 +86,7 @@ class Verdict(BaseModel):
 
 
 class Report(Verdict):
-    """What `/run` says of a submission."""
+    """Reply of `/run` for one submission."""
 
     stdout: str | None = Field(None, description="the beginning of what it wrote, see limits.shown")
     stderr: str | None = Field(None, description="likewise; for other reasons than an empty one, what went wrong")
@@ -106,14 +106,14 @@ class Failure(BaseModel):
 
 
 class BatchVerdicts(BaseModel):
-    """What `/judge/batch` says."""
+    """Reply of `/judge/batch`."""
 
     sub_id: str = Field(description="the batch's name")
     results: list[Verdict] = Field(description="in the order of the submissions")
 
 
 class BatchReports(BaseModel):
-    """What `/run/batch` says."""
+    """Reply of `/run/batch`."""
 
     sub_id: str = Field(description="the batch's name")
     results: list[Report] = Field(description="in the order of the submissions")
@@ -137,7 +137,7 @@ class CellRequest(BaseModel):
 
 
 class CellReply(BaseModel):
-    """What came of a cell."""
+    """Result of a cell."""
 
     session_id: str | None = Field(description="the session after the cell; for a copy that did not survive, none")
     status: str = Field(description="ok | error | timeout | memory | killed | output_limit")
@@ -152,7 +152,7 @@ class CellReply(BaseModel):
 
 
 class Refusal(BaseModel):
-    """Why a request was not done."""
+    """Reason for a refused request."""
 
     detail: str = Field(description="why")
 
@@ -160,7 +160,7 @@ class Refusal(BaseModel):
 UNREADABLE: dict[int | str, dict[str, Any]] = {400: {"model": Refusal, "description": "a body that is no text"}}
 FULL: dict[int | str, dict[str, Any]] = {503: {"model": Refusal, "description": "full; come back later"}}
 LARGE: dict[int | str, dict[str, Any]] = {413: {"model": Refusal, "description": "too much at once"}}
-"""How the routes' documentation describes refusals."""
+"""Refusals in the routes' OpenAPI documentation."""
 
 
 class SessionReply(BaseModel):
@@ -171,7 +171,7 @@ class SessionReply(BaseModel):
 
 
 def report(sub_id: str, answer: Answer, shown: int) -> Report:
-    """An answer in the interface's terms."""
+    """Convert an answer to a report."""
     if answer.outcome != "done":
         reasons: dict[str, Reason] = {"expired": "queue_timeout", "invalid": "invalid_input"}
         reason = reasons.get(answer.outcome, "internal_error")
@@ -196,7 +196,7 @@ def report(sub_id: str, answer: Answer, shown: int) -> Report:
 
 
 def failure(answer: Answer) -> Failure | None:
-    """The exception in an answer, if one is known."""
+    """The exception in an answer, if any."""
     if answer.error is None:
         return None
     kind, message, line = answer.error
@@ -204,15 +204,15 @@ def failure(answer: Answer) -> Failure | None:
 
 
 def shown(limits: CallLimits | None) -> int:
-    """How many characters of stdout, and of stderr, a reply shows."""
+    """Characters of stdout, and of stderr, in a reply."""
     return SHOWN if limits is None or limits.shown is None else limits.shown
 
 
 def verdict(report: Report) -> Verdict:
-    """A report without output."""
+    """Convert a report to a verdict, without output."""
     return Verdict(**{name: getattr(report, name) for name in Verdict.model_fields})
 
 
 def verdicts(reports: BatchReports) -> BatchVerdicts:
-    """The reports of a batch without output."""
+    """Convert a batch's reports to verdicts."""
     return BatchVerdicts(sub_id=reports.sub_id, results=list(map(verdict, reports.results)))

@@ -1,4 +1,4 @@
-"""Running Python that a model wrote: this module has all that other rooms may use of it."""
+"""Sandbox for model-written Python: the public interface for the other packages."""
 
 from rstar.sandbox.api import CodeError, Limits, Result, Sandbox, State
 from rstar.sandbox.folders import temporary_folder

@@ -1,7 +1,7 @@
-"""How fast the sandbox is: processor time and calls per second by tier and level, and steps against replays.
+"""Sandbox benchmark: CPU time and calls per second by tier and level, and the cost of a step against a replay.
 
-Processor time is that of this process, which should do nothing else meanwhile, and of all sandbox processes, dead ones
-included. It hardly depends on what else the machine does; calls per second do.
+CPU time covers this process, which should be otherwise idle, and all sandbox processes, dead ones included. It hardly
+depends on the machine's other load; calls per second do.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PROGRAMS = {
     "numpy": "import numpy as np\nprint(np.arange(10).sum())",
     "sympy": "from sympy import solve, symbols\nx = symbols('x')\nprint(solve(x**2 - 5*x + 6, x))",
 }
-"""What is called, by name."""
+"""Benchmark programs by name."""
 
 DEPTH = 8
 _WORK = "import time\n_end = time.process_time() + 0.005\nwhile time.process_time() < _end: pass\n"
@@ -35,7 +35,7 @@ _SETTLE_SECONDS = 0.06
 
 @dataclass(frozen=True, slots=True)
 class CallFigures:
-    """One kind of program at one level: processor time of a call in ms, and calls per second with all workers."""
+    """One program at one level: CPU time per call in ms, and calls per second with all workers."""
 
     level: Level
     program: str
@@ -46,11 +46,11 @@ class CallFigures:
 
 @dataclass(frozen=True, slots=True)
 class StepFigures:
-    """The last of `DEPTH` steps of 5 ms work each (rounded up to the tick of the clock), sympy imported in the first.
+    """The last of `DEPTH` steps of 5 ms work (rounded up to a clock tick); the first imports sympy.
 
     Attributes:
-        cpu_ms: processor time of running it in the state that the steps before have left.
-        replay_cpu_ms: processor time of running all steps in a fresh, warm interpreter.
+        cpu_ms: CPU time of the step run from the preceding state.
+        replay_cpu_ms: CPU time of running all steps in a fresh, warm interpreter.
     """
 
     level: Level
@@ -59,13 +59,13 @@ class StepFigures:
 
     @property
     def ratio(self) -> float:
-        """How many times dearer the replay is."""
+        """Cost of the replay relative to the step."""
         return self.replay_cpu_ms / self.cpu_ms
 
 
 @dataclass(frozen=True, slots=True)
 class BenchReport:
-    """All figures, and the number of workers that ran at a time."""
+    """All figures and the number of concurrent workers."""
 
     workers: int
     calls: tuple[CallFigures, ...]
@@ -73,15 +73,15 @@ class BenchReport:
 
 
 async def measure(levels: Sequence[Level] | None = None, calls: int = 60, workers: int | None = None) -> BenchReport:
-    """Measure (about 8 s per level on one free processor with the default number of calls).
+    """Run the benchmark (about 8 s per level on one free processor with the default number of calls).
 
     Args:
-        levels: isolation levels; None for all that this machine can give.
-        calls: calls of each program.
-        workers: runs at the same time; None for the number of processors.
+        levels: isolation levels; None for all that this machine supports.
+        calls: calls per program.
+        workers: concurrent runs; None for the number of processors.
 
     Raises:
-        SandboxError: a program did not end well, or the sandbox failed.
+        SandboxError: a program or the sandbox failed.
     """
     found, steps = [], []
     workers = workers or len(os.sched_getaffinity(0))
@@ -134,14 +134,14 @@ async def _steps(sandbox: LocalSandbox, rounds: int) -> StepFigures:
 
 
 async def _cpu_of(sandbox: LocalSandbox, work: Callable[[], Awaitable[None]]) -> float:
-    """Processor time of `work`, in seconds."""
+    """CPU time of `work`, in seconds."""
     before = await _cpu_seconds(sandbox)
     await work()
     return await _cpu_seconds(sandbox) - before
 
 
 async def _cpu_seconds(sandbox: LocalSandbox) -> float:
-    await asyncio.sleep(_SETTLE_SECONDS)  # a process counts when its keeper has waited for it
+    await asyncio.sleep(_SETTLE_SECONDS)  # a process counts once its keeper has reaped it
     own = resource.getrusage(resource.RUSAGE_SELF)
     return own.ru_utime + own.ru_stime + await sandbox.cpu_seconds()
 

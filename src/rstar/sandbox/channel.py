@@ -1,8 +1,8 @@
 """Messages between parent, keeper and run: JSON objects over SOCK_SEQPACKET, with file descriptors beside them.
 
-A packet is one message, so a reader never waits for the rest of one, and a writer that dies leaves no half of one.
-Messages above `INLINE` bytes travel in a sealed memory file. Readers of packets that model-written code may have sent
-use `receive_untrusted`, which takes no descriptors and never more than one packet's bytes.
+One packet is one message: a reader never waits for the rest, and a dying writer leaves no partial message. Messages
+above `INLINE` bytes travel in a sealed memory file. Packets that model-written code may have sent are read with
+`receive_untrusted`, which accepts no descriptors and at most one packet's bytes.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 INLINE = 64_000
-"""Most bytes of a message that travel in the packet itself."""
+"""Largest message sent in the packet itself, in bytes."""
 
 UNTRUSTED = 64_000
-"""Most bytes that a run may report."""
+"""Largest report of a run, in bytes."""
 
 _MOST_FDS = 8
 
@@ -27,12 +27,12 @@ Message = dict[str, Any]
 
 
 def pair() -> tuple[socket.socket, socket.socket]:
-    """Two connected ends."""
+    """Two connected sockets."""
     return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 
 
 def pack(message: Message, fds: Iterable[int] = ()) -> tuple[bytes, list[int], int | None]:
-    """The packet for a message: its bytes, the descriptors to send, and one to close after sending, if any."""
+    """Encode a message: packet bytes, descriptors to send, and a descriptor to close after sending, if any."""
     body = json.dumps(message).encode()
     if len(body) <= INLINE:
         return body, list(fds), None
@@ -41,7 +41,7 @@ def pack(message: Message, fds: Iterable[int] = ()) -> tuple[bytes, list[int], i
 
 
 def memory_file(content: bytes) -> int:
-    """A descriptor from which `content` can be read, and which nobody can write to."""
+    """A sealed, read-only descriptor of a memory file with `content`."""
     memory = os.memfd_create("content", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     with open(memory, "wb", closefd=False) as file:
         file.write(content)
@@ -51,18 +51,18 @@ def memory_file(content: bytes) -> int:
 
 
 def send(link: socket.socket, message: Message, fds: Iterable[int] = (), flags: int = 0) -> None:
-    """Send one message. With MSG_DONTWAIT in `flags`, raises `BlockingIOError` when the other side does not read."""
+    """Send one message. With MSG_DONTWAIT in `flags`, raises `BlockingIOError` if the socket buffer is full."""
     body, handles, spare = pack(message, fds)
     try:
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", handles))] if handles else []
-        link.sendmsg([body], rights, flags)  # `socket.send_fds` of Python 3.11 forgets its flags
+        link.sendmsg([body], rights, flags)  # Python 3.11's `socket.send_fds` ignores its flags
     finally:
         if spare is not None:
             os.close(spare)
 
 
 def receive(link: socket.socket) -> tuple[Message, list[int]] | None:
-    """The next message and its descriptors; None when the other side has closed."""
+    """The next message and its descriptors; None at end of stream."""
     body, handles, flags, _ = socket.recv_fds(link, INLINE + 1, _MOST_FDS)
     if flags & socket.MSG_CTRUNC:
         raise OSError("descriptors of a message were lost: too many open files")
@@ -75,7 +75,7 @@ def receive(link: socket.socket) -> tuple[Message, list[int]] | None:
 
 
 def receive_untrusted(link: socket.socket) -> bytes | None:
-    """The next packet of a run, cut at `UNTRUSTED` bytes; None when there is none (b"" when it closed its end)."""
+    """The next packet of a run, cut at `UNTRUSTED` bytes; None if none is pending, b"" at end of stream."""
     try:
         return link.recv(UNTRUSTED, socket.MSG_DONTWAIT)
     except BlockingIOError:

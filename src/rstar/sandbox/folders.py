@@ -1,7 +1,7 @@
-"""Scratch folders as the code leaves them: copying, measuring and removing trees that may be made to do harm.
+"""Copy, measure and remove scratch folders, whose contents may be hostile.
 
-Such a tree can be deeper than the recursion limit and than any path may be long, hold links to anywhere, and change
-while it is looked at. So nothing here recurses without a bound or follows a link.
+Such a tree can be deeper than the recursion limit or the longest path, contain links to anywhere, and change while it
+is read. So nothing here recurses without a bound or follows a link.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ _LEAST_BYTES = 1 << 16
 
 
 def copy_tree(source: str, target: str) -> None:
-    """Copy the files, folders and links in a folder into an empty one, which takes no more room than the original.
+    """Copy the contents of a folder into an empty one, using no more space than the original.
 
-    Raises `OSError`, also for too deep a tree.
+    Raises `OSError`, also for a tree that is too deep.
     """
     _copy_entries(os.open(source, _FOLDER), os.open(target, _FOLDER), target, {}, 0)
 
 
 def _copy_entries(source: int, target: int, place: str, copied: dict[int, str], depth: int) -> None:
-    """Copy what is in `source` to `target`, whose path is `place`; closes both descriptors.
+    """Copy the entries of `source` to `target`, whose path is `place`, and close both descriptors.
 
-    `copied` has the path of the copy of each file with several names, by its number.
+    `copied` maps the inode of each hard-linked file to the path of its copy.
     """
     try:
         if depth > _DEEPEST:
@@ -82,10 +82,7 @@ def _copy_file(name: str, source: int, target: int, mode: int) -> None:
 
 
 def exceeds(folder: str, skipped: Container[str], size: int) -> bool:
-    """Whether what is in a folder takes more than `size` bytes, or cannot be looked at.
-
-    `skipped`: names in it that do not count.
-    """
+    """Whether the contents of a folder exceed `size` bytes or cannot be read; names in `skipped` do not count."""
     total, entries, folders = 0, 0, [folder]
     while folders:
         try:
@@ -109,16 +106,16 @@ def exceeds(folder: str, skipped: Container[str], size: int) -> bool:
 
 
 def disk_full(folder: Path) -> bool:
-    """Whether the disk that a folder is on has no room."""
+    """Whether the disk of a folder is full."""
     room = os.statvfs(folder)
     return room.f_blocks > 0 and room.f_bavail * room.f_frsize < _LEAST_BYTES
 
 
 @contextmanager
 def temporary_folder(prefix: str, parent: Path | None = None) -> Iterator[Path]:
-    """A folder that is removed at the end; those of programs that were killed are removed now.
+    """A folder that is removed on exit; also removes folders that killed programs left behind.
 
-    Which ones these are is told by a lock that the kernel takes back from the dead.
+    A live folder is locked; the kernel drops the lock when its process dies.
     """
     place = parent or Path(tempfile.gettempdir())
     for old in place.glob(f"{prefix}*"):
@@ -135,7 +132,7 @@ def temporary_folder(prefix: str, parent: Path | None = None) -> Iterator[Path]:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Hold the lock of a folder. Raises `OSError` where somebody else does."""
+    """Hold the lock of a folder. Raises `OSError` when another process holds it."""
     handle = os.open(folder, _FOLDER)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -145,7 +142,7 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def remove_tree(folder: str) -> None:
-    """Remove a folder and all in it, as far as this process may: what lies deep is moved to the top first."""
+    """Remove a folder and its contents as far as permitted. Deep folders are first moved to the top."""
     with suppress(OSError):
         top = os.open(folder, _FOLDER)
         names = count()
@@ -161,7 +158,7 @@ def remove_tree(folder: str) -> None:
 
 
 def _removed(name: str, top: int, names: count[int]) -> bool:
-    """Remove one entry of `top`, to which the folders in it move. False if that is impossible."""
+    """Remove one entry of `top`, moving its subfolders to `top`. Returns False on failure."""
     try:
         if not stat.S_ISDIR(os.stat(name, dir_fd=top, follow_symlinks=False).st_mode):
             os.unlink(name, dir_fd=top)
@@ -183,7 +180,7 @@ def _removed(name: str, top: int, names: count[int]) -> bool:
 
 
 def _open_own(name: str, parent: int) -> int:
-    """Open a folder, which may have been made without any permission."""
+    """Open a folder even if it was created without any permission."""
     place = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=parent)
     try:
         os.chmod(f"/proc/self/fd/{place}", 0o700)

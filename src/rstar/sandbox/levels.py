@@ -1,7 +1,7 @@
-"""Isolation levels: what each one consists of, and which of them this machine can give.
+"""Isolation levels, their mechanisms, and a probe of which levels this machine supports.
 
-`probe` finds out by trying each mechanism in a process of its own, so its answer holds for this user in this
-container. `LocalSandbox` does not rely on it: it sets up what its level asks for, and refuses to run if that fails.
+`probe` tries each mechanism in a separate process, so its answer holds for this user in this container. `LocalSandbox`
+does not rely on it: it sets up the mechanisms of its level and refuses to run if one fails.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rstar.sandbox.jail.paths import search_path
 from rstar.sandbox.parent.spawn import spawn
 
 Level = Literal["full", "no-namespaces", "limits"]
-"""Strongest first. What each covers stands in `isolation`."""
+"""Strongest first; `isolation` describes what each covers."""
 
 MechanismName = Literal["namespaces", "landlock", "seccomp", "rlimits"]
 
@@ -26,12 +26,12 @@ LEVELS: dict[Level, tuple[MechanismName, ...]] = {
     "no-namespaces": ("landlock", "seccomp", "rlimits"),
     "limits": ("rlimits",),
 }
-"""The mechanisms that a level consists of."""
+"""Mechanisms of each level."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mechanism:
-    """Whether one mechanism works here; if not, `reason` says what refused."""
+    """Whether one mechanism works here, and if not, the `reason`."""
 
     name: MechanismName
     works: bool
@@ -40,33 +40,33 @@ class Mechanism:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What this machine can do, as found by trying."""
+    """Probed capabilities of this machine."""
 
     mechanisms: tuple[Mechanism, ...]
 
     def missing(self, level: Level) -> tuple[Mechanism, ...]:
-        """The mechanisms that `level` lacks here."""
+        """Mechanisms of `level` that do not work here."""
         return tuple(
             mechanism for mechanism in self.mechanisms if mechanism.name in LEVELS[level] and not mechanism.works
         )
 
     @property
     def levels(self) -> tuple[Level, ...]:
-        """The levels that can be had here, strongest first."""
+        """Supported levels, strongest first."""
         return tuple(level for level in get_args(Level) if not self.missing(level))
 
     @property
     def strongest(self) -> Level | None:
-        """The strongest level that can be had here."""
+        """The strongest supported level."""
         return next(iter(self.levels), None)
 
 
 @cache
 def probe() -> Report:
-    """Try every mechanism (about 0.2 s; the answer is remembered).
+    """Try every mechanism (about 0.2 s; the answer is cached).
 
     Raises:
-        SandboxError: the process that tries did not answer.
+        SandboxError: the probe process did not answer.
     """
     ours, theirs = channel.pair()
     with tempfile.TemporaryFile() as said, ours:

@@ -1,4 +1,4 @@
-"""Tiers of warm interpreters, and which one suits a piece of code."""
+"""Tiers of warm interpreters and the choice of tier for a piece of code."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import re
 from typing import Literal
 
 Tier = Literal["bare", "numpy", "math", "native"]
-"""``bare``: the standard library; ``numpy``: that as well; ``math``: sympy as well; ``native``: may start programs, a
-compiler and what it makes. The more an interpreter has loaded, the longer it takes to fork it."""
+"""``bare``: the standard library; ``numpy``: numpy too; ``math``: sympy too; ``native``: may start programs (a compiler
+and its output). The more an interpreter has loaded, the slower its fork."""
 
 RANKS: tuple[Tier, ...] = ("bare", "numpy", "math")
-"""Each of these has what the ones before it have."""
+"""Each tier includes the ones before it."""
 
 _SYMPY = re.compile(r"\b(?:sympy|mpmath)\b")
 _NUMPY = re.compile(r"\b(?:numpy|scipy)\b")
 
 
 def tier_of(code: str) -> Tier:
-    """The tier for code, by the packages that it names.
+    """The tier for code, by the packages it names.
 
     >>> tier_of("from sympy import solve"), tier_of("import numpy"), tier_of("print(1 + 1)")
     ('math', 'numpy', 'bare')
@@ -26,5 +26,5 @@ def tier_of(code: str) -> Tier:
 
 
 def covers(tier: Tier, wanted: Tier) -> bool:
-    """Whether an interpreter of `tier` has what one of the tier `wanted` has."""
+    """Whether `tier` includes everything in `wanted`."""
     return RANKS.index(tier) >= RANKS.index(wanted)

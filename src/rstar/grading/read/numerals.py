@@ -285,7 +285,6 @@ def _han(sentence: str) -> str:
 
 
 _SPELLED = frozenset({*SMALL, "hundred", "thousand"}).union(*(language.names for language in _LANGUAGES.values()))
-_ARTICLES = frozenset({"un", "une", "ein", "eine", "uno", "una", "one"})
 
 
 def is_number_word(word: str) -> bool:

@@ -1,1 +1,1 @@
-"""Between the API and the workers: who waits, in memory or in Redis."""
+"""The job queue between API and workers, in memory or in Redis."""

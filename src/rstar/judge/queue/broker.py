@@ -1,14 +1,14 @@
-"""Between the API and the workers: who waits, who works, and what happens when a worker dies.
+"""The broker between API and workers: queueing, dispatch, and recovery from worker deaths.
 
-`Broker` is what the API sees. `MemoryBroker` keeps the queue in the API's own process and has the workers of this
-machine at a socket; `rstar.judge.queue.redis_broker` keeps it in Redis, for workers on many machines.
+`Broker` is the API's interface. `MemoryBroker` keeps the queue in the API process and connects to local workers over a
+socket; `rstar.judge.queue.redis_broker` keeps it in Redis, for workers on many machines.
 
-Invariants: every job that is accepted gets exactly one answer, or its future is cancelled by the one who waits. Clients
-take turns (see `fair`), and none has so much under way that others find no place (see `shares`).
+Invariants: every accepted job gets exactly one answer, or its caller cancels its future. Clients take turns (see
+`fair`), and no client may occupy all workers (see `shares`).
 
-When a worker dies, nobody knows which of its jobs has killed it. So all of them become suspects, which are tried a few
-at a time, and one by one if that kills a worker again; the last time on a worker that does nothing else. The other jobs
-of a worker on which suspects are tried are not blamed for its death.
+When a worker dies, any of its jobs may have killed it, so all of them become suspects. Suspects are retried a few at a
+time, then one by one if that kills another worker, and the last time on a worker without other jobs. Jobs that run
+beside suspects are not blamed for the worker's death.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ from rstar.judge.queue.jobs import Answer, Job, pack, read_answer
 from rstar.judge.queue.shares import Shares
 
 MOST_DEATHS = 3
-"""A suspect that so many workers have died with is answered as failed."""
+"""Worker deaths after which a suspect is answered as ``failed``."""
 
 FIRST_TRIAL = 8
-"""Suspects of one death that are tried at a time; those of more deaths are tried one by one."""
+"""Suspects with one death that are tried together; suspects with more deaths are tried one by one."""
 
 LAST_TRIAL = MOST_DEATHS - 1
-"""Deaths after which a suspect is tried on a worker that does nothing else. If that worker dies, the suspect did it."""
+"""Deaths after which a suspect is tried alone on a worker. If that worker dies, the suspect killed it."""
 
 _SWEEP_SECONDS = 0.25
 
 
 class BusyError(SandboxError):
-    """The queue is full: come back later."""
+    """The queue is full; retry later."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueueStatus:
-    """Jobs that wait, jobs under way, programs that can run at a time."""
+    """Waiting jobs, running jobs, and slots for concurrent programs."""
 
     waiting: int
     running: int
@@ -56,29 +56,29 @@ class QueueStatus:
 
 
 def on_trial(suspects: Sequence[tuple[str, int]]) -> list[str]:
-    """Which of the suspects, given as (name, deaths), a worker tries together: the first, or some of one death."""
+    """The suspects, given as (name, deaths), to try together: the first, or several with one death."""
     if not suspects or suspects[0][1] > 1:
         return [name for name, _ in suspects[:1]]
     return [name for name, deaths in suspects if deaths == 1][:FIRST_TRIAL]
 
 
 class Broker(Protocol):
-    """Takes jobs, gives answers. Used as ``async with broker:``."""
+    """Takes jobs and returns answers. Used as ``async with broker:``."""
 
     def submit(self, job: Job, prefer: str = "") -> asyncio.Future[Answer]:
-        """Have a job done, by the worker `prefer` if that is possible; cancelling the future cancels the job.
+        """Queue a job, for the worker `prefer` if possible; cancelling the future cancels the job.
 
         Raises:
-            BusyError: too much is waiting already.
+            BusyError: the queue is full.
         """
         ...
 
     def forget(self, states: list[str], worker: str) -> None:
-        """Nobody will run from these states of a worker again."""
+        """Tell a worker to release these states."""
         ...
 
     async def load(self) -> QueueStatus:
-        """How much there is to do, and who is there to do it."""
+        """The queue status."""
         ...
 
     async def __aenter__(self) -> Self: ...
@@ -93,25 +93,25 @@ class _Worker:
     link: Frames
     name: str = ""
     slots: int = 0
-    places: int = 0  # jobs that it may have under way, long ones included
+    places: int = 0  # maximum jobs held, long ones included
     credit: int = 0
     jobs: dict[str, Job] = field(default_factory=dict)
     trial: set[str] = field(default_factory=set)
     own: list[tuple[float, int, Job]] = field(default_factory=list)
-    alone: bool = False  # it gets no other jobs until a last trial on it is over
+    alone: bool = False  # reserved for a last trial
 
     @property
     def free(self) -> int:
-        """How many jobs it may get."""
+        """Number of jobs it can take now."""
         return 0 if self.alone else self.credit
 
 
 class MemoryBroker:
-    """See the module.
+    """The queue in this process; see the module docstring.
 
     Args:
-        socket: path of the socket at which workers call; its folder must be private.
-        most_waiting: jobs that may wait.
+        socket: path of the socket to which workers connect; its folder must be private.
+        most_waiting: maximum number of unanswered jobs.
     """
 
     def __init__(self, socket: Path, most_waiting: int = 1_000_000) -> None:
@@ -136,7 +136,7 @@ class MemoryBroker:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close it; who still waits is cancelled."""
+        """Close the socket and cancel all pending futures."""
         self._sweeping.cancel()
         self._server.close()
         for link in list(self._workers):
@@ -174,7 +174,7 @@ class MemoryBroker:
     # ---- handing out
 
     def _dispatch(self) -> None:
-        """Give jobs to workers while there are both; the idlest worker first."""
+        """Assign jobs to workers, the least busy first."""
         for worker in sorted(self._workers.values(), key=lambda one: len(one.jobs)):
             while worker.free > 0 and worker.own:
                 self._give(worker, heapq.heappop(worker.own)[2])
@@ -187,23 +187,23 @@ class MemoryBroker:
             self._give(idlest, job)
 
     def _try_suspects(self, worker: _Worker) -> None:
-        """Have a worker try some suspects: for a last trial, as soon as it has nothing else to do."""
+        """Assign suspects to a worker; for a last trial, once it has no other jobs."""
         names = on_trial([(name, self._deaths[name]) for name in self._suspects])
         last = self._deaths[names[0]] >= LAST_TRIAL
         others = [other for other in self._workers.values() if other is not worker]
-        if last and others and all(other.alone for other in others):  # one is left for everything else
+        if last and others and all(other.alone for other in others):  # keep one worker for the other jobs
             return
         worker.alone = last
         if last and worker.jobs:
             return
         for name in names:
             self._give(worker, self._suspects.pop(name))
-        worker.trial |= worker.jobs.keys() & set(names)  # not those that nobody waits for any more
+        worker.trial |= worker.jobs.keys() & set(names)  # cancelled ones were not given
         worker.alone = last and bool(worker.trial)
 
     def _give(self, worker: _Worker, job: Job) -> None:
         future = self._futures.get(job.id)
-        if future is None or future.done():  # cancelled while it waited
+        if future is None or future.done():  # cancelled or answered meanwhile
             return
         if job.expires < time.time() and job.id not in self._deaths:
             future.set_result(Answer(job.id, "expired"))
@@ -218,7 +218,7 @@ class MemoryBroker:
         self._under_way.add(job.client)
 
     def _take_back(self, worker: _Worker, name: str) -> bool:
-        """A job is not under way any more. Returns whether it was."""
+        """Take a job off a worker. Returns whether the worker had it."""
         job = worker.jobs.pop(name, None)
         if job is not None:
             self._under_way.add(job.client, -1)
@@ -230,7 +230,7 @@ class MemoryBroker:
         self._wake()
 
     def _wake(self) -> None:
-        """Hand out, as soon as this is over, what had to wait until a place was free."""
+        """Dispatch skipped jobs on the next loop iteration."""
         if not self._waking:
             self._waking = True
             asyncio.get_running_loop().call_soon(self._go_on)
@@ -241,7 +241,7 @@ class MemoryBroker:
         self._dispatch()
 
     async def _sweep(self) -> None:
-        """Answer those whose time runs out while every worker is busy."""
+        """Answer jobs whose deadline passes while all workers are busy."""
         while True:
             await asyncio.sleep(_SWEEP_SECONDS)
             now = time.time()
@@ -270,7 +270,7 @@ class MemoryBroker:
 
     @staticmethod
     def _acquit(worker: _Worker, name: str) -> None:
-        """A job is over, and with it its trial."""
+        """End the trial of a finished job."""
         if name in worker.trial:
             worker.trial.remove(name)
             worker.alone = worker.alone and bool(worker.trial)
@@ -296,7 +296,7 @@ class MemoryBroker:
             future.set_result(answer)
 
     def _lost(self, link: Frames) -> None:
-        """A worker has gone: others do what it had."""
+        """Requeue the jobs of a lost worker."""
         worker = self._workers.pop(link, None)
         if worker is None:
             return
@@ -309,7 +309,7 @@ class MemoryBroker:
             if future is None or future.done():
                 continue
             deaths = self._deaths.get(name, 0) + (not worker.trial or name in worker.trial)
-            self._deaths[name] = max(deaths, 1)  # it had begun: its time to begin cannot run out any more
+            self._deaths[name] = max(deaths, 1)  # it had begun, so it no longer expires
             if deaths >= MOST_DEATHS:
                 message = f"{MOST_DEATHS} workers died with this call"
                 future.set_result(Answer(name, "failed", worker.name, message=message))

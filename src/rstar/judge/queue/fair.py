@@ -1,8 +1,7 @@
-"""The order in which waiting calls are done: clients take turns, so that nobody waits for all that another one asks.
+"""Fair queue: clients take turns, so no client waits for another's whole backlog.
 
-Calls that must begin soon, and cells of sessions, go before calls that can wait. One turn in four is for the latter.
-Among the calls of a client the one goes first whose time to begin runs out first. A client that has enough under way
-is passed over.
+Urgent calls and session cells go before patient calls, which get one turn in four. A client's calls are ordered by
+deadline, earliest first. A client with enough running jobs is skipped.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from collections.abc import Callable, Iterator
 from rstar.judge.queue.jobs import Job
 
 SOON_SECONDS = 60.0
-"""Calls that must begin within this time do not wait for those that have longer."""
+"""Calls that must begin within this time are urgent."""
 
 _PATIENT_TURN = 4
 _MOST_DISCARDED = 100
@@ -25,10 +24,10 @@ _Lane = OrderedDict[str, list[tuple[float, int, Job]]]
 
 
 class FairQueue:
-    """Jobs that wait.
+    """Waiting jobs.
 
     Args:
-        has_enough: whether a client is to be passed over, until `resume` is called.
+        has_enough: whether to skip a client until `resume` is called.
     """
 
     def __init__(self, has_enough: Callable[[str], bool] = lambda client: False) -> None:
@@ -44,7 +43,7 @@ class FairQueue:
         return len(self._jobs)
 
     def push(self, job: Job) -> None:
-        """Add a job; `Job.client` says whose it is."""
+        """Add a job of `Job.client`."""
         soon = job.kind == "cell" or job.expires - time.time() < SOON_SECONDS
         lane, passed = self._passed[not soon]
         clients = passed if job.client in passed else lane
@@ -52,7 +51,7 @@ class FairQueue:
         self._jobs[job.id] = job
 
     def discard(self, name: str) -> None:
-        """Nobody waits for this job any more. Nothing is kept of what it says."""
+        """Cancel a job and free its contents."""
         if (job := self._jobs.pop(name, None)) is not None:
             job.clear()
             self._discarded += 1
@@ -60,7 +59,7 @@ class FairQueue:
                 self._tidy()
 
     def _tidy(self) -> None:
-        """Take out what was discarded."""
+        """Remove discarded jobs from the heaps."""
         for clients in itertools.chain.from_iterable(self._passed):
             for client, heap in list(clients.items()):
                 heap[:] = [entry for entry in heap if entry[2].id in self._jobs]
@@ -70,7 +69,7 @@ class FairQueue:
         self._discarded = 0
 
     def pop(self) -> Job | None:
-        """Take the next job; None when there is none, or only of clients that have enough."""
+        """Take the next job; None if there is none, or only of skipped clients."""
         turn = self._turns + 1
         while self._soon or self._patient:
             patient_first = not self._soon or (self._patient and turn % _PATIENT_TURN == 0)
@@ -94,13 +93,13 @@ class FairQueue:
         return None
 
     def resume(self) -> None:
-        """Ask anew who has enough."""
+        """Reconsider the skipped clients."""
         for lane, passed in self._passed:
             lane.update(passed)
             passed.clear()
 
     def expired(self, now: float) -> Iterator[Job]:
-        """Take the jobs whose time has run out."""
+        """Remove and yield the jobs past their deadline."""
         for clients in itertools.chain.from_iterable(self._passed):
             for client in [client for client, heap in clients.items() if heap[0][0] < now]:
                 heap = clients[client]

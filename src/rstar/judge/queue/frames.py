@@ -1,4 +1,4 @@
-"""Messages between the API and its workers: a tag and a body, over a stream socket of this machine."""
+"""Messages between the API and local workers: tag and body over a stream socket."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Callable
 from typing import cast
 
 HELLO, READY, ANSWER = b"H", b"R", b"A"
-"""From a worker: its name, slots and places; that it can take so many more jobs; an answer."""
+"""From a worker: name, slots and places; number of additional jobs it can take; an answer."""
 
 JOB, CANCEL, FORGET = b"J", b"C", b"F"
-"""To a worker: a job; the id of one that nobody waits for any more; ids of states, one a line."""
+"""To a worker: a job; the id of a cancelled job; ids of states to forget, one per line."""
 
 LARGEST = 256 << 20
-"""Bytes of a message. What receives a larger one closes the connection, so nobody may send one."""
+"""Maximum body size in bytes; the receiver of a larger message closes the connection."""
 
 _HEAD = struct.Struct(">Ic")
 
@@ -23,8 +23,8 @@ class Frames(asyncio.Protocol):
     """One end of a connection.
 
     Args:
-        on_frame: called with tag and body of each message.
-        on_lost: called once when the connection is gone.
+        on_frame: called with the tag and body of each message.
+        on_lost: called once when the connection is lost.
     """
 
     def __init__(self, on_frame: Callable[[Frames, bytes, bytes], None], on_lost: Callable[[Frames], None]) -> None:
@@ -33,7 +33,7 @@ class Frames(asyncio.Protocol):
         self._buffer = bytearray()
 
     def send(self, tag: bytes, body: bytes = b"") -> None:
-        """Send one message; nothing happens when the connection is gone. Raises `ValueError` for too large a one."""
+        """Send one message; does nothing if disconnected. Raises `ValueError` if it is too large."""
         if len(body) > LARGEST:
             raise ValueError(f"a message of {len(body):,} bytes; {LARGEST:,} can be sent")
         if self._transport is not None:
@@ -45,16 +45,16 @@ class Frames(asyncio.Protocol):
             self._transport.close()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Of `asyncio.Protocol`."""
+        """Keep the transport."""
         self._transport = cast(asyncio.Transport, transport)
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Of `asyncio.Protocol`."""
+        """Call `on_lost`."""
         self._transport = None
         self._on_lost(self)
 
     def data_received(self, data: bytes) -> None:
-        """Of `asyncio.Protocol`."""
+        """Call `on_frame` for each complete message."""
         buffer = self._buffer
         buffer += data
         start = 0

@@ -1,7 +1,7 @@
-"""What the API hands to the workers, and what comes back: the records on every queue.
+"""Queue records: jobs from the API to the workers, answers back.
 
-A job is self-contained, so any worker can do it, again if need be: doing one has no effect outside its own process and
-folder. Times are seconds since the epoch where hosts must agree, else durations in seconds.
+A job is self-contained and has no effect outside its own process and folder, so any worker can run it, repeatedly if
+necessary. Times shared between hosts are seconds since the epoch; all others are durations in seconds.
 """
 
 from __future__ import annotations
@@ -15,31 +15,30 @@ from pydantic_core import to_json
 from rstar.sandbox.api import Limits
 
 Kind = Literal["python", "cpp", "math", "cell"]
-"""``cell``: Python that runs in a state and leaves one; the other kinds leave nothing."""
+"""``cell``: Python that runs from a state and leaves a new one; the other kinds leave nothing."""
 
 Outcome = Literal["done", "expired", "invalid", "failed", "lost"]
-"""``expired``: not begun before the job's time was up. ``invalid``: it asks for nothing that can be done. ``failed``:
-the service's own failure; `message` says why. ``lost``: the worker does not have the state to run from, and the job
-does not say what leads to it."""
+"""``expired``: not begun in time. ``invalid``: cannot be executed. ``failed``: the service's own failure, explained in
+`message`. ``lost``: the worker lacks the source state and the job has no history to rebuild it."""
 
 
 OUTPUT_BYTES = 1_000_000
-"""Limit of stdout, and of stderr, of a job that asks for none."""
+"""Default limit of stdout, and of stderr, in bytes."""
 
 LIMITS = Limits(output_bytes=OUTPUT_BYTES)
-"""Limits of a job that asks for none."""
+"""Default limits of a job."""
 
 
 SHOWN = 1000
-"""Characters of stdout and stderr in an answer to a job that asks for no more."""
+"""Default number of characters of stdout, and of stderr, in an answer."""
 
 MOST_SHOWN = 4 << 20
-"""Characters of stdout, and as many of stderr, in the reply to a batch. Control characters take six bytes each."""
+"""Maximum characters of stdout, and of stderr, in the reply to a batch. A control character takes six bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """Code that has run in a session, with what decides its course when it is replayed."""
+    """Code run in a session, with the limits for its replay."""
 
     code: str
     limits: Limits = LIMITS
@@ -54,15 +53,15 @@ class Job:
         owner: the API instance that waits for the answer.
         kind: see `Kind`.
         code: the program; for ``math`` the text with the answer to verify.
-        stdin: standard input, None for an empty one.
-        expected: output (or, for ``math``, answer) to compare with, None for no comparison.
-        limits: of its run.
-        shown: how many characters of each the answer shall have.
+        stdin: standard input; None for empty.
+        expected: expected output or, for ``math``, answer; None for no comparison.
+        limits: limits of the run.
+        shown: characters of stdout, and of stderr, in the answer.
         echo: show the value of a last-line expression (cells always do).
-        expires: when it is too late to begin, seconds since the epoch.
-        state: of a cell, the id of the state to run from; "" for a fresh interpreter. The new state has the job's id.
-        history: of a cell, what leads to `state`, for a worker that has said that it does not have it.
-        client: who asks, for taking turns.
+        expires: latest time to begin, seconds since the epoch.
+        state: for a cell, the id of the source state; "" for a fresh interpreter. The new state gets the job's id.
+        history: for a cell, the cells that lead to `state`; sent after a worker answered ``lost``.
+        client: the calling client, for fair queueing.
     """
 
     id: str
@@ -80,28 +79,28 @@ class Job:
     client: str = ""
 
     def clear(self) -> None:
-        """Forget what it says: nobody waits for it any more, and it may be long until its turn comes."""
+        """Free the contents of a cancelled job, which may stay queued for long."""
         self.code, self.stdin, self.expected, self.history = "", None, None, ()
 
 
 @dataclass(slots=True)
 class Answer:
-    """What came of a job.
+    """Answer to a job.
 
     Attributes:
-        id: of the job.
-        outcome: see `Outcome`; all that follows is meant for ``done`` only.
-        worker: which worker process did it.
-        status: of the run, as in `rstar.sandbox.api.Result`; for ``math``, ``ok`` when both sides could be read.
-        success: the run ended well and its output is the expected one, if there was one.
-        stdout, stderr: the beginning of what the run wrote.
-        truncated: there is more of it.
+        id: the job's id.
+        outcome: see `Outcome`; the run's fields below apply to ``done`` only.
+        worker: the worker process that ran it.
+        status: status of the run, as in `rstar.sandbox.api.Result`; for ``math``, ``ok`` if both sides were parsed.
+        success: the run succeeded and its output matches the expected one, if given.
+        stdout, stderr: the beginning of the output.
+        truncated: stdout or stderr is longer.
         seconds: wall time of the run.
-        exit_code, signal: how the process ended, where that is known.
+        exit_code, signal: how the process ended, if known.
         error: type, message and line of an exception.
-        lives: of a cell, whether it left a state.
-        values: of a cell, name and new value of variables.
-        message: why the service failed.
+        lives: for a cell, whether it left a state.
+        values: for a cell, (name, new value) of variables.
+        message: reason of a failure.
     """
 
     id: str
@@ -125,12 +124,12 @@ _JOB, _ANSWER = TypeAdapter(Job), TypeAdapter(Answer)
 
 
 def pack(record: Job | Answer | Cell) -> bytes:
-    """As JSON."""
+    """Serialize to JSON."""
     return to_json(record)
 
 
 def pack_answer(answer: Answer) -> bytes:
-    """`pack` of an answer; of one that cannot be packed, the failure to."""
+    """Serialize an answer; if that fails, an answer with the failure."""
     try:
         return pack(answer)
     except ValueError as error:
@@ -138,15 +137,15 @@ def pack_answer(answer: Answer) -> bytes:
 
 
 def unsent(answer: Answer, error: ValueError) -> Answer:
-    """The answer in place of one that cannot be sent."""
+    """The ``failed`` answer in place of one that cannot be sent."""
     return Answer(answer.id, "failed", answer.worker, message=f"an answer that cannot be sent: {error}")
 
 
 def read_job(data: bytes) -> Job:
-    """A job from `pack`. Raises `ValueError`."""
+    """Parse a packed job. Raises `ValueError`."""
     return _JOB.validate_json(data)
 
 
 def read_answer(data: bytes) -> Answer:
-    """An answer from `pack`. Raises `ValueError`."""
+    """Parse a packed answer. Raises `ValueError`."""
     return _ANSWER.validate_json(data)

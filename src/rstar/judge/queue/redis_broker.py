@@ -1,10 +1,10 @@
-"""The queue in Redis: calls for workers on many machines, which outlive workers, API processes and Redis itself.
+"""The queue in Redis, for workers on many machines; jobs survive restarts of workers and Redis.
 
-Jobs are entries of streams with one consumer group. A worker that reads an entry owns it as long as it says so every
-few seconds; what a dead worker owned is taken over by the others. The answer is written, and the entry removed, in one
-script that only the first one to finish gets through, so every entry is answered once. The API reads its own stream of
-answers. It keeps what it waits for, and when Redis has been away it looks whether the entries are still there and adds
-those that are not: with persistence on nothing is lost, without it nothing that somebody still waits for.
+Jobs are entries of streams with one consumer group. A worker owns an entry it has read while it renews its claim every
+few seconds; the other workers take over the entries of a dead one. One script writes the answer and removes the entry,
+and only the first worker to finish gets through it, so every entry is answered once. Each API process reads its own
+answer stream. It keeps its pending jobs, and after a Redis outage it adds missing entries again. With persistence
+nothing is lost; without it, nothing that a caller still waits for.
 
 Keys: see `Keys`. Bodies are JSON (`rstar.judge.queue.jobs`).
 """
@@ -32,7 +32,7 @@ from rstar.judge.queue.shares import Shares
 
 GROUP = "workers"
 ALIVE_SECONDS = 10
-"""A worker or API process that has not been heard of for so long is dead."""
+"""A worker or API process without a heartbeat for this long is dead."""
 
 HEARTBEAT_SECONDS = 2.0
 _BLOCK_MS = 1_000
@@ -42,43 +42,43 @@ _SHORT_SECONDS = 60.0
 _ANSWERS_KEPT_SECONDS = 600
 _PER_PIPELINE = 1_000
 _WINDOW = 256
-"""Entries that no worker has read yet. What is beyond waits here, where clients take turns."""
+"""Maximum unread entries in Redis. Further jobs wait in this process, where clients take turns."""
 
 _WINDOW_SECONDS = 0.02
 _LOAD_SECONDS = 0.5
 _AGAIN_SECONDS = 10.0
-"""A call that Redis has lost may wait so long again, whether its time to begin is up or not: it may have begun."""
+"""Minimum new deadline, in seconds, of a job that Redis has lost, even if expired: it may have begun."""
 
 _SWEEP_SECONDS = 1.0
 _FAILURES = (RedisError, OSError)
 _PASSING = re.compile(r"OOM|LOADING|BUSY|READONLY|MISCONF|CLUSTERDOWN|TRYAGAIN|MASTERDOWN|NOREPLICAS")
-"""How replies of Redis begin that will be others later. What it refuses for good has no such word."""
+"""Start of Redis errors that are temporary; permanent refusals start with other words."""
 _LOG = logging.getLogger("rstar.judge")
 
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """The names that a service uses in Redis."""
+    """The Redis keys of a service."""
 
     prefix: str = "rstar:judge"
 
     @property
     def short(self) -> str:
-        """Stream of the jobs that must begin soon."""
+        """Stream of urgent jobs."""
         return f"{self.prefix}:jobs:short"
 
     @property
     def long(self) -> str:
-        """Stream of the jobs that can wait."""
+        """Stream of patient jobs."""
         return f"{self.prefix}:jobs:long"
 
     @property
     def cancel(self) -> str:
-        """Channel for ids of jobs that nobody waits for any more."""
+        """Channel for the ids of cancelled jobs."""
         return f"{self.prefix}:cancel"
 
     def own(self, worker: str) -> str:
-        """Stream of the jobs that one worker should do, and (field ``f``) of states that it can forget."""
+        """Stream of jobs for one worker and (field ``f``) of states it can forget."""
         return f"{self.prefix}:jobs:for:{worker}"
 
     def answers(self, owner: str) -> str:
@@ -86,26 +86,26 @@ class Keys:
         return f"{self.prefix}:answers:{owner}"
 
     def worker(self, name: str) -> str:
-        """Its slots and places, as long as the worker lives."""
+        """Slots and places of a worker; exists while it lives."""
         return f"{self.prefix}:worker:{name}"
 
     def owner(self, name: str) -> str:
-        """There as long as the API process lives."""
+        """Exists while the API process lives."""
         return f"{self.prefix}:owner:{name}"
 
     def trial(self, worker: str) -> str:
-        """Ids of the suspects that a worker is trying, one a line."""
+        """Ids of the suspects a worker is trying, one per line."""
         return f"{self.prefix}:trial:{worker}"
 
     def deaths(self, job: str) -> str:
-        """How many workers have died with a job."""
+        """Number of workers that died with a job."""
         return f"{self.prefix}:deaths:{job}"
 
 
-def connect(url: str) -> Any:  # the client's own types are those of both of its protocols at once
-    """A client with its own pool. Raises `ConfigError` for a URL that is none."""
+def connect(url: str) -> Any:  # the client's types are unions over both of its protocols
+    """A client with its own pool. Raises `ConfigError` for an invalid URL."""
     try:
-        pool = BlockingConnectionPool.from_url(  # who finds no connection free waits for one
+        pool = BlockingConnectionPool.from_url(  # callers wait for a free connection
             url, max_connections=100, timeout=20, socket_connect_timeout=5, socket_timeout=30, health_check_interval=15
         )
         return Redis.from_pool(pool)
@@ -114,7 +114,7 @@ def connect(url: str) -> Any:  # the client's own types are those of both of its
 
 
 async def make_group(client: Any, stream: str) -> None:
-    """Make the consumer group of a stream, where it is missing."""
+    """Create the consumer group of a stream if it is missing."""
     try:
         await client.xgroup_create(stream, GROUP, id="0", mkstream=True)
     except ResponseError as error:
@@ -124,7 +124,7 @@ async def make_group(client: Any, stream: str) -> None:
 
 @dataclass(slots=True)
 class _Pending:
-    """A job that somebody waits for: where its entry is, once it has been added."""
+    """An unanswered job and, once added, its stream entry."""
 
     job: Job
     future: asyncio.Future[Answer]
@@ -136,12 +136,12 @@ class _Pending:
 
 
 class RedisBroker:
-    """See `rstar.judge.queue.broker.Broker` and the module.
+    """The queue in Redis; see `rstar.judge.queue.broker.Broker` and the module docstring.
 
     Args:
-        url: of Redis.
-        owner: a name of this API process that no other has.
-        most_waiting: jobs that may wait for this process.
+        url: Redis URL.
+        owner: unique name of this API process.
+        most_waiting: maximum number of unanswered jobs of this process.
     """
 
     def __init__(self, url: str, owner: str, most_waiting: int = 1_000_000, keys: Keys | None = None) -> None:
@@ -162,7 +162,7 @@ class RedisBroker:
         self._asides: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
-        """Begin to add, listen and look after things; Redis may come later."""
+        """Start the background loops; Redis may become available later."""
         loops: tuple[Callable[[], Awaitable[None]], ...]
         loops = (self._add, self._listen, self._look_after, self._expire, self._cancel_all)
         self._tasks = [asyncio.create_task(self._forever(loop)) for loop in loops]
@@ -171,7 +171,7 @@ class RedisBroker:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stop; who still waits is cancelled."""
+        """Stop the loops and cancel all pending futures."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -198,9 +198,9 @@ class RedisBroker:
         self._aside(self._send_forget(states, worker))
 
     async def load(self) -> QueueStatus:
-        """See `Broker.load`. Raises `SandboxError` while Redis is away.
+        """See `Broker.load`. Raises `SandboxError` while Redis is down.
 
-        Who asks often gets the same again: each look takes connections that calls need.
+        The status is cached briefly, because each query takes connections that calls need.
         """
         now = time.monotonic()
         if self._loading is None or (self._loading.done() and now - self._loaded > _LOAD_SECONDS):
@@ -220,7 +220,7 @@ class RedisBroker:
             raise SandboxError(f"Redis: {error}") from error
 
     async def _workers(self) -> list[tuple[int, int]]:
-        """Slots and places of the workers that live."""
+        """(slots, places) of the living workers."""
         names = [name async for name in self._client.scan_iter(match=self._keys.worker("*"), count=1_000)]
         values = await self._client.mget(names) if names else []
         pairs = [value.split() for value in values if value]
@@ -237,19 +237,19 @@ class RedisBroker:
                     _LOG.warning("Redis is away: %s", error)
                 self._away = True
                 await asyncio.sleep(_RETRY_SECONDS)
-            except Exception:  # a loop that ended would leave every call waiting for ever
+            except Exception:  # without this loop every call would wait forever
                 _LOG.exception("the queue in Redis")
                 self._away = True
                 await asyncio.sleep(_RETRY_SECONDS)
 
     async def _add(self) -> None:
-        """Add what is in the outbox, many entries in one exchange."""
+        """Add jobs from the outbox to Redis in pipelined batches."""
         while True:
             await self._filled.wait()
             if batch := await self._next_batch():
                 try:
                     async with self._client.pipeline(transaction=False) as pipeline:
-                        # First: workers drop the jobs of an owner that does not live.
+                        # First: workers drop the jobs of a dead owner.
                         pipeline.set(self._keys.owner(self._owner), 1, ex=ALIVE_SECONDS)
                         for pending in batch:
                             pipeline.xadd(pending.stream, {"j": pack(pending.job)})
@@ -263,7 +263,7 @@ class RedisBroker:
                 self._filled.clear()
 
     async def _next_batch(self) -> list[_Pending]:
-        """Take what can be added now. Nothing is taken that Redis could not be asked about before."""
+        """Take the jobs that can be added now. Redis is queried first, so an outage loses no job."""
         room = _PER_PIPELINE
         if len(self._outbox) and self._added >= _WINDOW:
             room = _WINDOW - await self._unread()
@@ -277,12 +277,12 @@ class RedisBroker:
                 batch.append(pending)
                 self._under_way.add(job.client)
                 pending.counted = True
-        if room > 0 and not batch and len(self._outbox):  # all that wait have enough under way
+        if room > 0 and not batch and len(self._outbox):  # all waiting clients have enough running
             await asyncio.sleep(_WINDOW_SECONDS)
         return [pending for pending in batch if not pending.future.done()]
 
     async def _unread(self) -> int:
-        """How many jobs no worker has read yet."""
+        """Number of jobs that no worker has read yet."""
         waiting = 0
         for stream in (self._keys.short, self._keys.long):
             with contextlib.suppress(ResponseError):
@@ -290,14 +290,14 @@ class RedisBroker:
         return waiting
 
     def _note_added(self, batch: Sequence[_Pending], entries: Sequence[Any]) -> None:
-        """Remember where entries are. What Redis refuses for its content fails by itself; all else is tried again."""
+        """Record the entry ids. A job that Redis rejects for its content fails alone; other errors are retried."""
         for entry in entries:
             if isinstance(entry, Exception) and (not isinstance(entry, ResponseError) or _PASSING.match(str(entry))):
                 raise entry
         for pending, entry in zip(batch, entries, strict=True):
             if not isinstance(entry, ResponseError):
                 pending.entry = entry
-                if pending.future.cancelled():  # while it was on its way
+                if pending.future.cancelled():  # while being added
                     self._cancel(pending)
                 elif not pending.future.done():
                     self._added += 1
@@ -305,7 +305,7 @@ class RedisBroker:
                 pending.future.set_result(Answer(pending.job.id, "failed", message=f"Redis: {entry}"))
 
     async def _expire(self) -> None:
-        """Answer those whose time runs out while no worker has read them."""
+        """Answer jobs whose deadline passes before a worker has read them."""
         while True:
             await asyncio.sleep(_SWEEP_SECONDS)
             now = time.time() - _SWEEP_SECONDS
@@ -320,7 +320,7 @@ class RedisBroker:
                         one.future.set_result(Answer(one.job.id, "expired"))
 
     async def _listen(self) -> None:
-        """Read answers as they come; those that have been read are removed with the next exchange."""
+        """Read answers as they arrive and trim them from the stream."""
         stream = self._keys.answers(self._owner)
         last: bytes | str = "0"
         while True:
@@ -331,7 +331,7 @@ class RedisBroker:
                 await self._client.xtrim(stream, minid=last, approximate=False)
 
     async def _look_after(self) -> None:
-        """Say that this process lives; find entries that have been lost with Redis or with the worker they were for."""
+        """Send heartbeats; recover entries lost with Redis or with the worker they were for."""
         checked = time.monotonic()
         while True:
             await self._client.set(self._keys.owner(self._owner), 1, ex=ALIVE_SECONDS)
@@ -357,7 +357,7 @@ class RedisBroker:
                     self._post(one)
 
     async def _redirect(self, pending: Iterable[_Pending]) -> None:
-        """Let anybody do what was for a worker that is no more."""
+        """Move the jobs meant for a dead worker to the common queue."""
         for one in pending:
             if one.entry is not None and not await self._client.exists(self._keys.worker(one.worker)):
                 await self._client.xdel(one.stream, one.entry)
@@ -377,7 +377,7 @@ class RedisBroker:
         self._filled.set()
 
     def _discount(self, pending: _Pending) -> None:
-        """It is not under way any more."""
+        """Stop counting a job as running."""
         if pending.counted:
             pending.counted = False
             self._under_way.add(pending.job.client, -1)
@@ -402,7 +402,7 @@ class RedisBroker:
         self._cancelling.set()
 
     async def _cancel_all(self) -> None:
-        """Tell workers what nobody waits for any more, until they have been told."""
+        """Delete cancelled entries and notify workers, with retries."""
         while True:
             await self._cancelling.wait()
             batch = self._cancelled[:_PER_PIPELINE]
@@ -416,7 +416,7 @@ class RedisBroker:
                 self._cancelling.clear()
 
     def _aside(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do something that nobody waits for."""
+        """Run a task in the background."""
         task = asyncio.get_running_loop().create_task(work)
         self._asides.add(task)
         task.add_done_callback(self._asides.discard)

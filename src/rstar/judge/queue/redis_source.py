@@ -21,10 +21,10 @@ _RETRY_SECONDS = 0.25
 _ALONE_SECONDS = 0.1
 _TELL_SECONDS = 10.0
 _OWN_SECONDS = 600
-"""The stream of what only one worker can do outlives that worker by so long."""
+"""Seconds that a worker's own stream outlives it."""
 
 _IDLE_MS = 6_000
-"""A job whose worker has not said so for so long that it still has it is taken over."""
+"""A job whose worker has not renewed its claim for this long is taken over."""
 
 _FAILURES = (RedisError, OSError)
 _LOG = logging.getLogger("rstar.judge")
@@ -36,7 +36,7 @@ if redis.call('XACK', KEYS[1], ARGV[1], ARGV[2]) == 1 then
     redis.call('EXPIRE', KEYS[2], 600)
 end
 """
-"""Answer an entry, unless somebody has done so already."""
+"""Answers an entry unless another worker already has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +50,8 @@ class RedisSource:
     """Jobs from Redis, for one worker.
 
     Args:
-        url: of Redis.
-        name: of the worker; no other has it.
+        url: Redis URL.
+        name: unique name of the worker.
     """
 
     def __init__(self, url: str, name: str, keys: Keys | None = None) -> None:
@@ -60,7 +60,7 @@ class RedisSource:
         self._entries: dict[str, _Entry] = {}
         self._suspects: dict[str, tuple[Job, int]] = {}
         self._trial: set[str] = set()
-        self._alone, self._reading = False, False  # no new jobs are read before and during a last trial
+        self._alone, self._reading = False, False  # no reads before and during a last trial
         self._claiming = asyncio.Lock()
         self._credit = 0
         self._credited = asyncio.Event()
@@ -100,14 +100,14 @@ class RedisSource:
                 if "NOGROUP" not in str(error):
                     _LOG.warning("Redis: %s", error)
                     await asyncio.sleep(_RETRY_SECONDS)
-                with contextlib.suppress(*_FAILURES):  # Redis has lost its data
+                with contextlib.suppress(*_FAILURES):  # Redis lost its data
                     await self._make_groups()
             except _FAILURES as error:
                 if time.monotonic() - self._told > _TELL_SECONDS:
                     self._told = time.monotonic()
                     _LOG.warning("Redis is away: %s", error)
                 await asyncio.sleep(_RETRY_SECONDS)
-            except Exception:  # a loop that ended would take all calls of this worker along
+            except Exception:  # a dead loop would stop all of this worker's calls
                 _LOG.exception("the queue in Redis")
                 await asyncio.sleep(_RETRY_SECONDS)
 
@@ -121,8 +121,8 @@ class RedisSource:
 
     async def _read(self, worker: Worker) -> None:
         await self._make_groups()
-        for stream in self._streams:  # handed to this worker by a reply that was lost on the way
-            async with self._claiming:  # what is being taken over is this worker's already, but not to be begun at once
+        for stream in self._streams:  # assigned to this worker in a reply that was lost
+            async with self._claiming:  # excludes entries being taken over, which must not begin at once
                 for _, entries in await self._client.xreadgroup(GROUP, self._name, {stream: "0"}) or ():
                     known = {entry.id for entry in self._entries.values()}
                     await self._begin(worker, stream, [one for one in entries if one[0] not in known])
@@ -140,7 +140,7 @@ class RedisSource:
                 await self._begin(worker, stream.decode(), entries)
 
     async def _heartbeat(self, worker: Worker) -> None:
-        """Say that this worker lives and what it has; take over what dead ones had."""
+        """Send heartbeats, renew claims, and take over the jobs of dead workers."""
         while True:
             value = f"{worker.slots} {worker.places}"
             await self._client.set(self._keys.worker(self._name), value, ex=ALIVE_SECONDS)
@@ -158,7 +158,7 @@ class RedisSource:
             await asyncio.sleep(HEARTBEAT_SECONDS)
 
     async def _end_orphans(self, worker: Worker) -> None:
-        """Cancel the jobs of API processes that have died. Who waited for them has lost the connection."""
+        """Cancel the jobs of dead API processes, whose callers have lost the connection."""
         owners = {entry.owner for entry in self._entries.values()}
         dead = {owner for owner in owners if not await self._client.exists(self._keys.owner(owner))}
         for name, entry in list(self._entries.items()):
@@ -167,7 +167,7 @@ class RedisSource:
                 await self._drop(entry.stream, entry.id)
 
     async def _listen(self, worker: Worker) -> None:
-        """Cancel what nobody waits for any more."""
+        """Cancel jobs whose callers have gone."""
         async with self._client.pubsub() as channel:
             await channel.subscribe(self._keys.cancel)
             while True:
@@ -177,7 +177,7 @@ class RedisSource:
                     await self._client.xack(entry.stream, GROUP, entry.id)
 
     async def _answer_all(self, worker: Worker) -> None:
-        """Write answers as they come, until they are written."""
+        """Write answers as they arrive, with retries."""
         while True:
             await self._filled.wait()
             batch = list(self._done)
@@ -199,10 +199,10 @@ class RedisSource:
     # ---- one entry
 
     async def _begin(self, worker: Worker, stream: str, entries: list[tuple[bytes, dict[bytes, bytes]]]) -> None:
-        """Start the jobs of entries whose owner still lives."""
+        """Start the jobs of entries with a living owner."""
         jobs: list[tuple[bytes, Job]] = []
         for entry, fields in entries:
-            if not fields or b"f" in fields:  # removed meanwhile, or states to forget
+            if not fields or b"f" in fields:  # deleted meanwhile, or states to forget
                 await self._drop(stream, entry)
                 if fields:
                     worker.forget(fields[b"f"].decode().split("\n"))
@@ -220,7 +220,7 @@ class RedisSource:
                 continue
             known = self._entries.get(job.id)
             self._entries[job.id] = _Entry(stream, entry, job.owner)
-            if known is not None:  # added again while it is under way: the answer goes with the later entry
+            if known is not None:  # added again while running: answer the later entry
                 await self._drop(known.stream, known.id)
                 continue
             if job.expires < time.time():
@@ -230,7 +230,7 @@ class RedisSource:
             worker.begin(job)
 
     async def _take_over(self, stream: str, most: int) -> None:
-        """Claim entries whose worker is dead. See `broker` about who is blamed."""
+        """Claim the entries of dead workers; see `broker` for the blame rules."""
         found = await self._client.xpending_range(stream, GROUP, "-", "+", most, idle=_IDLE_MS)
         holders = {one["message_id"]: one["consumer"].decode() for one in found}
         if not holders:
@@ -259,7 +259,7 @@ class RedisSource:
                 self._spend()
 
     async def _try_suspects(self, worker: Worker) -> None:
-        """Begin some of the jobs that were taken over, if none is under way; all may know which, should this fail."""
+        """Start some taken-over jobs if none is on trial; first publish which, in case this worker dies."""
         if self._trial or not self._suspects:
             return
         names = on_trial([(name, deaths) for name, (_, deaths) in self._suspects.items()])
@@ -267,7 +267,7 @@ class RedisSource:
         if self._alone and (self._reading or self._entries.keys() - self._suspects.keys()):
             return
         await self._client.set(self._keys.trial(self._name), "\n".join(names), ex=3600)
-        if self._trial:  # another loop was faster
+        if self._trial:  # another loop started one meanwhile
             return
         for name in names:
             if (suspect := self._suspects.pop(name, None)) is not None:
@@ -275,7 +275,7 @@ class RedisSource:
                 worker.begin(suspect[0])
 
     def _end(self, worker: Worker, name: str) -> _Entry | None:
-        """End a job that nobody waits for any more. Returns its entry, if it is this worker's."""
+        """Cancel a job. Returns its entry if this worker has it."""
         entry = self._entries.pop(name, None)
         if entry is not None:
             worker.cancel(name)
@@ -283,7 +283,7 @@ class RedisSource:
         return entry
 
     def _acquit(self, name: str) -> None:
-        """A job is over."""
+        """End a job's suspicion and trial."""
         if self._suspects.pop(name, None) is not None:
             self.ready(1)
         self._trial.discard(name)

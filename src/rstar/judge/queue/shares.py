@@ -1,7 +1,7 @@
-"""How much one client may hold of a scarce resource: places, sessions, memory, connections.
+"""Fair shares of a scarce resource: queue slots, sessions, memory, connections.
 
-A client may hold as much as is still free (dynamic thresholds, Choudhury and Hahne 1998): one alone half, two a third
-each. So later clients find some, and nobody has a fixed part.
+A client may hold as much as is still free (dynamic thresholds, Choudhury and Hahne 1998): one client gets half, two
+get a third each. So there is always some left for new clients, without fixed quotas.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ class Shares:
     """Amounts of one resource, by client.
 
     Args:
-        total: how much there is, in the unit of all amounts.
+        total: total amount, in the unit of all amounts.
     """
 
     def __init__(self, total: int) -> None:
@@ -22,23 +22,23 @@ class Shares:
         self._used = 0
 
     def held(self, client: str) -> int:
-        """How much a client has."""
+        """Amount that a client holds."""
         return self._held[client]
 
     def fits(self, client: str, amount: int = 1) -> bool:
-        """Whether a client may take `amount` more: it then holds no more than is left. The very first may take all."""
+        """Whether a client may take `amount` more and still hold at most what is left; the first taker may take all."""
         left = self.total - self._used - amount
         return left >= 0 and (self._held[client] + amount <= left or not self._used)
 
     def take(self, client: str, amount: int = 1) -> bool:
-        """Give a client so much, if it may have that."""
+        """Take `amount` for a client if it fits. Returns whether it did."""
         if not self.fits(client, amount):
             return False
         self.add(client, amount)
         return True
 
     def add(self, client: str, amount: int = 1) -> None:
-        """Give a client so much, or take it back where `amount` is negative."""
+        """Change a client's amount without a check; negative amounts are released."""
         self._used += amount
         self._held[client] += amount
         if not self._held[client]:

@@ -1,8 +1,8 @@
-"""The HTTP API: requests in, jobs to the broker, replies out. See `rstar.judge.wire` for what they look like.
+"""The HTTP API: requests in, jobs to the broker, replies out. `rstar.judge.wire` defines their format.
 
-Failures of programs are results, with HTTP 200. What is not: 401 without the token, 404 for a session that is not (or
-no more) there, 409 when two cells ran in one session at once, 422 for a malformed request, 503 when the queue is full.
-A caller that goes away takes its calls with it.
+A failed program is a result, with HTTP 200. Errors: 401 without the token, 404 for a session that does not exist (any
+more), 409 when two cells ran in one session at once, 422 for a malformed request, 503 when the queue is full. When a
+caller disconnects, its calls are cancelled.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _BODY = wire.FULL | wire.UNREADABLE | wire.LARGE
 
 
 def create_app(broker: Broker, settings: JudgeSettings, owner: str, pulse: int) -> Guard:
-    """The service as an ASGI application, called `owner` in jobs; `broker` is opened and closed with it.
+    """The service as an ASGI application; it opens and closes `broker`.
 
-    `pulse` is a descriptor that it writes to as long as it is able to (see `boot.beat`).
+    `owner` is its name in jobs; `pulse` is the descriptor for its heartbeat (see `boot.beat`).
     """
     service = Service(broker, settings, owner, pulse)
     app = fastapi.FastAPI(
@@ -58,7 +58,7 @@ def _add_calls(app: fastapi.FastAPI, service: Service) -> None:
 
     @app.post("/run", response_model=wire.Report, responses=_BODY, tags=["calls"])
     async def run(submission: wire.Submission, request: Request) -> Response:
-        """Run a program; compare its output with what is expected. Waits a few seconds at most for a free worker."""
+        """Run a program and compare its output with the expected one. Waits a few seconds at most for a free worker."""
         return json(await one(submission, request))
 
     async def reply(batch: wire.Batch, request: Request, life: float) -> Response:
@@ -69,30 +69,30 @@ def _add_calls(app: fastapi.FastAPI, service: Service) -> None:
 
     @app.post("/run/batch", response_model=wire.BatchReports, responses=_BODY, tags=["calls"])
     async def run_batch(batch: wire.Batch, request: Request) -> Response:
-        """Several programs, answered together. Each waits a few seconds at most for a free worker.
+        """Run several programs, answered together. Each waits a few seconds at most for a free worker.
 
-        With `Accept: application/x-ndjson` each result is a line of its own, sent as soon as it is there.
+        With `Accept: application/x-ndjson` each result is sent as a separate line as soon as it is ready.
         """
         return await reply(batch, request, short)
 
     @app.post("/run/long-batch", response_model=wire.BatchReports, responses=_BODY, tags=["calls"])
     async def run_long_batch(batch: wire.Batch, request: Request) -> Response:
-        """Several programs, which may wait for an hour. Results as lines: see `/run/batch`."""
+        """Run several programs, which may wait up to an hour. For results as lines see `/run/batch`."""
         return await reply(batch, request, long)
 
     @app.post("/judge", response_model=wire.Verdict, responses=_BODY, tags=["calls"])
     async def judge(submission: wire.Submission, request: Request) -> Response:
-        """As `/run`, without the output."""
+        """Same as `/run`, without the output."""
         return json(wire.verdict(await one(submission, request)))
 
     @app.post("/judge/batch", response_model=wire.BatchVerdicts, responses=_BODY, tags=["calls"])
     async def judge_batch(batch: wire.Batch, request: Request) -> Response:
-        """As `/run/batch`, without the output."""
+        """Same as `/run/batch`, without the output."""
         return json(wire.verdicts(await many(batch, request, short)))
 
     @app.post("/judge/long-batch", response_model=wire.BatchVerdicts, responses=_BODY, tags=["calls"])
     async def judge_long_batch(batch: wire.Batch, request: Request) -> Response:
-        """As `/run/long-batch`, without the output."""
+        """Same as `/run/long-batch`, without the output."""
         return json(wire.verdicts(await many(batch, request, long)))
 
 
@@ -103,17 +103,17 @@ def _add_state(app: fastapi.FastAPI, service: Service) -> None:
 
     @app.get("/ping", tags=["state"])
     async def ping() -> str:
-        """Whether the API is there."""
+        """Check that the API is up."""
         return "pong"
 
     @app.get("/status", response_model=wire.Status, responses=wire.FULL, tags=["state"])
     async def status() -> Response:
-        """How many calls wait, and how many programs can run at a time."""
+        """Number of waiting calls and of programs that can run at a time."""
         load = await service.load()
         return json(wire.Status(queue=load.waiting, num_workers=load.slots))
 
     @app.get("/metrics", tags=["state"], response_class=PlainTextResponse)
     async def metrics() -> Response:
-        """For Prometheus."""
+        """Metrics for Prometheus."""
         text, kind = service.metrics.text(await service.load(), len(service.sessions))
         return Response(text, media_type=kind)

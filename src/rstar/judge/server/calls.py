@@ -1,4 +1,4 @@
-"""What the routes of the API share: calls become jobs, wait for their answers, and end when the caller goes away."""
+"""Shared code of the API routes: turn calls into jobs, await the answers, cancel when the caller disconnects."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from rstar.sandbox import Limits, machine_share
 _HOUSEKEEPING_SECONDS = 1.0
 _ATTENTIVE_SECONDS = 0.05
 _MEMORY_SHARE = 6
-"""Clients may take a sixth of what programs may use: a tenth of the machine's memory."""
+"""Clients may use a sixth of the programs' memory, a tenth of the machine's."""
 
 T = TypeVar("T")
 
 
 class Service:
-    """What the routes share."""
+    """State shared by the routes."""
 
     def __init__(self, broker: Broker, settings: JudgeSettings, owner: str, pulse: int) -> None:
         self.broker, self.settings, self.owner, self._pulse = broker, settings, owner, pulse
@@ -44,7 +44,7 @@ class Service:
 
     @asynccontextmanager
     async def lifespan(self, app: fastapi.FastAPI) -> AsyncIterator[None]:
-        """From start to end."""
+        """Open the broker and run housekeeping and heartbeat while the app is up."""
         async with self.broker:
             tasks = [asyncio.create_task(self._keep_house()), asyncio.create_task(beat(self._pulse))]
             try:
@@ -59,19 +59,19 @@ class Service:
             self.release(self.sessions.expire())
 
     def release(self, unused: list[tuple[str, str]]) -> None:
-        """Give up states of workers."""
+        """Let workers forget unused states, given as (worker, state)."""
         for worker in {worker for worker, _ in unused}:
             self.broker.forget([state for holder, state in unused if holder == worker], worker)
 
     def job(self, submission: wire.Submission, life: float, request: Request) -> Job:
-        """The job for a submission, which may wait for `life` seconds."""
+        """The job for a submission, which may wait `life` seconds in the queue."""
         job = self._job(submission.type, submission.solution, submission.limits, life, request)
         job.stdin, job.expected, job.echo = submission.input, submission.expected_output, submission.echo
         job.shown = wire.shown(submission.limits)
         return job
 
     def jobs(self, batch: wire.Batch, life: float, request: Request) -> list[Job]:
-        """The jobs for a batch. The reply is held in memory whole, so its submissions share what it may show."""
+        """The jobs for a batch. The whole reply is held in memory, so the submissions share its output limit."""
         share = MOST_SHOWN // len(batch.submissions)
         jobs = [self.job(submission, life, request) for submission in batch.submissions]
         for job in jobs:
@@ -79,7 +79,7 @@ class Service:
         return jobs
 
     async def run_cell(self, session: Session, cell: wire.CellRequest, request: Request) -> tuple[Job, Answer]:
-        """Run a cell where the state of the session is; where that is lost, once more with all that leads to it."""
+        """Run a cell on the worker with the session's state; if that is lost, once more with the full history."""
         prefer, history = session.worker, tuple[Cell, ...]()
         while True:
             job = self._job("cell", cell.code, cell.limits, self.settings.long_queue_seconds, request)
@@ -108,14 +108,14 @@ class Service:
         )
 
     async def load(self) -> QueueStatus:
-        """How much there is to do."""
+        """The broker's queue status."""
         try:
             return await self.broker.load()
         except SandboxError as error:
             raise HTTPException(503, str(error), {"Retry-After": "1"}) from error
 
     async def answers(self, jobs: Sequence[Job], request: Request, prefer: str = "") -> list[Answer]:
-        """The answers to jobs, in order. When the caller goes away, the jobs are cancelled."""
+        """The answers to jobs, in order. The jobs are cancelled if the caller disconnects."""
         started = time.perf_counter()
         futures: list[asyncio.Future[Answer]] = []
         try:
@@ -133,7 +133,7 @@ class Service:
         return answers
 
     async def lines(self, jobs: Sequence[Job], submissions: Sequence[wire.Submission]) -> AsyncIterator[bytes]:
-        """Reports as lines, in the order in which the jobs are done; submissions that find the queue full fail."""
+        """Reports as JSON lines, in order of completion; submissions that find the queue full fail."""
         started = time.perf_counter()
         futures = {self._line(job): (job, submission) for job, submission in zip(jobs, submissions, strict=True)}
         done: asyncio.Queue[asyncio.Future[Answer]] = asyncio.Queue()
@@ -156,7 +156,7 @@ class Service:
             return _settled(Answer(job.id, "expired", message=str(error)))
 
     def _submit(self, job: Job, prefer: str = "") -> asyncio.Future[Answer]:
-        """Have a job done, unless no queue could carry it."""
+        """Submit a job, or answer ``invalid`` if its text cannot be encoded."""
         for name, text in (("program", job.code), ("input", job.stdin), ("expected output", job.expected)):
             if text is not None and not text.isascii() and not _is_unicode(text):
                 message = f"half a character (a lone surrogate) in the {name}"
@@ -179,7 +179,7 @@ def _is_unicode(text: str) -> bool:
 
 
 async def _while_connected(work: asyncio.Future[T], request: Request) -> None:
-    """Wait for `work`; raises `HTTPException` when the caller has gone (who will not see it)."""
+    """Wait for `work`; cancel it and raise `HTTPException` if the caller disconnects."""
     leaving = asyncio.ensure_future(request.receive())
     try:
         while not work.done():
@@ -194,10 +194,10 @@ async def _while_connected(work: asyncio.Future[T], request: Request) -> None:
 
 
 def json(content: BaseModel, status: int = 200) -> Response:
-    """A reply."""
+    """A JSON response."""
     return Response(content.__pydantic_serializer__.to_json(content), status, media_type="application/json")
 
 
 def report_of(submission: wire.Submission, answer: Answer) -> wire.Report:
-    """What the answer says of a submission."""
+    """The report on a submission."""
     return wire.report(submission.sub_id or str(uuid.uuid4()), answer, wire.shown(submission.limits))

@@ -1,7 +1,7 @@
-"""What requests meet before they reach the routes, and refusals in the interface's own terms.
+"""Request checks in front of the routes, and error replies in the interface's format.
 
-What is in memory for a request counts as its client's until it is answered: no client may have so much that others
-find no room (see `shares`).
+The memory of a request is charged to its client until it is answered; `shares` keeps one client from crowding out the
+others.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from rstar.judge.queue.shares import Shares
 from rstar.judge.settings import JudgeSettings, allowed
 
 OPEN_PATHS = frozenset({"/ping"})
-"""What needs no token."""
+"""Paths that need no token."""
 
 LARGEST_BODY = 32 << 20
-"""Bytes of a request, which is held in memory, in the queue and on every connection."""
+"""Maximum request size in bytes; a request is held in memory, in the queue and on every connection."""
 
 MOST_VALUES = 500_000
-"""JSON values of a request. Small ones take thirty times their bytes when they are read, and hold up all others."""
+"""Maximum JSON values per request. Parsing small ones takes thirty times their bytes and blocks other requests."""
 
 VALUE_BYTES = 1_000
-"""What a JSON value takes on its way from text to job. A call has four or five."""
+"""Memory per JSON value between text and job. A call has four or five values."""
 
 _TOO_LARGE = f"a request may have {LARGEST_BODY:,} bytes; send several"
 _TOO_MANY = f"a request may have {MOST_VALUES:,} JSON values; send several"
 _NOT_UTF8 = "expected JSON in UTF-8"
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+("|\\?)', re.DOTALL)
-"""A string of JSON, or as much of it as there is. Group 1 is its end: a quote, nothing, or half an escape."""
+"""A JSON string, possibly incomplete. Group 1 is its end: a quote, nothing, or half an escape."""
 
 _MOST_ERRORS = 20
 _LONGEST_MESSAGE = 500
@@ -42,14 +42,14 @@ _LONGEST_PLACE, _DEEPEST_PLACE = 100, 8
 
 
 async def other_methods(request: Request, error: Exception) -> Response:
-    """405 with all methods of the path: the framework names those of one route."""
+    """405 with all methods of the path; the framework lists only those of one route."""
     matching = (route for route in request.app.routes if route.matches(dict(request.scope))[0] != Match.NONE)
     methods = sorted({method for route in matching for method in getattr(route, "methods", ())})
     return JSONResponse({"detail": "Method Not Allowed"}, 405, {"Allow": ", ".join(methods)})
 
 
 async def malformed(_: Request, error: RequestValidationError) -> Response:
-    """422 with what is wrong and where. What was sent is not sent back: it may be large, or no text at all."""
+    """422 with the errors and their locations, without the input, which may be large or not text."""
     errors = error.errors()
     detail = [
         {
@@ -66,17 +66,17 @@ async def malformed(_: Request, error: RequestValidationError) -> Response:
 
 
 class Guard:
-    """Lets requests pass that have the token and are of a reasonable size, as far as there is memory for them.
+    """ASGI middleware that checks token, size and available memory.
 
     Attributes:
-        memory: bytes that clients have in it.
+        memory: bytes charged to clients.
     """
 
     def __init__(self, app: ASGIApp, settings: JudgeSettings, memory: Shares) -> None:
         self._app, self._settings, self.memory = app, settings, memory
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Of ASGI."""
+        """Check a request, then call the application."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -88,7 +88,7 @@ class Guard:
                 refusal = JSONResponse({"detail": detail}, 401, {"WWW-Authenticate": "Bearer"})
                 await refusal(scope, receive, send)
                 return
-        if int(headers.get(b"content-length", b"0")) > LARGEST_BODY:  # the parser lets only numbers pass
+        if int(headers.get(b"content-length", b"0")) > LARGEST_BODY:  # the parser admits only numbers
             await JSONResponse({"detail": _TOO_LARGE}, 413, {"Connection": "close"})(scope, receive, send)
             return
         body = _Body(receive, self.memory, "" if scope["client"] is None else "{}:{}".format(*scope["client"]))
@@ -99,11 +99,11 @@ class Guard:
 
 
 class _Body:
-    """The body of a request, up to the largest one, and the most values in it.
+    """The body of a request, bounded in size and number of values.
 
     Attributes:
-        client: who sends it.
-        charged: bytes that count as the client's.
+        client: the sender.
+        charged: bytes charged to the client.
     """
 
     def __init__(self, receive: Receive, memory: Shares, client: str) -> None:
@@ -112,13 +112,13 @@ class _Body:
         self.client, self.charged = client, 0
 
     async def read(self) -> Message:
-        """The next message."""
+        """Receive the next ASGI message."""
         message = await self._receive()
         piece = message.get("body", b"")
         self._size += len(piece)
         if self._size > LARGEST_BODY:
             raise HTTPException(413, _TOO_LARGE)
-        if b"\0" in piece:  # UTF-16, in which the values could not be counted
+        if b"\0" in piece:  # UTF-16, whose values cannot be counted
             raise HTTPException(400, _NOT_UTF8)
         if (values := self._values.add(piece)) > MOST_VALUES:
             raise HTTPException(413, _TOO_MANY)
@@ -130,7 +130,7 @@ class _Body:
 
 
 class ValueCount:
-    """Counts the values of a JSON text that comes in pieces: each but the first follows a bracket, brace or comma.
+    """Counts the values of a JSON text in pieces: every value but the first follows a bracket, brace or comma.
 
     An empty list or object counts twice.
     """
@@ -139,13 +139,13 @@ class ValueCount:
         self._count, self._open = 1, b""
 
     def add(self, piece: bytes) -> int:
-        """The values so far."""
+        """Add a piece. Returns the count so far."""
         text, end = self._open + piece, 0
         self._open = b""
         for string in _STRING.finditer(text):
             self._count += _separators(text[end : string.start()])
             end = string.end()
-            if string[1] != b'"':  # the next piece goes on with it
+            if string[1] != b'"':  # continues in the next piece
                 self._open = b'"' + string[1]
         self._count += _separators(text[end:])
         return self._count

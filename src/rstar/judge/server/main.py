@@ -16,7 +16,7 @@ from rstar.judge.server.protocol import BoundedProtocol
 
 
 def main() -> None:
-    """Serve HTTP at the socket that was handed down."""
+    """Serve HTTP on the inherited socket."""
     settings, arguments = boot()
     owner = uuid.uuid4().hex
     broker: Broker

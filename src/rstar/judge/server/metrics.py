@@ -1,4 +1,4 @@
-"""What Prometheus may ask: calls by kind and outcome, how long they took, how much waits."""
+"""Prometheus metrics: calls by kind and outcome, durations, queue length."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300
 
 
 class Metrics:
-    """The figures of one API process."""
+    """Metrics of one API process."""
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
@@ -44,7 +44,7 @@ class Metrics:
         }
 
     def count(self, jobs: Sequence[Job], answers: Sequence[Answer], seconds: float) -> None:
-        """Count the answers to one request, which took so long."""
+        """Record the answers to one request and its duration in seconds."""
         self._latency.observe(seconds)
         for job, answer in zip(jobs, answers, strict=True):
             self._calls.labels(job.kind, answer.status if answer.outcome == "done" else answer.outcome).inc()
@@ -52,7 +52,7 @@ class Metrics:
                 self._run.observe(answer.seconds)
 
     def text(self, load: QueueStatus, sessions: int) -> tuple[bytes, str]:
-        """The figures in Prometheus' format, and its content type."""
+        """The metrics in Prometheus format, and the content type."""
         values = {"waiting": load.waiting, "running": load.running, "slots": load.slots, "sessions": sessions}
         for name, value in values.items():
             self._gauges[name].set(value)

@@ -1,7 +1,6 @@
-"""HTTP as far as a stranger can use it up: how many connections, how long requests may take to arrive and replies to be
-read, and how large the head of a request may be.
+"""HTTP protocol limits: connections per host, time to send a request and to read a reply, size of the request head.
 
-uvicorn bounds none of these with its fast parser. What a request may say once it is here is `guard`'s business.
+uvicorn bounds none of these with its fast parser. `guard` checks the body.
 """
 
 from __future__ import annotations
@@ -18,13 +17,13 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from rstar.judge.queue.shares import Shares
 
 LARGEST_HEAD = 32_768
-"""Bytes of a request line and its headers, and of what may follow a body."""
+"""Bytes of request line and headers, and of data after a body."""
 
 HEAD_SECONDS, BODY_SECONDS = 15.0, 120.0
-"""How long head and body of a request may take to arrive."""
+"""Time limits for head and body of a request to arrive."""
 
 READ_SECONDS, LEAST_READ = 60.0, 4 << 20
-"""In such a time a client must take so many bytes of what it is sent, or all: what it leaves is kept."""
+"""In this time a client must read this many bytes of a reply, or all of it: unread bytes occupy memory."""
 
 _OWN_DESCRIPTORS = 200
 
@@ -33,11 +32,11 @@ _REFUSAL = b"HTTP/1.1 %s\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """uvicorn's protocol, which closes connections whose requests are too large at the head or do not end.
+    """uvicorn's protocol with bounded connections, request heads and times.
 
     Attributes:
-        hosts: how many connections each has; made for the first one, when the limit of descriptors is what it will be.
-        memory: what clients have in memory; replies that are not read count.
+        hosts: connections per host; created on the first connection, when the descriptor limit is final.
+        memory: bytes that clients occupy, unread replies included.
     """
 
     hosts: Shares | None = None
@@ -48,11 +47,11 @@ class BoundedProtocol(HttpToolsProtocol):
         self._host: str | None = None
         self._unread: asyncio.TimerHandle | None = None
         self._charged = 0
-        self._held = 0  # bytes that the parser may keep: of a head, or of what follows a body
+        self._held = 0  # bytes the parser may hold: of a head, or after a body
         self._deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Of `asyncio.Protocol`."""
+        """Admit the connection, or answer 503 if its host has too many."""
         super().connection_made(transport)
         if BoundedProtocol.hosts is None:
             most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -65,7 +64,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._expect_within(HEAD_SECONDS)
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Of `asyncio.Protocol`."""
+        """Release the connection's share and memory."""
         self._cancel_deadline()
         self.resume_writing()
         if BoundedProtocol.hosts is not None and self._host is not None:
@@ -73,12 +72,12 @@ class BoundedProtocol(HttpToolsProtocol):
         super().connection_lost(error)
 
     def pause_writing(self) -> None:
-        """Of `asyncio.Protocol`: the client does not read."""
+        """The client is not reading: start the reading deadline."""
         super().pause_writing()
         self._expect_reading()
 
     def resume_writing(self) -> None:
-        """Of `asyncio.Protocol`."""
+        """The client has read: stop the reading deadline."""
         self._charge(0)
         if self._unread is not None:
             self._unread.cancel()
@@ -86,7 +85,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().resume_writing()
 
     def data_received(self, data: bytes) -> None:
-        """Of `asyncio.Protocol`. A head is looked at in pieces, or one header could be as large as what has come."""
+        """Parse in pieces, so that one read cannot deliver an oversized header."""
         for start in range(0, len(data), LARGEST_HEAD):
             if self.transport.is_closing():
                 return
@@ -97,12 +96,12 @@ class BoundedProtocol(HttpToolsProtocol):
                 self._refuse(_LARGE)
 
     def on_message_begin(self) -> None:
-        """Of the parser."""
+        """Start the deadline of the head."""
         super().on_message_begin()
         self._expect_within(HEAD_SECONDS)
 
     def on_headers_complete(self) -> None:
-        """Of the parser."""
+        """Check the size of the head and start the deadline of the body."""
         self._held = 0
         if len(self.url) + sum(len(name) + len(value) + len(b": \r\n") for name, value in self.headers) > LARGEST_HEAD:
             self._refuse(_LARGE)
@@ -111,20 +110,20 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """Of the parser."""
+        """Forward the body unless the request was refused."""
         self._held = 0
-        if not self.transport.is_closing():  # refused
+        if not self.transport.is_closing():
             super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """Of the parser."""
+        """Stop the deadline of the body."""
         self._held = 0
         self._cancel_deadline()
         if not self.transport.is_closing():
             super().on_message_complete()
 
     def _expect_reading(self) -> None:
-        """Look in a while whether the client has taken some of what waits for it; else it gets no more."""
+        """Abort the connection if the client has not read enough after `READ_SECONDS`."""
         before = self._left()
         self._charge(self.transport.get_write_buffer_size())
 
@@ -143,7 +142,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._charged = size
 
     def _left(self) -> int:
-        """Bytes that the client has not taken: here, and in the kernel, which tells of room only when there is much."""
+        """Bytes the client has not read: ours and the kernel's, which reports free space only when there is much."""
         there = fcntl.ioctl(self.transport.get_extra_info("socket").fileno(), termios.TIOCOUTQ, bytes(4))
         return self.transport.get_write_buffer_size() + int.from_bytes(there, sys.byteorder)
 
@@ -157,7 +156,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._deadline = None
 
     def _is_late(self, seconds: float) -> None:
-        if self.flow.read_paused:  # it is we who do not read: the request before is not answered yet
+        if self.flow.read_paused:  # we paused reading: the previous request is not answered yet
             self._expect_within(seconds)
         else:
             self._refuse(b"408 Request Timeout")

@@ -1,4 +1,4 @@
-"""The routes of sessions: notebooks that live between calls."""
+"""Routes for sessions: notebooks that persist between calls."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _CELL = _FORK | _RACE | wire.UNREADABLE | wire.LARGE
 
 
 def add_sessions(app: fastapi.FastAPI, service: Service) -> None:
-    """Add the routes."""
+    """Add the session routes."""
     sessions = service.sessions
 
     def find(name: str, *, use: bool = True) -> Session:
@@ -38,14 +38,14 @@ def add_sessions(app: fastapi.FastAPI, service: Service) -> None:
 
     @app.post("/sessions", response_model=wire.SessionReply, status_code=201, responses=wire.FULL, tags=["sessions"])
     async def create(request: Request) -> Response:
-        """Begin a session: a fresh interpreter."""
+        """Create a session with a fresh interpreter."""
         session = Session(host=_host(request))
         admit(session)
         return json(wire.SessionReply(session_id=sessions.add(session), cells=0), 201)
 
     @app.get("/sessions/{session_id}", response_model=wire.SessionReply, responses=_GONE, tags=["sessions"])
     async def show(session_id: str) -> Response:
-        """A session. Looking at it does not keep it from ending when it is idle."""
+        """Show a session. This does not reset its idle time."""
         return json(wire.SessionReply(session_id=session_id, cells=len(find(session_id, use=False).cells)))
 
     @app.post(
@@ -55,7 +55,7 @@ def add_sessions(app: fastapi.FastAPI, service: Service) -> None:
         tags=["sessions"],
     )
     async def run_cell(session_id: str, cell: wire.CellRequest, request: Request) -> Response:
-        """Run code in a session, as in a notebook. After a timeout the session is what it was before."""
+        """Run code in a session, as in a notebook. A timeout leaves the session unchanged."""
         before = find(session_id)
         more = len(pack(Cell(cell.code.encode(errors="replace").decode())))
         size = before.size + more
@@ -92,7 +92,7 @@ def add_sessions(app: fastapi.FastAPI, service: Service) -> None:
         tags=["sessions"],
     )
     async def fork(session_id: str, request: Request) -> Response:
-        """A second session that is what this one is now."""
+        """Copy a session in its current state."""
         before = replace(find(session_id), host=_host(request))
         admit(before)
         name = sessions.add(before)

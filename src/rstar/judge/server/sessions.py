@@ -1,7 +1,7 @@
-"""Sessions: notebooks that live between calls. No host may have all of them (see `shares`).
+"""Sessions: notebooks that persist between calls. `shares` limits the sessions of one host.
 
 A session is the chain of its cells; the interpreter that ran them is a cache in some worker. So a session survives its
-worker (another one runs the cells again), and a copy of it costs nothing.
+worker (another one replays the cells), and copying it is free.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from rstar.judge.queue.shares import Shares
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """One session as it is now.
+    """Immutable snapshot of one session.
 
     Attributes:
         state: id of its interpreter state, "" for a fresh one.
-        worker: who has the state.
-        cells: what has run, in order.
-        size: bytes of the cells, as they are sent.
-        host: whose it is.
+        worker: the worker that holds the state.
+        cells: executed cells, in order.
+        size: serialized size of the cells, in bytes.
+        host: the client host that owns it.
     """
 
     state: str = ""
@@ -39,12 +39,12 @@ class Session:
 
 @dataclass(slots=True)
 class Sessions:
-    """The sessions of one API process, the one not used for longest first.
+    """The sessions of one API process, least recently used first.
 
     Attributes:
-        places: for sessions.
-        memory: bytes for their cells, and for whatever else clients have in memory.
-        idle: seconds after which one ends that is not used.
+        places: shares of the session count.
+        memory: shares of the bytes that clients occupy, cells included.
+        idle: seconds after which an unused session ends.
     """
 
     places: Shares
@@ -59,18 +59,18 @@ class Sessions:
         return len(self._held)
 
     def fits(self, session: Session) -> bool:
-        """Whether there is room for another one."""
+        """Whether there is room for this session."""
         return self.places.fits(session.host) and self.memory.fits(session.host, session.size)
 
     def get(self, name: str, *, use: bool = True) -> Session | None:
-        """A session by its id. `use`: it is not idle."""
+        """A session by id. `use` resets its idle time."""
         if use and name in self._held:
             self._touch(name)
         return self._held.get(name)
 
     @contextmanager
     def working(self, name: str) -> Iterator[None]:
-        """A session in which something runs does not end for being idle."""
+        """Keep a session from expiring while a cell runs in it."""
         self._busy[name] = self._busy.get(name, 0) + 1
         try:
             yield
@@ -86,13 +86,13 @@ class Sessions:
         self._held.move_to_end(name)
 
     def add(self, session: Session) -> str:
-        """Keep a new session. Returns its id."""
+        """Add a new session. Returns its id."""
         name = uuid.uuid4().hex
         self.put(name, session)
         return name
 
     def put(self, name: str, session: Session) -> list[tuple[str, str]]:
-        """Set what a session is. Returns (worker, state) of states that no session has any more."""
+        """Replace a session. Returns (worker, state) of states that no session uses any more."""
         unused = self.drop(name)
         self.places.add(session.host)
         self.memory.add(session.host, session.size)
@@ -104,7 +104,7 @@ class Sessions:
         return unused
 
     def drop(self, name: str) -> list[tuple[str, str]]:
-        """End a session. Returns as `put`."""
+        """End a session. Returns unused states, as `put`."""
         session = self._held.pop(name, None)
         self._used.pop(name, None)
         if session is None:
@@ -120,7 +120,7 @@ class Sessions:
         return [(session.worker, session.state)]
 
     def expire(self) -> list[tuple[str, str]]:
-        """End the sessions that have been idle for too long. Returns as `put`."""
+        """End sessions that have been idle too long. Returns unused states, as `put`."""
         unused: list[tuple[str, str]] = []
         limit = time.monotonic() - self.idle
         idle = list(itertools.takewhile(lambda name: self._used[name] <= limit, self._held))

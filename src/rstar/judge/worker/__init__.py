@@ -1,1 +1,1 @@
-"""The workers of the judge: they take jobs and do them in a sandbox of their own."""
+"""Judge workers, which take jobs and run them in their own sandbox."""

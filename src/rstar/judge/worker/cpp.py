@@ -1,7 +1,7 @@
-"""C++: compiled once per source, run as a program of its own, both under the sandbox's isolation.
+"""C++: compiled once per source and run as a separate program, both isolated by the sandbox.
 
-Compiler and program are started by a few trusted lines of Python inside the sandbox (`LocalSandbox.drive`), which tell
-how they ended.
+A short trusted Python driver inside the sandbox (`LocalSandbox.drive`) starts compiler and program and reports how they
+ended.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from rstar.sandbox import Limits, LocalSandbox, Result
 
 _FLAGS = ("-O2", "-pipe")
 _CACHE_BYTES, _MOST_KNOWN = 256 << 20, 1_000
-"""Of the programs that are remembered, each of which holds a descriptor."""
+"""Limits of the program cache; each program holds a descriptor."""
 
 _FAILED_SECONDS = 300.0
-"""How long a source is remembered that took too much to compile."""
+"""How long a compilation that hit a limit is cached."""
 
 _SIGNALLED = 1_000
-"""Added to a signal's number to make the exit code with which a driver reports it: real codes end at 255."""
+"""Offset of signal numbers in a driver's exit code; real exit codes end at 255."""
 
 _END = f"""
 code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
@@ -62,7 +62,7 @@ process = os.posix_spawn("./main", ["main"], {{"LANG": "C.UTF-8"}})
 
 
 class _Program:
-    """A memory file that nobody can write to any more; all runs of the program have the same one."""
+    """A sealed memory file with a program, shared by all its runs."""
 
     def __init__(self, handle: int) -> None:
         self.handle = handle
@@ -75,19 +75,19 @@ class _Program:
 
 @dataclass(frozen=True, slots=True)
 class _Compiled:
-    """What came of a source: how compiling went, and the program, if it went well."""
+    """The result of a compilation, and the program if it succeeded."""
 
     result: Result
     program: _Program | None
 
 
 class Compiler:
-    """Compiles and runs C++ in a sandbox; what has been compiled is remembered, as far as memory allows.
+    """Compiles and runs C++ in a sandbox and caches the programs.
 
     Args:
-        sandbox: an open one.
-        seconds: wall time of compiling, and processor time of each program of the compiler.
-        memory_mb: of all programs of the compiler together; at most what one run may have.
+        sandbox: an open sandbox.
+        seconds: wall time of a compilation, and CPU time of each compiler process.
+        memory_mb: memory of all compiler processes together, capped at what one run may have.
     """
 
     def __init__(self, sandbox: LocalSandbox, seconds: float, memory_mb: int) -> None:
@@ -100,7 +100,7 @@ class Compiler:
         self._under_way: dict[str, asyncio.Future[_Compiled]] = {}
 
     async def run(self, source: str, stdin: str | None, limits: Limits) -> Result:
-        """Compile `source`, unless that has been done, and run it.
+        """Compile `source`, unless cached, and run it.
 
         A source that does not compile ends as ``error`` with the compiler's messages on stderr.
 
@@ -112,13 +112,13 @@ class Compiler:
         compiled = await self._compiled(source)
         if compiled.program is None:
             return compiled.result
-        # The program's file lies in the scratch folder, and is not to count.
+        # The program's file is in the scratch folder but must not count.
         room = limits.scratch_mb + (compiled.program.size >> 20) + 1
         result = await self._sandbox.drive(_RUN, stdin, compiled.program.handle, replace(limits, scratch_mb=room))
         return _ended(result, limits.seconds)
 
     async def _compiled(self, source: str) -> _Compiled:
-        """What comes of a source. The same one, several times at once, is compiled once, for all who wait."""
+        """The compilation of a source; concurrent requests for the same source share one."""
         name = hashlib.sha256(source.encode(errors="surrogatepass")).hexdigest()
         while (others := self._under_way.get(name)) is not None:
             await asyncio.wait((others,))
@@ -134,7 +134,7 @@ class Compiler:
             compiled = await self._compile(source)
             ours.set_result(compiled)
         finally:
-            ours.cancel()  # unless it is done: one of those who wait goes on
+            ours.cancel()  # no effect if done; else a waiting request takes over
             del self._under_way[name]
         if compiled.result.status in ("ok", "error"):
             self._remember(name, compiled)
@@ -169,9 +169,9 @@ def _size(compiled: _Compiled) -> int:
 
 
 def _ended(result: Result, seconds: float) -> Result:
-    """A driver's result as that of the program that it has run, which had so many seconds.
+    """Convert a driver's result to that of its program, whose limit was `seconds`.
 
-    A program may kill itself, too; the kernel does it when the processor time is up.
+    SIGKILL may come from the program itself or, at the CPU limit, from the kernel.
     """
     code = result.exit_code
     if result.status != "error" or code is None:

@@ -1,7 +1,7 @@
-"""Doing one job: Python in the sandbox, C++ through its compiler, answers with the grader.
+"""Executes one job: Python in the sandbox, C++ with the compiler, math answers with the grader.
 
-Whatever stands in a job ends in an answer. What fails here for reasons of this machine is tried again, and only then
-answered as ``failed``: never as the program's own failure.
+Every job gets an answer. A failure of this machine is retried, then answered as ``failed``, never as the program's own
+failure.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from rstar.judge.worker.cpp import Compiler
 from rstar.sandbox import LocalSandbox, Result, State, TooMuchError
 
 _PAUSES = (0.1, 0.5, 2.0, 5.0, 10.0, 10.0)
-"""Seconds before a job is tried again after the sandbox failed: a full disk, say, may be seen to meanwhile."""
+"""Seconds before each retry after a sandbox failure, which may be temporary (a full disk)."""
 
 _LOG = logging.getLogger("rstar.judge")
 
 
 class Executor:
-    """Does jobs, many at a time; the sandbox decides how many run.
+    """Executes jobs concurrently; the sandbox decides how many run.
 
     Args:
-        name: of this worker, for `Answer.worker`.
-        sandbox: an open one.
-        settings: of the service.
-        most_states: session states kept; the ones not used for longest are given up and rebuilt when wanted.
+        name: this worker's name, for `Answer.worker`.
+        sandbox: an open sandbox.
+        settings: the service's settings.
+        most_states: session states kept; the least recently used are released, and rebuilt on demand.
     """
 
     def __init__(self, name: str, sandbox: LocalSandbox, settings: JudgeSettings, most_states: int = 4_096) -> None:
@@ -39,9 +39,9 @@ class Executor:
         self._states: OrderedDict[str, State] = OrderedDict()
 
     async def do(self, job: Job) -> Answer:
-        """The answer to a job; only cancellation is raised."""
+        """Execute a job; raises nothing but cancellation."""
         most = self._sandbox.total // 2 >> 20
-        if job.limits.memory_mb > most:  # while it runs, others must find some
+        if job.limits.memory_mb > most:  # leave memory for other jobs
             message = f"{job.limits.memory_mb} MB of memory are too much; a call may have {most} MB here"
             return Answer(job.id, "invalid", self._name, message=message)
         for pause in (*_PAUSES, None):
@@ -70,7 +70,7 @@ class Executor:
         return Answer(job.id, "failed", self._name, message=message)
 
     def forget(self, states: list[str]) -> None:
-        """Give up states that nobody will run from again."""
+        """Release states that are no longer needed."""
         for name in states:
             if (state := self._states.pop(name, None)) is not None:
                 state.release()
@@ -92,7 +92,7 @@ class Executor:
         return answer
 
     async def _state(self, job: Job) -> State | None:
-        """The state that a cell runs from, rebuilt where this worker does not have it; None if that is impossible."""
+        """The source state of a cell, rebuilt if this worker lacks it; None if that fails."""
         if not job.state:
             return self._sandbox.start()
         if job.state in self._states:
@@ -134,7 +134,7 @@ class Executor:
             worker=self._name,
             status=result.status,
             success=result.ok and matches,
-            stdout=result.stdout[: job.shown],  # the rest would fill the memory of those who carry it
+            stdout=result.stdout[: job.shown],  # the rest would only take memory on the way
             stderr=result.stderr[: job.shown],
             truncated=result.truncated or max(len(result.stdout), len(result.stderr)) > job.shown,
             seconds=result.seconds,

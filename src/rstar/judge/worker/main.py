@@ -19,15 +19,15 @@ from rstar.judge.worker.worker import SocketSource, Source, Worker
 from rstar.sandbox import LocalSandbox, machine_share
 
 _BYTES_PER_OLD_RUN = 8 << 20
-"""Of memory for each run that may take long: one that sleeps has 2 to 4 MB of its own."""
+"""Memory budget per old run; a sleeping run owns 2 to 4 MB."""
 
 
 async def work(settings: JudgeSettings, arguments: dict[str, Any]) -> None:
-    """Work until SIGTERM."""
+    """Process jobs until SIGTERM."""
     slots = arguments["slots"]
     memory = machine_share() * slots // settings.workers
     old = memory // _BYTES_PER_OLD_RUN
-    name = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"  # containers may share both
+    name = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"  # containers may share host name and pid
     source: Source
     if settings.redis is None:
         source = SocketSource(str(Path(arguments["folder"]) / "workers"), name)
@@ -44,7 +44,7 @@ async def work(settings: JudgeSettings, arguments: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    """See the module."""
+    """Run the worker process."""
     asyncio.run(work(*boot()))
 
 

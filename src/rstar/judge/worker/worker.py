@@ -1,7 +1,7 @@
-"""A worker process: takes jobs from a source, does them in its own sandbox, gives the answers back.
+"""Worker: takes jobs from a source, runs them in its own sandbox, returns the answers.
 
-It asks for as many jobs as keep its processors busy. A job that takes long does not count any more (the sandbox runs it
-beside the others, see `rstar.sandbox.parent.priorities`), up to a bound.
+It requests enough jobs to keep its processors busy. A long job stops counting, up to a bound, because the sandbox runs
+it beside the others (see `rstar.sandbox.parent.priorities`).
 """
 
 from __future__ import annotations
@@ -19,39 +19,39 @@ from rstar.judge.worker.executor import Executor
 from rstar.sandbox import PATIENCE
 
 AHEAD = 2
-"""Jobs asked for per slot: the next ones are here when one ends."""
+"""Jobs requested per slot, so the next job is ready when one ends."""
 
 _RECONNECT_SECONDS = 0.1
 _LOG = logging.getLogger("rstar.judge")
 
 
 class Source(Protocol):
-    """Where a worker gets its jobs from."""
+    """Source of a worker's jobs."""
 
     async def serve(self, worker: Worker) -> None:
-        """Call `worker.begin`, `cancel` and `forget` as it comes, until cancelled."""
+        """Call `worker.begin`, `cancel` and `forget` as messages arrive, until cancelled."""
         ...
 
     def ready(self, count: int) -> None:
-        """So many more jobs can be taken."""
+        """The worker can take `count` more jobs."""
         ...
 
     def answer(self, answer: Answer) -> None:
-        """A job is done."""
+        """Return the answer to a job."""
         ...
 
 
 class Worker:
-    """Does the jobs of a source.
+    """Runs the jobs of a source.
 
     Args:
-        source: of the jobs.
-        executor: does one.
-        slots: programs that run at a time.
-        old: long ones that may run beside them.
+        source: source of jobs.
+        executor: runs one job.
+        slots: concurrent programs.
+        old: long programs allowed beside them.
 
     Attributes:
-        places: jobs that it may have under way, those that it holds ahead included.
+        places: maximum jobs held, prefetched ones included.
     """
 
     def __init__(self, source: Source, executor: Executor, slots: int, old: int) -> None:
@@ -59,7 +59,7 @@ class Worker:
         self.slots, self._old = slots, old
         self.places = AHEAD * slots + old
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._late: dict[str, Callable[[], None]] = {}  # long jobs that have found no room beside the others yet
+        self._late: dict[str, Callable[[], None]] = {}  # long jobs waiting for an old slot
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -74,18 +74,18 @@ class Worker:
             self._tasks[job.id] = asyncio.create_task(self._do(job))
 
     def cancel(self, name: str) -> None:
-        """Nobody waits for this job any more."""
+        """Cancel a job."""
         if (task := self._tasks.get(name)) is not None:
-            # Not before it has begun: what never begins never gives its place back.
+            # Deferred until the task has begun: a task that never begins would not free its slot.
             asyncio.get_running_loop().call_soon(task.cancel)
 
     def forget(self, states: list[str]) -> None:
-        """Nobody will run from these states."""
+        """Release these states."""
         self._executor.forget(states)
 
     async def abandon(self) -> None:
-        """Nobody waits for any job; returns when all have ended."""
-        await asyncio.sleep(0)  # all have begun
+        """Cancel all jobs and wait until they have ended."""
+        await asyncio.sleep(0)  # lets all tasks begin
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
@@ -119,7 +119,7 @@ class Worker:
 
 
 class SocketSource:
-    """Jobs from the API of this machine, which may die and come back."""
+    """Jobs from the API process of this machine, which may die and restart."""
 
     def __init__(self, path: str, name: str) -> None:
         self._path, self._name = path, name
@@ -142,7 +142,7 @@ class SocketSource:
             await lost.wait()
             self._link = None
             await asyncio.sleep(_RECONNECT_SECONDS)
-            await worker.abandon()  # who waited for these has lost the connection, too, and asks again
+            await worker.abandon()  # their callers lost the connection too, and will retry
 
     def ready(self, count: int) -> None:
         """See `Source.ready`."""
@@ -154,7 +154,7 @@ class SocketSource:
         if self._link is not None:
             try:
                 self._link.send(frames.ANSWER, pack_answer(answer))
-            except ValueError as error:  # it is too large
+            except ValueError as error:  # too large
                 self._link.send(frames.ANSWER, pack_answer(unsent(answer, error)))
 
 

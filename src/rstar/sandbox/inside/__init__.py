@@ -1,1 +1,1 @@
-"""What shares a process with model-written code. Nobody trusts what it says."""
+"""Untrusted code that shares a process with model-written code."""

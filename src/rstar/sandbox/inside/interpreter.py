@@ -1,8 +1,8 @@
-"""Inside the process that runs model-written code: notebook semantics, and the loop between two runs.
+"""Runs inside the process of model-written code: notebook semantics and the loop between runs.
 
-Everything here shares a process with the code it runs, so nothing here is trusted by anybody: the keeper takes what
-comes out of this process as a claim about its own run and nothing more. The care taken (private built-ins, streams
-opened anew, signals blocked between runs) is for code that breaks things by accident.
+Nothing here is trusted, because it shares a process with the code it runs: the keeper takes this process's output as a
+claim about its own run and no more. The precautions (private built-ins, reopened streams, signals blocked between runs)
+are against accidents.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from rstar.sandbox.jail import kernel
 from rstar.sandbox.keeper.processes import HELLO
 
 __builtins__ = dict(vars(builtins))  # type: ignore[assignment]
-"""The functions below look built-ins up here, whatever a snippet makes of the real ones."""
+"""Built-ins of the functions below, unaffected by a snippet that changes the real ones."""
 
 MESSAGE = 2_000
-"""Most characters of an exception's message that are reported."""
+"""Longest reported exception message, in characters."""
 
 _TRACEBACK = 20_000
 _ALL_SIGNALS = signal.valid_signals()
@@ -46,14 +46,14 @@ Report = dict[str, Any]
 
 
 class Interpreter:
-    """A ``__main__`` in which code runs, step after step. Made and warmed in the zygote, inherited by every run."""
+    """A ``__main__`` in which code runs step by step; created and warmed in the zygote, inherited by every run."""
 
     def __init__(self) -> None:
         self._main = ModuleType("__main__")
         self._main.__dict__["__builtins__"] = builtins
         self._flags = 0
         self._names: set[str] = set()
-        # Never touched: room to report a MemoryError in. Private, or all runs would share it.
+        # Untouched reserve, released to report a MemoryError. Private, or all runs would share it.
         self._reserve = mmap.mmap(-1, 1 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         sys.modules["__main__"] = self._main
         sys.argv = [""]
@@ -65,9 +65,9 @@ class Interpreter:
         self._names.clear()
 
     def run(self, code: str, name: str, *, echo: bool = True, values: int = 0) -> Report:
-        """Run `code`, known as `name` in tracebacks, and tell how it went. Output is flushed.
+        """Run `code` under the file name `name`, flush its output and return a report.
 
-        With `echo`, the value of a last-line expression is shown. With `values`, so many new values are told.
+        `echo` prints the value of a last-line expression. `values` is the maximum number of new values to report.
         """
         self._open_streams()
         self._names.add(name)
@@ -77,7 +77,7 @@ class Interpreter:
             self._execute(code, name, echo)
             report: Report = {"status": "ok"}
             if values:
-                with suppress(Exception):  # a class of the snippet's that pretends to be a number: the run went well
+                with suppress(Exception):  # a snippet class posing as a number; the run itself succeeded
                     report["values"] = new_values(before, self._main.__dict__, values)
         except SystemExit as stop:
             report = _stopped(stop, name)
@@ -100,7 +100,7 @@ class Interpreter:
                 print(repr(value))
 
     def _compile(self, code: str, name: str, echo: bool) -> tuple[CodeType, CodeType | None]:
-        """The statements, and the last one apart if it is an expression. ``__future__`` imports last for all steps."""
+        """The statements, and separately a final expression. ``__future__`` imports stay active in later steps."""
         tree = compile(code, name, "exec", ast.PyCF_ONLY_AST | self._flags, dont_inherit=True)
         last = tree.body.pop() if echo and tree.body and isinstance(tree.body[-1], ast.Expr) else None
         body = compile(tree, name, "exec", self._flags, dont_inherit=True)
@@ -110,13 +110,13 @@ class Interpreter:
         return body, compile(ast.Expression(last.value), name, "eval", self._flags, dont_inherit=True)
 
     def _explained(self, error: BaseException, name: str) -> Report:
-        """The report of an exception, whose traceback goes to stderr with the snippet's frames only."""
+        """Report an exception; its traceback, pruned to the snippet's frames, goes to stderr."""
         try:
             shown = traceback.TracebackException.from_exception(error)
             self._prune(shown, 0)
             text = "".join(shown.format())
             os.write(2, text[-_TRACEBACK:].encode(errors="backslashreplace"))
-        except BaseException:  # an exception class may do anything when it is shown
+        except BaseException:  # formatting an exception can run arbitrary code
             os.write(2, f"{type(error).__name__}\n".encode(errors="backslashreplace"))
         return _failed(error, name)
 
@@ -128,7 +128,7 @@ class Interpreter:
                 self._prune(other, depth + 1)
 
     def _open_streams(self) -> None:
-        """Text streams on descriptors 0 to 2, where the code has not put usable ones of its own."""
+        """Open text streams on descriptors 0 to 2 unless the code has installed usable ones."""
         for name, fd, mode in (("stdin", 0, "r"), ("stdout", 1, "w"), ("stderr", 2, "w")):
             current = getattr(sys, name, None)
             if current is None or getattr(current, "closed", False):
@@ -140,7 +140,7 @@ class Interpreter:
 
 
 def finish() -> None:
-    """What an interpreter does at its end: wait for threads, call what `atexit` was given."""
+    """Interpreter shutdown: join threads, call `atexit` handlers."""
     with suppress(BaseException):
         threading._shutdown()  # type: ignore[attr-defined]
     with suppress(BaseException):
@@ -154,12 +154,12 @@ def serve(
     fork: Callable[[], int],
     interpreter: Interpreter,
 ) -> None:
-    """Do what the keeper says, until it closes the link: run code, or fork. Never returns.
+    """Execute the keeper's orders (run code, or fork) until it closes the link. Never returns.
 
     Args:
         link: to the keeper.
-        order: the first thing to do.
-        fork: makes a child process, 0 in the child.
+        order: the first order.
+        fork: forks this process; returns 0 in the child.
         interpreter: runs the code.
     """
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())
@@ -169,14 +169,14 @@ def serve(
         if message["do"] == "fork":
             link = _fork(link, fork, fds[0])
         else:
-            if min(fds) < len(fds):  # the code has closed its streams, whose numbers were the first free ones
+            if min(fds) < len(fds):  # the code closed its streams, so their numbers were reused
                 fds = [kernel.move_up(fd) for fd in fds]
             for target, fd in enumerate(fds):
                 os.dup2(fd, target)
             channel.close_all(fds)
             os.chdir(message["folder"])
             if "tempfile" in sys.modules:
-                sys.modules["tempfile"].__dict__["tempdir"] = None  # the folder of the state before
+                sys.modules["tempfile"].__dict__["tempdir"] = None  # cached folder of the previous state
             if collecting:
                 gc.enable()
             try:
@@ -184,7 +184,7 @@ def serve(
                 report = interpreter.run(message["code"], message["name"], **message.get("how", {}))
                 if message["last"]:
                     finish()
-            except BaseException as error:  # a signal handler of the snippet, in our own lines
+            except BaseException as error:  # raised in our code by the snippet's signal handler
                 report = _failed(error, message["name"])
             mask = _quiet()
             collecting = gc.isenabled()
@@ -195,10 +195,10 @@ def serve(
 
 
 def _fork(link: socket.socket, fork: Callable[[], int], fd: int) -> socket.socket:
-    """Fork; the child goes on with the link at `fd`, this process with the one it has.
+    """Fork; the child continues with the link at `fd`, this process with its own.
 
-    Python's at-fork handlers do not run: this thread is the only one (the keeper sees to that), so there is no lock to
-    put in order, and they would seed `random` anew.
+    Python's at-fork handlers do not run. They would reseed `random`, and the keeper ensures that this is the only
+    thread, so there are no locks to reset.
     """
     if fork():
         os.close(fd)
@@ -210,7 +210,7 @@ def _fork(link: socket.socket, fork: Callable[[], int], fd: int) -> socket.socke
 
 
 def _quiet() -> set[signal.Signals | int]:
-    """Let nothing of the snippet run between two runs: no timer, trace function or signal handler."""
+    """Stop the snippet's timers, trace functions and signal handlers from running between runs."""
     sys.settrace(None)
     sys.setprofile(None)
     signal.setitimer(signal.ITIMER_REAL, 0)
@@ -218,9 +218,9 @@ def _quiet() -> set[signal.Signals | int]:
 
 
 def _stopped(stop: SystemExit, name: str) -> Report:
-    """`sys.exit`: None and 0 are a good end; a text goes to stderr and counts as 1."""
+    """Report `sys.exit`: None and 0 are success; a message goes to stderr and counts as 1."""
     code = stop.code
-    if isinstance(code, int) and abs(code) >= 1 << 31:  # has no meaning, and thousands of digits if it likes
+    if isinstance(code, int) and abs(code) >= 1 << 31:  # meaningless, and may have thousands of digits
         code = 1
     if not (code is None or isinstance(code, int)):
         os.write(2, f"{code}\n".encode(errors="backslashreplace"))
@@ -239,7 +239,7 @@ def _failed(error: BaseException, name: str) -> Report:
 
 
 def _line(error: BaseException, name: str) -> int | None:
-    """The line of the snippet `name` at which the error left it."""
+    """The line of snippet `name` at which the error left it."""
     if isinstance(error, SyntaxError) and error.filename == name:
         return error.lineno
     line = None
@@ -253,7 +253,7 @@ def _line(error: BaseException, name: str) -> int | None:
 
 def _flush() -> None:
     for stream in {sys.stdout, sys.__stdout__, sys.stderr, sys.__stderr__}:
-        with suppress(BaseException):  # whatever the snippet has put there
+        with suppress(BaseException):  # may be any object of the snippet
             cast(TextIO, stream).flush()
 
 

@@ -1,4 +1,4 @@
-"""What a step computed: the new values of its variables, as far as they can be told in a few characters."""
+"""New values of a step's variables, where they fit in a few characters."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 LONGEST = 40
-"""Characters of a name, and of a value, that are told."""
+"""Longest reported name, and longest value, in characters."""
 MOST = 16
-"""Variables that are told: a report is one short message."""
+"""Maximum number of reported variables: a report is one short message."""
 
 _MOST_ELEMENTS = 8
 _MOST_BITS = 128
@@ -17,11 +17,11 @@ _NUMBERS = {"fractions", "decimal"}
 
 
 def new_values(before: Mapping[str, Any], after: Mapping[str, Any], most: int) -> list[tuple[str, str]]:
-    """Name and value of the variables that are bound in `after` to what they were not bound to in `before`.
+    """(name, value) of the variables bound in `after` to another object than in `before`.
 
-    Only what is short, and is shown without calling code of the snippet: numbers (also those of sympy and numpy),
-    texts, and flat lists and tuples of them; ASCII. Of more than `most`, or `MOST`, the last, in the order in which the
-    names came to be.
+    Only short ASCII values that can be formatted without calling the snippet's code: numbers (also sympy's and
+    numpy's), strings, and flat lists and tuples of them. At most `most` and `MOST`: the last ones, in the order in
+    which the names were created.
     """
     found: list[tuple[str, str]] = []
     for name, value in list(after.items()):
@@ -43,7 +43,7 @@ def _shown(value: Any) -> str | None:
 
 
 def _scalar(value: Any) -> str | None:
-    """A number or a text as people write it, None for anything else."""
+    """A number or string as text; None for anything else."""
     kind = type(value)
     if kind is int:
         return str(value) if value.bit_length() <= _MOST_BITS else None
@@ -54,7 +54,7 @@ def _scalar(value: Any) -> str | None:
     home = kind.__module__.partition(".")[0]
     if home in _NUMBERS:
         return str(value)
-    if home == "sympy":  # its numbers, not its expressions, which may take long to be written
+    if home == "sympy":  # numbers only: formatting an expression may take long
         small = getattr(value, "is_Number", False) is True and value.is_Integer | value.is_Rational | value.is_Float
         return str(value) if small and abs(value) < 1 << _MOST_BITS else None
     return str(value.item()) if home == "numpy" and getattr(value, "shape", None) == () else None

@@ -1,1 +1,1 @@
-"""What the kernel does to hold a run: namespaces, Landlock, seccomp, limits."""
+"""Kernel mechanisms that confine a run: namespaces, Landlock, seccomp, rlimits."""

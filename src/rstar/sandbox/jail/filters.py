@@ -1,8 +1,8 @@
 """The seccomp filter of model-written code: a small assembler for the allow-list of `syscalls`.
 
-The filter is a binary search over ranges of call numbers, because the kernel evaluates it once per known number when it
-is installed, which happens in every run. Calls that are harmless only with certain arguments are decided by the few
-instructions of `_guarded`; pointers cannot be looked into, so nothing here depends on one.
+The filter is a binary search over ranges of call numbers, because the kernel evaluates it once per known number at
+installation, which happens in every run. `_guarded` decides calls that are safe only with certain arguments. A filter
+cannot dereference pointers, so no rule depends on one.
 """
 
 from __future__ import annotations
@@ -23,27 +23,24 @@ _EPERM, _ENOSYS = 0x00050000 | 1, 0x00050000 | 38
 _ARCHITECTURE = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}.get(platform.machine(), 0)
 
 _IOCTLS = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)  # TCGETS TIOCGWINSZ FIONREAD FIONBIO FIONCLEX FIOCLEX
-_FCNTLS = (*range(6), 36, 1030, 1032)  # not F_SETOWN, F_SETSIG (signals to others), F_SETPIPE_SZ (the user's share)
-_LOCKS = (6, 7, 37, 38)  # F_SETLK, F_SETLKW and those of open files
+_FCNTLS = (*range(6), 36, 1030, 1032)  # not F_SETOWN, F_SETSIG (signal others), F_SETPIPE_SZ (per-user quota)
+_LOCKS = (6, 7, 37, 38)  # F_SETLK, F_SETLKW and their OFD variants
 _AF_UNIX, _SIGKILL = 1, 9
 _SOCKET_TYPE, _SOCK_STREAM, _SOCK_SEQPACKET = 0xF, 1, 5
-_MAP_SHARED = 1  # also a bit of MAP_SHARED_VALIDATE, and none of MAP_PRIVATE
+_MAP_SHARED = 1  # also set in MAP_SHARED_VALIDATE, not in MAP_PRIVATE
 _MAP_ANONYMOUS = 32
 _NAMESPACES = 0x7E020080  # every CLONE_NEW* flag
 THREADS = (0x3D0F00, 0x7D0F00)
-"""The flags with which the C libraries (GNU, musl) make a thread. With others a thread has descriptors of its own, as
-many as its process may have, or cannot be stopped."""
+"""Flags with which the C libraries (GNU, musl) create a thread. With other flags a thread could have its own descriptor
+table, with the limit of a whole process, or could not be stopped."""
 _UNSHARE = 2  # CLOSE_RANGE_UNSHARE, likewise
 
 FORK = kernel.FORK_FLAGS | kernel.CLONE_PARENT
-"""The only flags with which a process may be made; it becomes a child of the keeper, not of the process that forks."""
+"""The only flags allowed for a fork; the child's parent is the keeper, not the forking process."""
 
 
 def build_gate() -> kernel.Program:
-    """The filter that asks its listener about every fork and thread and allows everything else.
-
-    Install it before `build`'s.
-    """
+    """The filter that asks its listener about every fork and thread and allows all else; install before `build`'s."""
     new = _one_of(0, (FORK, *THREADS), _NOTIFY, otherwise=_result(_ALLOW))
     return _assemble([(0, _result(_ALLOW)), (NUMBERS["clone"], new), (NUMBERS["clone"] + 1, _result(_ALLOW))])
 
@@ -52,10 +49,10 @@ def build(*, forks: bool, namespaces: bool, programs: bool = False) -> kernel.Pr
     """The filter for one run.
 
     Args:
-        forks: the run is a state, which may be forked: allow the fork (the listener of `build_gate` decides about it),
-            and no memory that a fork would share.
+        forks: the run is a state that may be forked: allow the fork (the listener of `build_gate` decides), but no
+            memory that a fork would share.
         namespaces: the run has mount and PID namespaces: allow chmod and utime.
-        programs: allow to start other programs, and pipes between them.
+        programs: allow starting other programs, and pipes between them.
     """
     actions: dict[int, Code] = {
         NUMBERS[name]: _result(_ALLOW) for name in (*ALLOWED, *(METADATA if namespaces else ())) if name in NUMBERS
@@ -83,7 +80,7 @@ def build(*, forks: bool, namespaces: bool, programs: bool = False) -> kernel.Pr
 
 
 def _assemble(starts: list[tuple[int, Code]]) -> kernel.Program:
-    """A program from the code for each range of call numbers, which are given by their first."""
+    """A program from (first call number, code) of each range."""
     code = [
         (_LOAD, 0, 0, 4),
         (_EQUAL, 1, 0, _ARCHITECTURE),
@@ -95,7 +92,7 @@ def _assemble(starts: list[tuple[int, Code]]) -> kernel.Program:
 
 
 def _search(starts: list[tuple[int, Code]]) -> Code:
-    """Jump to the code of the last start that is not above the number."""
+    """Jump to the code of the range that contains the call number."""
     if len(starts) == 1:
         return starts[0][1]
     middle = len(starts) // 2
@@ -108,12 +105,12 @@ def _result(action: int) -> Code:
 
 
 def _argument(index: int, *, high: bool = False) -> tuple[int, int, int, int]:
-    """Load the low (or high) half of an argument; both supported processors are little-endian."""
+    """Load the low (or high) half of an argument; both supported architectures are little-endian."""
     return (_LOAD, 0, 0, 16 + 8 * index + 4 * high)
 
 
 def _one_of(index: int, values: tuple[int, ...], found: int = _ALLOW, otherwise: Code | None = None) -> Code:
-    """Answer `found` to a call whose argument is one of `values`; `otherwise` decides about the others."""
+    """Return `found` if the argument is one of `values`, else continue with `otherwise`."""
     otherwise = otherwise or _result(_EPERM)
     tests = [(_EQUAL, len(values) - place - 1 + len(otherwise), 0, value) for place, value in enumerate(values)]
     return [_argument(index), *tests, *otherwise, *_result(found)]
@@ -131,13 +128,13 @@ def _is_null(index: int) -> Code:
 
 
 def _guarded(forks: bool) -> dict[str, Code]:
-    """Calls that depend on their arguments. Kernel arguments of these are 32 bits wide, except pointers."""
+    """Code for calls that depend on their arguments, which are 32 bits wide in these calls, except pointers."""
     return {
         "ioctl": _one_of(1, _IOCTLS),
-        # Locks are private: nobody else has the file. A real lock on a library's file would be seen by other runs.
+        # Pretend: the scratch folder is private, and a real lock on a library's file would be visible to other runs.
         "flock": _result(_PRETEND),
         "fcntl": _one_of(1, _LOCKS, _PRETEND, otherwise=_one_of(1, _FCNTLS)),
-        "socketpair": [  # with connections: datagrams can be sent to the sockets of others
+        "socketpair": [  # connected types only: datagrams can reach other sockets
             _argument(1),
             (_AND, 0, 0, _SOCKET_TYPE),
             (_EQUAL, 2, 0, _SOCK_STREAM),
@@ -145,14 +142,14 @@ def _guarded(forks: bool) -> dict[str, Code]:
             *_result(_EPERM),
             *_one_of(0, (_AF_UNIX,)),
         ],
-        "mmap": [  # a fork would share it; and pages of an anonymous one that are given back stay where no count sees
+        "mmap": [  # a fork would share it; released pages of a shared anonymous map stay uncounted
             _argument(3),
             (_ANY_BIT, 0, 1 if forks else 2, _MAP_SHARED),
             *([] if forks else [(_ANY_BIT, 0, 1, _MAP_ANONYMOUS)]),
             *_result(_EPERM),
             *_result(_ALLOW),
         ],
-        "sendto": _is_null(4),  # no address: to the other end only
+        "sendto": _is_null(4),  # no address: only to the connected end
         "clone": [
             _argument(0),
             (_EQUAL, 4, 0, THREADS[0]),
@@ -163,8 +160,8 @@ def _guarded(forks: bool) -> dict[str, Code]:
             *_result(_ALLOW),
         ],
         "close_range": [_argument(2), (_ANY_BIT, 0, 1, _UNSHARE), *_result(_EPERM), *_result(_ALLOW)],
-        "prlimit64": _is_null(2),  # reading only: no new limits
-        "prctl": [  # a name, or dying with the keeper
+        "prlimit64": _is_null(2),  # read only
+        "prctl": [  # PR_SET_NAME, or to die with the keeper
             _argument(0),
             (_EQUAL, 4, 0, kernel.PR_SET_NAME),
             (_EQUAL, 0, 2, kernel.PR_SET_PDEATHSIG),

@@ -1,28 +1,28 @@
-"""What keeps model-written code in: the jail that a zygote enters, and how one run is confined in it.
+"""Isolation of model-written code: the jail that a zygote enters and the confinement of each run in it.
 
 Covered, at level ``full``:
-    * files: a mount namespace whose root holds the interpreter's own files, read-only, and nothing else (no /proc, no
-      accounts, no home); a private tmpfs of limited size as scratch folder; Landlock on top, which says the same again;
-    * network: an empty network namespace, and no call that makes a socket;
-    * other processes: a PID namespace for each program and each tree of states, all of which dies with its first
-      process (the program, or the tree's trusted keeper); no call that sends a signal, traces, or touches another
-      process's memory; no exec; no fork, except the one that the keeper has asked for (a seccomp listener decides that,
-      and when a state may start threads);
-    * the kernel: an allow-list of system calls, no capabilities, no new privileges, an unprivileged uid of a user
-      namespace of its own;
-    * resources: address space, processor time, file size, descriptors, threads (rlimits); wall time and output are the
-      parent's business (`execution`);
+    * files: a mount namespace whose root holds only the interpreter's own files, read-only (no /proc, no accounts, no
+      home); a private tmpfs of limited size as scratch folder; Landlock with the same rules as a second layer;
+    * network: an empty network namespace; no call that creates a socket;
+    * other processes: a PID namespace per program and per tree of states, which dies with its first process (the
+      program, or the tree's trusted keeper); no call that signals, traces or accesses the memory of another process;
+      no exec; no fork except the one the keeper requested (a seccomp listener decides, also when a state may start
+      threads);
+    * the kernel: an allow-list of system calls, no capabilities, no new privileges, an unprivileged uid in a separate
+      user namespace;
+    * resources: address space, CPU time, file size, descriptors, threads (rlimits); the parent limits wall time and
+      output (`execution`);
     * secrets: the zygote starts with a fixed environment and inherits no descriptor.
 
-Level ``no-namespaces`` has Landlock, seccomp and rlimits: the code can learn whether a path exists (not what is in
-it), scratch space is capped per file by the kernel and in total only by a watch, and a tree is killed process by
-process. Level ``limits`` has rlimits only: it stops accidents, not intent. Started by root with an interpreter that
-nobody else may read (in /root, say), runs of these two levels keep the right to read every file; Landlock then is all
-that holds them back, and at ``limits`` nothing does.
+Level ``no-namespaces`` has Landlock, seccomp and rlimits. The code can learn whether a path exists, but not its
+contents. The kernel caps scratch space per file, and only polling caps the total. A tree is killed process by process.
+Level ``limits`` has rlimits only: it stops accidents, not intent. When root starts either level with an interpreter
+that only root may read (in /root, say), runs keep the right to read every file: Landlock is then the only barrier, and
+at ``limits`` there is none.
 
-Not covered: flaws of the kernel itself; side channels (timing, caches, load); what the code prints. States of one
-tree share a namespace: each has a folder that the others cannot name, and those of states at rest are read-only. The
-memory of a tree is limited per process, not in total: `states` keeps the total under its budget after the fact.
+Not covered: kernel bugs; side channels (timing, caches, load); what the code prints. States of one tree share a
+namespace: a state cannot name the folders of the others, and folders of states at rest are read-only. A tree's memory
+is limited per process; `states` keeps the total under its budget after the fact.
 """
 
 from __future__ import annotations
@@ -46,33 +46,33 @@ from rstar.sandbox.jail.syscalls import NUMBERS
 from rstar.sandbox.keeper.proc import Proc
 
 NOBODY = 65534
-"""The uid and gid that runs have when the sandbox is started by root."""
+"""uid and gid of runs when root starts the sandbox."""
 
 INNER = 1000
-"""The uid and gid that code sees in its user namespace."""
+"""uid and gid inside the user namespace."""
 
 SCRATCH = "/scratch/run"
-"""Where scratch folders are mounted in a jail with a mount namespace. The Landlock rule is for the folder above: a
-folder that a mount hides does not count."""
+"""Mount point of scratch folders in a mount namespace. The Landlock rule names the folder above, because a rule for a
+folder that a mount hides has no effect."""
 
 _PROGRAM_PATHS = ("/usr/bin", "/usr/include", "/usr/libexec", "/usr/local/include")
 _EXECUTE = 1 << 0
 _READ = 1 << 2 | 1 << 3
 _WRITE = _READ | 1 << 1 | 1 << 4 | 1 << 5 | 1 << 7 | 1 << 8 | 1 << 10 | 1 << 12 | 1 << 13 | 1 << 14
 _DEVICE = 1 << 1 | 1 << 2
-_FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15}  # how many each version of Landlock knows; 16 later on
+_FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15}  # number of rights per Landlock version; 16 later on
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom")
 _THREADS = 256
 _STATES_THREADS, _MOST_FORKS = 4 * _THREADS, 8 * _THREADS
-"""Threads that all states of a tree may have together, and further processes that may be forked from them then: a state
-that takes all threads must not keep others from being forked."""
+"""Threads allowed to all states of a tree together, and extra processes for forks: a state that takes all threads must
+not block the forks of others."""
 
-_DESCRIPTORS = 128  # each may be a socket with a buffer of 0.2 MB, which no limit of memory counts
+_DESCRIPTORS = 128  # each may be a socket with a 0.2 MB buffer, which no memory limit counts
 _NICE_0 = 20  # in units of RLIMIT_NICE
 
 
 class MechanismRefusedError(Exception):
-    """The kernel refused a mechanism: `mechanism` is namespaces, landlock, seccomp, identity or limits."""
+    """The kernel refused `mechanism`: namespaces, landlock, seccomp, identity or limits."""
 
     def __init__(self, mechanism: str, reason: str) -> None:
         super().__init__(f"{mechanism}: {reason}")
@@ -81,7 +81,7 @@ class MechanismRefusedError(Exception):
 
 @contextmanager
 def mechanism(name: str) -> Iterator[None]:
-    """Turn an `OSError` into `MechanismRefusedError` by the mechanism `name`."""
+    """Turn an `OSError` or `KeyError` into `MechanismRefusedError` for the mechanism `name`."""
     try:
         yield
     except (OSError, KeyError) as error:
@@ -89,12 +89,12 @@ def mechanism(name: str) -> Iterator[None]:
 
 
 class Jail:
-    """The surroundings that a zygote enters once and all of its runs inherit.
+    """The confinement that a zygote enters once and all its runs inherit.
 
     Args:
-        mechanisms: which to use, of namespaces, landlock and seccomp.
-        folder: where scratch folders are made without a mount namespace; owned by this process's uid.
-        programs: runs may start programs: those of the system, and what they have written themselves.
+        mechanisms: any of namespaces, landlock and seccomp.
+        folder: parent of scratch folders when there is no mount namespace; owned by this process's uid.
+        programs: runs may start programs, the system's and their own.
     """
 
     def __init__(self, mechanisms: Iterable[str], folder: str, *, programs: bool = False) -> None:
@@ -114,11 +114,11 @@ class Jail:
         self._room = -1
 
     def enter(self) -> None:
-        """Go in: namespaces and root, identity, Landlock rules, filters. Raises `MechanismRefusedError`."""
+        """Set up namespaces and root, identity, Landlock rules and filters. Raises `MechanismRefusedError`."""
         paths = interpreter_paths()
         if self._starts_programs:
             paths += [path for path in _PROGRAM_PATHS if os.path.exists(path)]
-        with suppress(OSError, ValueError):  # only root may, and then priorities that were lowered can be restored
+        with suppress(OSError, ValueError):  # root only; allows lowered priorities to be restored
             resource.setrlimit(resource.RLIMIT_NICE, (_NICE_0, _NICE_0))
         self.restores_priority = resource.getrlimit(resource.RLIMIT_NICE)[0] >= _NICE_0
         if self.landlock:
@@ -135,7 +135,7 @@ class Jail:
                 }
         if not self.namespaces:
             kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
-        privileged = os.geteuid() == 0 and _is_mapped(NOBODY)  # else root of a container, an ordinary user outside
+        privileged = os.geteuid() == 0 and _is_mapped(NOBODY)  # else root in a container, an ordinary user outside
         if self.namespaces and privileged and kernel.has_capability(kernel.CAP_SYS_ADMIN):
             with mechanism("namespaces"):
                 kernel.unshare(kernel.CLONE_NEWNS | kernel.CLONE_NEWNET | kernel.CLONE_NEWIPC | kernel.CLONE_NEWUTS)
@@ -148,7 +148,7 @@ class Jail:
                 self._enter_as_user(paths)
         with mechanism("identity"):
             kernel.set_capabilities(self._capabilities)
-            kernel.prctl(kernel.PR_SET_DUMPABLE, 1)  # or /proc/self/uid_map belongs to root
+            kernel.prctl(kernel.PR_SET_DUMPABLE, 1)  # otherwise /proc/self/uid_map belongs to root
         self._tasks = _tasks_of(os.getuid()) if not self.namespaces else 0
         if self.landlock:
             execute = _EXECUTE if self._starts_programs else 0
@@ -161,7 +161,7 @@ class Jail:
     def settle(self, proc_fd: int, ruleset_fd: int) -> None:
         """Call when the interpreter is warm: memory limits count from here.
 
-        What `clone` and `confine` need of this process moves to the two descriptors given.
+        Moves the /proc and ruleset descriptors, which `clone` and `confine` need, to the given numbers.
         """
         kernel.collapse_heap(self.proc.read("self/maps").decode())
         self.base = int(self.proc.read("self/statm").split()[0]) * resource.getpagesize()
@@ -172,14 +172,14 @@ class Jail:
         self.proc, self._ruleset = Proc(proc_fd), ruleset_fd
 
     def clone(self, *, new: bool, parent: bool = False) -> int:
-        """Fork. `new`: into namespaces of its own; `parent`: as a child of this process's parent. 0 in the child."""
+        """Fork; 0 in the child. `new`: into new namespaces; `parent`: as a child of this process's parent."""
         flags = kernel.CLONE_PARENT if parent else 0
         if not (new and self.namespaces):
             process = kernel.clone(flags, self._tid)
             if process == 0 and not self.namespaces:
                 kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
                 if not self.seccomp:
-                    os.setsid()  # or a signal to its own group would reach its keeper
+                    os.setsid()  # otherwise a signal to its own group would reach its keeper
             return process
         owner = os.getuid(), os.getgid()
         spaces = kernel.CLONE_NEWUSER | kernel.CLONE_NEWPID | kernel.CLONE_NEWNS | kernel.CLONE_NEWIPC
@@ -189,31 +189,31 @@ class Jail:
         return process
 
     def mount_scratch(self, folder: str, size: int) -> None:
-        """Put an empty file system of `size` bytes at `folder`."""
+        """Mount an empty file system of `size` bytes at `folder`."""
         _mount_memory(folder, f"size={size},nr_inodes={max(64, size >> 14)},mode=0700")
 
     def mount_room(self) -> None:
-        """Make room for the scratch folders of a tree.
+        """Mount the parent folder of a tree's scratch folders.
 
-        Where others find it, it is read-only: runs have the keeper's uid, and could change its permissions else. The
-        keeper writes to it through a mount without a path. Nobody can list what is in it, so a state knows only its own
-        folder and those of the states before it.
+        At its path it is read-only, because runs have the keeper's uid and could change its permissions. The keeper
+        writes through a second mount without a path. The folder cannot be listed, so a state knows only its own folder
+        and those of its ancestors.
         """
         _mount_memory(self.folder, "size=1m,nr_inodes=65536,mode=0111")
         self._room = kernel.private_mount(self.folder)
         kernel.make_readonly(self.folder)
 
     def add_folder(self, name: str, size: int) -> str:
-        """Make an empty scratch folder of `size` bytes in the room of a tree. Returns its path."""
+        """Create an empty scratch folder of `size` bytes for a state of the tree. Returns its path."""
         os.mkdir(name, 0o700, dir_fd=self._room)
         folder = f"{self.folder}/{name}"
         self.mount_scratch(folder, size)
         return folder
 
     def seal_folder(self, folder: str, *, sealed: bool) -> bool:
-        """Make a scratch folder in the room read-only, or writable again: what is at rest must stay as it is.
+        """Make a scratch folder read-only, for a state at rest, or writable again.
 
-        False where a file in it is open for writing: it stays writable then.
+        Returns False, and leaves it writable, if a file in it is open for writing.
         """
         try:
             kernel.set_readonly(folder, on=sealed)
@@ -222,14 +222,14 @@ class Jail:
         return True
 
     def remove_folder(self, folder: str) -> None:
-        """Remove a scratch folder from the room."""
+        """Unmount and remove a scratch folder."""
         kernel.unmount(folder)
         os.rmdir(os.path.basename(folder), dir_fd=self._room)
 
     def rehearse(self, check: Callable[[], None] = lambda: None) -> None:
-        """Confine a process in each way once, so that what does not work shows now. Raises `MechanismRefusedError`.
+        """Confine one process in each way, so failures show at start. Raises `MechanismRefusedError`.
 
-        `check` runs in the confined process and raises where the confinement does not hold.
+        `check` runs in the confined process and raises if the confinement does not hold.
         """
         for forks in (False, True):
             ours, theirs = channel.pair()
@@ -241,7 +241,7 @@ class Jail:
             with ours:
                 said = _hear_rehearsal(ours)
             with suppress(ChildProcessError):
-                while True:  # and the fork that it may have made
+                while True:  # also the fork it may have made
                     os.wait()
             if said != "confined":
                 raise MechanismRefusedError(*(said or "limits\nthe process that tried them died").split("\n", 1))
@@ -268,17 +268,17 @@ class Jail:
             os._exit(0)
 
     def confine(self, limits: Limits, scratch: str, room: str, hand_over: Callable[[int], object] | None) -> None:
-        """Bind this process, for good, in front of the first line of model-written code.
+        """Confine this process irrevocably, before the first line of model-written code.
 
         Args:
             limits: become hard limits.
-            scratch: its folder, which becomes the working directory.
-            room: the folder that it and its forks may write to; `scratch`, or where the scratch folders of a tree are.
-            hand_over: for a state, which may be forked: gives the descriptor of the listener that decides about forks
-                to the keeper, while this process still can. None: there are no forks.
+            scratch: its scratch folder, which becomes the working directory.
+            room: the folder it and its forks may write to: `scratch`, or the parent of a tree's scratch folders.
+            hand_over: for a state that may be forked: sends the descriptor of the fork listener to the keeper while
+                this process still can. None: no forks.
 
         Raises:
-            MechanismRefusedError: something did not work; the process is of no use.
+            MechanismRefusedError: a mechanism failed; the process is unusable.
         """
         forks = hand_over is not None
         with mechanism("limits"):
@@ -303,23 +303,20 @@ class Jail:
                     listener = kernel.seccomp(self._gate, listen=True)
                     hand_over(listener)
                     os.close(listener)
-        with mechanism("limits"):  # not before: who may have few descriptors may send none while many are under way
+        with mechanism("limits"):  # not earlier: with a low limit no descriptor can be sent while many are in flight
             resource.setrlimit(resource.RLIMIT_NOFILE, (_DESCRIPTORS, _DESCRIPTORS))
         if self.seccomp:
             with mechanism("seccomp"):
                 kernel.seccomp(self._programs[forks], listen=False)
 
     def lower(self, process: int, limits: Limits, used: float = 0.0) -> None:
-        """Set the soft limits of another process, at most as high as its hard ones.
-
-        `used` is the processor time that it has used already, in seconds.
-        """
+        """Set the soft limits of another process, capped by its hard limits; `used` is its CPU time so far, in s."""
         memory, cpu = limits.kernel
         _set_soft(process, resource.RLIMIT_AS, self.base + memory)
         _set_soft(process, resource.RLIMIT_CPU, math.ceil(used) + cpu)
 
     def may_fork(self, process: int, *, yes: bool) -> None:
-        """Let a state be forked whatever threads others have; or hold it to the threads that all may have."""
+        """Raise a state's process limit so that it can be forked whatever threads others have, or restore the limit."""
         _set_soft(process, resource.RLIMIT_NPROC, self._tasks + _STATES_THREADS + (_MOST_FORKS if yes else 0))
 
     def _rlimits(self, limits: Limits, forks: bool) -> list[tuple[int, tuple[int, int]]]:
@@ -343,7 +340,7 @@ class Jail:
         return kernel.landlock_ruleset((files, 3 if abi >= 4 else 0, 3 if abi >= 6 else 0), rules)
 
     def _drop_root(self, paths: list[str]) -> None:
-        """From root to nobody. The right to read every file is kept only where the interpreter would break without."""
+        """Switch from root to nobody. Keep the right to read every file only if the interpreter needs it."""
         with mechanism("identity"):
             if not self.namespaces:
                 os.chown(self.folder, NOBODY, NOBODY)
@@ -375,7 +372,7 @@ class Jail:
 
 
 def _hear_rehearsal(link: socket.socket) -> str:
-    """What a confined process says; its one fork is allowed."""
+    """The report of a confined process; its one fork is allowed."""
     packet, handles, _, _ = socket.recv_fds(link, 4096, 1)
     if not handles:
         return packet.decode(errors="replace")
@@ -405,10 +402,7 @@ def _mount_memory(folder: str, options: str) -> None:
 
 
 def build_root(paths: list[str]) -> None:
-    """Make a root of `paths`, devices and a mount point for scratch, all read-only, and move into it.
-
-    Needs a mount namespace of its own.
-    """
+    """Pivot into a read-only root of `paths`, devices and a scratch mount point; needs a new mount namespace."""
     kernel.mount("none", "/", None, kernel.MS_REC | kernel.MS_PRIVATE)
     sources = [(path, os.open(path, os.O_PATH | os.O_CLOEXEC)) for path in (*paths, *_DEVICES)]
     place = next(path for path in ("/tmp", "/mnt", "/dev") if os.path.isdir(path))
@@ -436,14 +430,14 @@ def _graft(path: str, handle: int, root: str) -> None:
 
 
 def _is_mapped(uid: int) -> bool:
-    """Whether this user namespace has the uid."""
+    """Whether the uid is mapped in this user namespace."""
     with open("/proc/self/uid_map") as lines:
         ranges = [[int(word) for word in line.split()] for line in lines]
     return any(first <= uid < first + count for first, _, count in ranges)
 
 
 def _tasks_of(uid: int) -> int:
-    """How many threads the user runs by now; RLIMIT_NPROC counts them where there is no user namespace."""
+    """Number of threads of the user, which RLIMIT_NPROC counts where there is no user namespace."""
     count = 0
     for name in os.listdir("/proc"):
         if name.isdigit():

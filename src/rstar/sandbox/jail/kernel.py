@@ -1,7 +1,7 @@
-"""The Linux calls that Python's standard library lacks, through ctypes: clone, mounts, capabilities, seccomp, Landlock.
+"""ctypes bindings for Linux calls that the standard library lacks: clone, mounts, capabilities, seccomp, Landlock.
 
-Thin and mechanical: each function is one kernel interface, raises `OSError` when the kernel refuses, and decides
-nothing. What is called when, and why, stands in `isolation`. Supported processors: x86_64 and aarch64.
+Each function wraps one kernel interface, raises `OSError` when the kernel refuses, and makes no decisions; `isolation`
+holds the policy. Supported architectures: x86_64 and aarch64.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from rstar.sandbox.jail.syscalls import NUMBERS
 
 libc = ctypes.CDLL(None, use_errno=True)
-_syscall = ctypes.PyDLL(None, use_errno=True).syscall  # keeps the GIL, which a fork needs: nobody would give it back
+_syscall = ctypes.PyDLL(None, use_errno=True).syscall  # keeps the GIL: after a fork no thread could return it
 _syscall.restype = ctypes.c_long
 _syscall.argtypes = [ctypes.c_long] * 7
 libc.mount.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_ulong, ctypes.c_char_p]
@@ -37,10 +37,10 @@ PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_KEEPCAPS, PR_SET_NAME = 1, 4, 8, 15
 PR_SET_NO_NEW_PRIVS, PR_SET_CHILD_SUBREAPER, PR_GET_TID_ADDRESS = 38, 36, 40
 CAP_DAC_READ_SEARCH, CAP_SYS_ADMIN = 2, 21
 SCM_CREDENTIALS, SO_PASSCRED = 2, 16
-"""Of `socket`; not every build of Python has the names."""
+"""Constants of `socket` that some Python builds lack."""
 
 RULESET_FD, PROC_FD, LINK_FD = 3, 4, 5
-"""Where a zygote keeps what its children need from it; everything above is closed in them."""
+"""Descriptors that a zygote's children inherit; all higher ones are closed in them."""
 
 _MADV_COLLAPSE = 25
 _HUGE = 1 << 21
@@ -53,7 +53,7 @@ _AT_CWD, _OPEN_TREE_CLONE = -100, 1
 
 
 def call(name: str, *arguments: int) -> int:
-    """The raw system call `name`; missing arguments are 0."""
+    """Make the raw system call `name`; missing arguments are 0."""
     padded = (*arguments, 0, 0, 0, 0, 0, 0)[:6]
     result: int = _syscall(NUMBERS[name], *padded)
     if result < 0:
@@ -72,7 +72,7 @@ def prctl(option: int, *arguments: int) -> int:
 
 
 def tid_address() -> int:
-    """Where glibc keeps the thread id of the main thread, so that `clone` can set it; 0 where the kernel won't tell."""
+    """Address of glibc's main-thread id, which `clone` sets; 0 if the kernel does not report it."""
     place = ctypes.c_ulong(0)
     try:
         prctl(PR_GET_TID_ADDRESS, ctypes.addressof(place))
@@ -82,7 +82,7 @@ def tid_address() -> int:
 
 
 def clone(flags: int, tid: int) -> int:
-    """Fork by the raw call: Python's and glibc's at-fork handlers do not run, so `random` keeps its state.
+    """Fork with the raw call: Python's and glibc's at-fork handlers do not run, so `random` keeps its state.
 
     Only for a process without other threads. Returns 0 in the child.
     """
@@ -112,12 +112,12 @@ def unmount(target: str) -> None:
 
 
 def make_readonly(target: str) -> None:
-    """Make the mount at `target` and those below it read-only and nosuid, leaving its other flags alone."""
+    """Make the mount at `target` and those below it read-only and nosuid; other flags are unchanged."""
     _set_attributes(target, _AT_RECURSIVE, _MOUNT_ATTR_RDONLY | _MOUNT_ATTR_NOSUID, 0)
 
 
 def set_readonly(target: str, *, on: bool) -> None:
-    """Make the mount at `target` read-only, or writable again. Raises `OSError` while a file in it is being written."""
+    """Make the mount at `target` read-only or writable. Raises `OSError` while a file in it is open for writing."""
     _set_attributes(target, 0, _MOUNT_ATTR_RDONLY * on, _MOUNT_ATTR_RDONLY * (not on))
 
 
@@ -128,7 +128,7 @@ def _set_attributes(target: str, flags: int, add: int, remove: int) -> None:
 
 
 def private_mount(target: str) -> int:
-    """A descriptor of a further mount of what is mounted at `target`. It has no path, and flags of its own."""
+    """A descriptor of a detached clone of the mount at `target`, without a path and with its own flags."""
     path = ctypes.create_string_buffer(os.fsencode(target))
     return call("open_tree", _AT_CWD, ctypes.addressof(path), _OPEN_TREE_CLONE | os.O_CLOEXEC)
 
@@ -143,7 +143,7 @@ def pivot_root(new_root: str) -> None:
 
 
 def set_capabilities(keep: Iterable[int] = ()) -> None:
-    """Set effective and permitted capabilities to `keep`, inheritable ones to none."""
+    """Set the effective and permitted capabilities to `keep`; clear the inheritable ones."""
     mask = sum(1 << capability for capability in keep)
     low, high = mask & 0xFFFFFFFF, mask >> 32
     header = ctypes.create_string_buffer(struct.pack("=Ii", 0x20080522, 0), 8)
@@ -152,33 +152,33 @@ def set_capabilities(keep: Iterable[int] = ()) -> None:
 
 
 def has_capability(capability: int) -> bool:
-    """Whether this process has the capability in its own user namespace (needs /proc)."""
+    """Whether this process has the capability in its user namespace (needs /proc)."""
     with open("/proc/self/status") as status:
         effective = next(line for line in status if line.startswith("CapEff")).split()[1]
     return bool(int(effective, 16) >> capability & 1)
 
 
 def move_up(fd: int) -> int:
-    """Move a descriptor out of the way of those that have fixed places."""
+    """Move a descriptor above the fixed numbers."""
     moved = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, LINK_FD + 1)
     os.close(fd)
     return moved
 
 
 def close_from(first: int) -> None:
-    """Close every descriptor from `first` on."""
+    """Close every descriptor from `first` up."""
     call("close_range", first, 0xFFFFFFFF)
 
 
 def landlock_abi() -> int:
-    """The version of Landlock that the kernel offers. Raises `OSError` where there is none."""
+    """The kernel's Landlock ABI version. Raises `OSError` if it has no Landlock."""
     return call("landlock_create_ruleset", 0, 0, 1)
 
 
 def landlock_ruleset(handled: tuple[int, int, int], rules: Sequence[tuple[str, int]]) -> int:
-    """A descriptor for a ruleset that denies the `handled` rights (files, net, scope), except the `rules`.
+    """A descriptor of a ruleset that denies the `handled` rights (files, net, scope) except for the `rules`.
 
-    A rule is a path and the file rights granted beneath it. Paths that are missing are left out.
+    A rule is a path and the file rights granted beneath it. Missing paths are skipped.
     """
     size = {1: 8, 2: 8, 3: 8, 4: 16, 5: 16}.get(landlock_abi(), 24)
     attributes = ctypes.create_string_buffer(struct.pack("=QQQ", *handled)[:size], size)
@@ -195,12 +195,12 @@ def landlock_ruleset(handled: tuple[int, int, int], rules: Sequence[tuple[str, i
 
 
 def landlock_restrict(ruleset: int) -> None:
-    """Put this process under `ruleset`, for good. Needs `PR_SET_NO_NEW_PRIVS`."""
+    """Apply `ruleset` to this process irrevocably. Needs `PR_SET_NO_NEW_PRIVS`."""
     call("landlock_restrict_self", ruleset)
 
 
 class Program(ctypes.Structure):
-    """``struct sock_fprog``: a seccomp filter, ready to install. Keep `code` alive."""
+    """``struct sock_fprog``: a seccomp filter ready to install. Keep `code` alive."""
 
     _fields_ = (("length", ctypes.c_ushort), ("address", ctypes.c_void_p))
 
@@ -210,15 +210,15 @@ class Program(ctypes.Structure):
 
 
 def seccomp(program: Program, *, listen: bool) -> int:
-    """Put this thread under `program`, for good. Returns the descriptor of its listener if `listen`, else 0."""
+    """Apply `program` to this thread irrevocably. Returns the listener's descriptor if `listen`, else 0."""
     flags = _FLAG_SPEC_ALLOW | (_FLAG_NEW_LISTENER if listen else 0)
     return call("seccomp", _SECCOMP_SET_MODE_FILTER, flags, ctypes.addressof(program))
 
 
 def notification(listener: int) -> tuple[int, int, int] | None:
-    """The next call that waits at a seccomp `listener`; None when its caller has gone.
+    """The next call pending at a seccomp `listener`: (cookie, caller, first argument); None if the caller is gone.
 
-    As (cookie, caller, first argument); the caller is a thread, which has the number of its process if it is the first.
+    The caller is a thread id, which equals the process id for the main thread.
     """
     block = bytearray(80)
     try:
@@ -231,7 +231,7 @@ def notification(listener: int) -> tuple[int, int, int] | None:
 
 
 def answer(listener: int, cookie: int, error: int | None) -> bool:
-    """Let the call go on (`error` None) or fail with `error`. False when its caller has gone or was interrupted."""
+    """Let the call continue (`error` None) or fail with `error`. False if the caller is gone or was interrupted."""
     block = bytearray(struct.pack("=QqiI", cookie, 0, -(error or 0), _NOTIF_CONTINUE if error is None else 0))
     try:
         fcntl.ioctl(listener, _NOTIF_SEND, block)
@@ -241,10 +241,9 @@ def answer(listener: int, cookie: int, error: int | None) -> bool:
 
 
 def collapse_heap(maps: str) -> None:
-    """Put the large private mappings of this process on huge pages, which makes every later fork cheaper.
+    """Collapse this process's large private mappings into huge pages, which makes every later fork cheaper.
 
-    `maps` is the text of /proc/self/maps. Does nothing where the kernel cannot (before Linux 6.1, or without
-    transparent huge pages).
+    `maps` is the text of /proc/self/maps. Has no effect before Linux 6.1 or without transparent huge pages.
     """
     for area in (line.split() for line in maps.splitlines()):
         low, high = (int(bound, 16) for bound in area[0].split("-"))

@@ -1,4 +1,4 @@
-"""Which files the interpreter needs: the parent tells the zygote where to look for modules, the jail lets these in."""
+"""Files the interpreter needs: the jail admits them, and the parent sends the module search path to the zygote."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sysconfig
 
 
 def interpreter_paths() -> list[str]:
-    """The files and folders that this interpreter needs, outermost only. Its programs are not among them."""
+    """The files and folders this interpreter needs, outermost only, without executables."""
     found = {"/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/share/zoneinfo", "/etc/ld.so.cache", "/etc/localtime"}
     found |= {os.path.join(prefix, "lib") for prefix in (sys.prefix, sys.base_prefix)}
     found |= {os.path.join(prefix, "lib64") for prefix in (sys.prefix, sys.base_prefix)}
@@ -20,6 +20,6 @@ def interpreter_paths() -> list[str]:
 
 
 def search_path() -> list[str]:
-    """Where runs look for modules: this interpreter's own folders, no project's."""
+    """Module search path of runs: the interpreter's own folders, none of a project's."""
     roots = interpreter_paths()
     return [path for path in sys.path if any(path == root or path.startswith(f"{root}/") for root in roots)]

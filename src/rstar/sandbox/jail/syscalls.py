@@ -1,7 +1,7 @@
-"""System calls by name: their numbers on this processor, and which of them model-written code may make.
+"""System call numbers on this architecture, and the allow-list for model-written code.
 
-An allow-list: a call that is named in none of the groups below fails with EPERM, one that is newer than `NEWEST` with
-ENOSYS, as on an older kernel. Calls whose harm depends on an argument stand in `filters`.
+A call in none of the groups below fails with EPERM. A call above `NEWEST` fails with ENOSYS, as on an older kernel.
+`filters` handles calls whose safety depends on an argument.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 import platform
 
 NEWEST = 450
-"""The highest number that was looked at when the groups were written."""
+"""Highest call number reviewed for the groups below."""
 
-# name, number on x86_64, number on aarch64 ("-": the processor has no such call)
+# name, number on x86_64, number on aarch64 ("-": no such call)
 _TABLE = """
 read 0 63; write 1 64; open 2 -; openat 257 56; creat 85 -; close 3 57; stat 4 -; fstat 5 80; lstat 6 -
 newfstatat 262 79; statx 332 291; statfs 137 43; fstatfs 138 44; lseek 8 62; pread64 17 67; pwrite64 18 68
@@ -50,7 +50,7 @@ NUMBERS: dict[str, int] = {
     for entry in (text.split() for text in _TABLE.replace("\n", ";").split(";") if text.strip())
     if _COLUMN and entry[_COLUMN] != "-"
 }
-"""Numbers on this processor; empty on an unsupported one."""
+"""Numbers on this architecture; empty if it is unsupported."""
 
 
 def _names(text: str) -> list[str]:
@@ -65,16 +65,16 @@ readlinkat umask copy_file_range sendfile fallocate fadvise64 close_range poll p
 epoll_create epoll_create1 epoll_ctl epoll_wait epoll_pwait epoll_pwait2 eventfd eventfd2
 listxattr llistxattr flistxattr getxattr lgetxattr fgetxattr
 """)
-"""Where files can be reached at all is Landlock's and the mount namespace's business."""
+"""Landlock and the mount namespace decide which files are reachable."""
 
 MEMORY = _names("mmap munmap mremap mprotect madvise brk mincore msync membarrier")
-"""Not memfd_create, shmget: RLIMIT_AS does not see their pages until they are mapped."""
+"""Not memfd_create or shmget: RLIMIT_AS does not count their pages until they are mapped."""
 
 SIGNALS = _names("""
 rt_sigaction rt_sigprocmask rt_sigreturn rt_sigpending rt_sigtimedwait rt_sigsuspend sigaltstack pause alarm setitimer
 getitimer restart_syscall
 """)
-"""Receiving them. Sending (kill and its kin) is denied, to oneself too: a filter cannot tell whose pid it sees."""
+"""Receiving only. Sending (kill etc.) is denied even to oneself: a filter cannot tell whose pid it sees."""
 
 TIME = _names("clock_gettime clock_getres clock_nanosleep nanosleep gettimeofday time times getrusage")
 
@@ -86,17 +86,17 @@ getpriority getcpu
 """)
 
 SOCKETS = _names("recvfrom recvmsg shutdown getsockname getpeername getsockopt")
-"""For the pair that a process is given or makes itself (asyncio does); `socket` itself is denied. Not sendmsg: it sends
-descriptors, and the kernel counts those on their way for all processes of a user. Not setsockopt: larger buffers."""
+"""For socket pairs, inherited or created by the process (asyncio does); `socket` is denied. Not sendmsg: it can send
+descriptors, and the kernel limits those in flight per user. Not setsockopt: it can enlarge buffers."""
 
 METADATA = _names("chmod fchmod fchmodat utime utimes utimensat futimesat")
-"""Only with a mount namespace, where everything but the scratch folder is read-only: Landlock does not cover them."""
+"""Only with a mount namespace, where all but the scratch folder is read-only: Landlock does not cover these calls."""
 
 PROGRAMS = _names("execve execveat fork vfork arch_prctl setpgid pipe pipe2")
-"""For runs that start other programs. Pipes are for these only: the kernel counts their buffers for all processes of a
-user, and whoever takes many leaves the others small ones."""
+"""For runs that start other programs. Only these get pipes: the kernel limits pipe buffers per user, so a run with many
+pipes would leave other runs with small ones."""
 
 SENDING = _names("kill tkill tgkill")
-"""For those, where a PID namespace sees to it that there is nobody else to signal."""
+"""For the same runs, in a PID namespace, which hides all other processes."""
 
 ALLOWED = [*FILES, *MEMORY, *SIGNALS, *TIME, *PROCESS, *SOCKETS]

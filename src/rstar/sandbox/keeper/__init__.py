@@ -1,1 +1,1 @@
-"""The processes between us and the code: a warm zygote, and keepers that fork, freeze and end runs. Trusted."""
+"""Trusted processes between parent and code: a warm zygote, and keepers that fork, freeze and kill runs."""

@@ -1,18 +1,18 @@
-"""The trusted process above the runs: it has them forked, freezes them, ends them, and passes their reports on.
+"""The trusted process above the runs: starts, freezes and kills them and forwards their reports.
 
-A zygote is a keeper whose runs are programs, each in namespaces of its own, and which makes further keepers; such a
-keeper holds one tree of states and is the first process of their PID namespace, so that its end is their end.
+A zygote is a keeper whose runs are programs, each in its own namespaces, and which starts further keepers. Each of
+these holds one tree of states and is the first process of their PID namespace, so they die with it.
 
-Programs and trees are forked not from the zygote's keeper but from its *template*, a second warm process that does
-nothing else: what a process writes while its children live must be copied, page by page, and a keeper writes.
+Programs and trees are forked not from the zygote's keeper but from its *template*, an otherwise idle warm process:
+pages written while children live must be copied, and a keeper writes.
 
 Invariants:
-    * every process below is a child of its keeper, whichever process forked it, so its number stays valid until the
-      keeper has waited for it, and nobody else's process can be hit;
-    * a process of a tree forks only while its keeper has asked it to, once per request;
-    * a state at rest is stopped by the keeper: it uses no processor time, whatever threads the code left behind;
-    * what a run sends is passed on unread. Before its "hello" a run executes none of the code, so a failure before it
-      is the sandbox's and one after it is the run's own.
+    * every process below is a child of its keeper, whichever process forked it, so its pid stays valid until the keeper
+      reaps it, and no other process can be hit;
+    * a process of a tree forks only on its keeper's request, once per request;
+    * a state at rest is stopped by the keeper and uses no CPU time, whatever threads the code left behind;
+    * reports are forwarded unread. A run executes no model-written code before its "hello", so an earlier failure is
+      the sandbox's and a later one the run's own.
 """
 
 from __future__ import annotations
@@ -51,21 +51,21 @@ from rstar.sandbox.keeper.processes import (
 
 _REAP_MS = 20
 _THREAD_BYTES = 24 << 10
-"""What a thread takes of the kernel's memory."""
+"""Kernel memory per thread."""
 
 _MOST_GROWN = 4 << 20
-"""What a state at rest may have got by being forked, in bytes: the kernel puts pages together, too."""
+"""Allowed growth of a state at rest through a fork, in bytes: the kernel may merge pages."""
 
 
 class Keeper:
-    """The loop between parent and runs.
+    """The event loop between parent and runs.
 
     Args:
-        link: to the parent; when the parent closes it, everything ends.
-        jail: that this process is in.
-        folder: where scratch folders are.
-        origin: where fresh processes come from: the template, or, in the keeper of a tree, this process, which
-            forks and calls `origin` in the child with the descriptor of its link.
+        link: to the parent; everything ends when the parent closes it.
+        jail: the jail this process is in.
+        folder: parent of the scratch folders.
+        origin: source of fresh processes: the template or, in a tree's keeper, a function that the forked child calls
+            with the descriptor of its link.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Keeper:
         self._children = Children(jail.proc, adopts=not jail.namespaces)
         self._handlers: dict[int, Callable[[], None]] = {}
         self._closed: set[int] = set()
-        """Descriptors that were given up since the last poll: an event of theirs is not one of who got the number."""
+        """Descriptors closed since the last poll; their events must not reach a new owner of the number."""
         self._poll = select.poll()
         self._listen(link.fileno(), self._obey)
         if self._template is not None:
@@ -87,7 +87,7 @@ class Keeper:
         _, self._rss = jail.proc.sizes("self")
 
     def loop(self) -> None:
-        """Serve until the parent closes the link; then end everything."""
+        """Serve until the parent closes the link; then kill everything."""
         try:
             while True:
                 self._closed.clear()
@@ -108,9 +108,9 @@ class Keeper:
         message, fds = received
         try:
             self._do(message, fds)
-        except ConnectionError:  # the parent or the template has gone: so must this
+        except ConnectionError:  # the parent or the template is gone: exit
             raise
-        except OSError as error:  # this machine's trouble, not the code's
+        except OSError as error:  # the machine's fault, not the code's
             channel.close_all(fds)
             self._tell(message["id"], "failed", reason=f"{type(error).__name__}: {error}")
 
@@ -154,21 +154,21 @@ class Keeper:
     # ---- starting
 
     def _start(self, message: channel.Message, fds: list[int]) -> None:
-        """A run in a fresh interpreter."""
+        """Start a run in a fresh interpreter."""
         limits = Limits(**message["limits"])
         if self._template is not None and self._jail.namespaces:
-            folder = self._folder  # it mounts its own there, which nobody else sees
+            folder = self._folder  # the run mounts a private one there
         else:
             folder = self._make_folder(message["folder"], limits)
         self._order(self._spawn(message["id"], folder, limits), message, fds)
 
     def _start_tree(self, message: channel.Message, fds: list[int]) -> None:
-        """A further keeper, which talks to the parent itself."""
+        """Start a further keeper, which has its own link to the parent."""
         folder = self._folder if self._jail.namespaces else f"{self._folder}/tree{message['id']}"
         self._order(self._spawn(message["id"], folder, None), message, fds)
 
     def _spawn(self, number: int, folder: str, limits: Limits | None) -> Run:
-        """A fresh process, which will say hello."""
+        """Start a fresh process, which will send a hello."""
         ours, theirs = channel.pair()
         ours.setsockopt(socket.SOL_SOCKET, kernel.SO_PASSCRED, 1)
         if self._template is not None:
@@ -180,7 +180,7 @@ class Keeper:
         return self._add(Run(number, ours, folder, limits))
 
     def _branch(self, message: channel.Message, fds: list[int]) -> None:
-        """A run in a copy of another one's process."""
+        """Start a run in a copy of another run's process."""
         source = self._runs.get(message["source"])
         if source is None or source.working or not source.process:
             channel.close_all(fds)
@@ -199,7 +199,7 @@ class Keeper:
                 self._jail.may_fork(source.process, yes=True)
                 os.kill(source.process, signal.SIGCONT)
                 channel.send(source.link, {"do": "fork"}, [theirs.fileno()], socket.MSG_DONTWAIT)
-            except OSError:  # files that cannot be copied, or orders that it does not read
+            except OSError:  # files that cannot be copied, or a source that does not read its orders
                 ours.close()
                 channel.close_all(fds)
                 self._remove_folder(folder)
@@ -213,7 +213,7 @@ class Keeper:
         source.may_fork += 1
 
     def _continue(self, message: channel.Message, fds: list[int]) -> None:
-        """More code in the same process: for replaying, and from a state that cannot be copied."""
+        """Run more code in the same process: for a replay, or from a state that cannot be copied."""
         run = self._runs.get(message["id"])
         if run is None or run.working or not run.process:
             channel.close_all(fds)
@@ -241,7 +241,7 @@ class Keeper:
             channel.close_all(fds)
 
     def _make_folder(self, name: str, limits: Limits) -> str:
-        """An empty scratch folder for a run."""
+        """Create an empty scratch folder for a run."""
         if self._jail.namespaces:
             return self._jail.add_folder(name, limits.scratch)
         folder = f"{self._folder}/{name}"
@@ -265,7 +265,7 @@ class Keeper:
         self._poll.register(fd, select.POLLIN)
 
     def _hear(self, run: Run, *, died: bool = False) -> None:
-        """A run has sent something, or has ended."""
+        """Handle a packet or the death of a run."""
         if not run.process:
             self._on_hello(run)
             return
@@ -282,14 +282,14 @@ class Keeper:
         else:
             try:
                 self._freeze(run, report)
-            except OSError:  # its main thread has ended alone: /proc tells nothing of such a process
+            except OSError:  # only its main thread has ended: /proc has no data on such a process
                 self._lost(run)
                 return
             if not run.process:
                 self._finish(run, "gone")
 
     def _on_hello(self, run: Run) -> None:
-        """The first packet of a run tells its process number; that of a tree's first run, its listener before."""
+        """Read a run's pid from its first packet, which in a tree's first run follows the listener."""
         packet, sender, handles = read_hello(run.link)
         process = sender if packet == HELLO else 0
         run.began = time.monotonic()
@@ -301,7 +301,7 @@ class Keeper:
         if run.source is not None:
             try:
                 self._on_fork_hello(run, process)
-            except OSError:  # it has died since, or its main thread has ended alone
+            except OSError:  # it, or only its main thread, has ended
                 self._lost(run.source or run)
         elif not process:
             self._finish(run, "failed", reason=packet.decode(errors="replace") or "the process ended")
@@ -320,7 +320,7 @@ class Keeper:
             self._keepers[run.id] = process
 
     def _on_fork_hello(self, run: Run, process: int) -> None:
-        """A fork that its source has made, as it says."""
+        """Verify a fork that the source claims to have made, and send its order."""
         source, order = run.source, run.order
         assert source is not None
         assert order is not None
@@ -329,7 +329,7 @@ class Keeper:
             self._lost(source)
             return
         run.process = process
-        if not self._has_own_fds_only(run):  # what its source has opened since it was at rest, or kept of the link
+        if not self._has_own_fds_only(run):  # its source opened files since it was at rest, or kept the link
             self._lost(source)
             return
         source.forked -= 1
@@ -340,7 +340,7 @@ class Keeper:
         source.waiting.remove(run)
         if not source.waiting:
             self._stop_again(source)
-        run.death = os.pidfd_open(process)  # its source may still hold the link open, and be stopped
+        run.death = os.pidfd_open(process)  # its stopped source may still hold the link open
         self._listen(run.death, partial(self._hear, run, died=True))
         if run.unwanted:
             channel.close_all(order[1])
@@ -353,7 +353,7 @@ class Keeper:
         self._order(run, *order)
 
     def _stop_again(self, source: Run) -> None:
-        """Stop a state that was awake to be forked, and end it if it has done anything else."""
+        """Stop a state that was woken to fork, and kill it if it did anything else."""
         os.kill(source.process, signal.SIGSTOP)
         outer = self._outer(source)
         _, rss = self._jail.proc.sizes(outer)
@@ -361,17 +361,17 @@ class Keeper:
             self._lost(source)
 
     def _decide(self, listener: int) -> None:
-        """A process wants to fork: yes, once, if it was asked to. Or to have a thread: yes, while it runs code.
+        """Decide on a fork (allowed once per request) or a new thread (allowed while the process runs code).
 
-        A state that is awake to be forked, and a fork that has not said hello, may have more threads than the others
-        (`Jail.may_fork`), so they get none.
+        A state woken to fork, and a fork before its hello, have a raised thread limit (`Jail.may_fork`), so they get
+        no threads.
         """
-        if not readable(listener, 0):  # nobody is left under this filter
+        if not readable(listener, 0):  # no process is left under this filter
             self._ignore(listener)
             os.close(listener)
             return
         waiting = kernel.notification(listener)
-        if waiting is None:  # its caller has gone, or was interrupted
+        if waiting is None:  # its caller is gone or was interrupted
             return
         cookie, caller, flags = waiting
         run = next((run for run in self._runs.values() if run.process == caller), None)
@@ -385,10 +385,9 @@ class Keeper:
             run.forked += 1
 
     def _freeze(self, run: Run, report: str) -> None:
-        """Stop a process, and pass its report on with what the parent wants to know of the state.
+        """Stop a process and forward its report with the figures of the state.
 
-        `single`: a copy would not be the same state, because the process has threads, which a fork leaves behind, or
-        descriptors, which it would share.
+        `single`: a copy would differ, because a fork loses the process's threads and shares its descriptors.
         """
         os.kill(run.process, signal.SIGSTOP)
         _, status, usage = os.wait4(run.process, os.WUNTRACED)
@@ -412,7 +411,7 @@ class Keeper:
         self._tell(run.id, "report", report=report, memory=memory, threads=threads, cpu=cpu, single=single)
 
     def _memory(self, run: Run) -> int:
-        """What a run takes of the memory, its scratch folder included."""
+        """Memory of a run, including its scratch folder."""
         outer = self._outer(run)
         used = self._jail.proc.memory(outer, run.rss_before)
         return used + (self._jail.proc.room(outer, run.folder) if self._jail.namespaces else 0)
@@ -438,7 +437,7 @@ class Keeper:
     # ---- ending
 
     def _lower_priority(self, number: int, nice: int) -> None:
-        """Of a run that has taken long. A state that may be forked later is spared where that could not be undone."""
+        """Lower the priority of a long run; of a state that may be forked later, only if it can be restored."""
         run = self._runs.get(number)
         if run is not None and run.process and (self._template is not None or self._jail.restores_priority):
             self._set_priority(run, nice)
@@ -446,11 +445,11 @@ class Keeper:
     def _set_priority(self, run: Run, nice: int) -> None:
         run.nice = nice
         for task in (run.process, *(number for _, number in self._jail.proc.tasks(self._outer(run)))):
-            with suppress(OSError):  # it has just ended
+            with suppress(OSError):  # it has ended
                 os.setpriority(os.PRIO_PROCESS, task, nice)
 
     def _kill(self, number: int, *, hard: bool) -> None:
-        """End a run or a tree. `hard`: end a source that has not managed to fork, too."""
+        """Kill a run or a tree. `hard`: also kill a source that has not forked yet."""
         run = self._runs.get(number)
         if number in self._keepers:
             self._children.end(self._keepers.pop(number))
@@ -465,7 +464,7 @@ class Keeper:
             self._tell(run.id, "ended", signal=None, cpu=0.0)
 
     def _lost(self, run: Run) -> None:
-        """A run closed its link or sent what it should not: end it and tell how it died."""
+        """Kill a run that closed its link or broke the protocol, and report how it died."""
         if not run.process:
             self._finish(run, "gone")
             return
@@ -484,7 +483,7 @@ class Keeper:
         self._remove(run)
 
     def _remove(self, run: Run) -> None:
-        """End the process of a run and forget it, and those that wait for it to fork."""
+        """Kill the process of a run and forget it and the runs waiting for its forks."""
         del self._runs[run.id]
         self._ignore(run.link.fileno())
         run.link.close()
@@ -511,10 +510,10 @@ class Keeper:
     def _reap(self) -> None:
         self._children.reap()
         if self._children.strays and all(run.process for run in self._runs.values()):
-            self._children.sweep(self._known())  # only now: what has not said hello yet cannot be told from a stray
+            self._children.sweep(self._known())  # only now: before its hello a process looks like a stray
 
     def _known(self) -> set[int]:
-        """The children that are to be there."""
+        """The expected children."""
         known = {*self._keepers.values(), *(run.process for run in self._runs.values())}
         return known if self._template is None else known | {self._template.process}
 

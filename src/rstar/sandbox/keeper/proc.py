@@ -1,4 +1,4 @@
-"""What `/proc` says of the processes below this one: their threads, and how far they have come."""
+"""`/proc` queries about the processes below this one: threads, progress, memory."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from typing import Any
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 _FEW, _MAPS = 8, 20
-"""Of more processes than these, the maps count that each has a copy of: 200 bytes each, at most one for every page."""
+"""Above `_FEW` processes their memory maps are counted too: 200 bytes per map, at most one map per page."""
 
 _TICK = 1 / os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a process and those below it have come.
+    """Progress of a process and its descendants.
 
     Attributes:
-        waited: seconds for which they have been ready and waited for a processor, as far as the kernel has added that
-            up: it adds a wait when it ends, and forgets what a process has waited when that ends.
-        ran: processor time in seconds, that of ended processes for which others have waited included.
-        ready: one of them runs, or would if it had a processor.
-        processes: how many they are.
+        waited: seconds they were runnable but had no processor, as counted by the kernel, which adds a wait when it
+            ends and forgets a process's waits when the process ends.
+        ran: CPU seconds, including those of reaped children.
+        ready: one of them is running or runnable.
+        processes: number of processes.
     """
 
     waited: float = 0.0
@@ -34,22 +34,22 @@ class Progress:
     processes: int = 0
 
     def __sub__(self, before: Progress) -> Progress:
-        """How far it has come since `before`."""
+        """Progress since `before`."""
         return Progress(self.waited - before.waited, self.ran - before.ran, self.ready, self.processes)
 
     def message(self) -> dict[str, Any]:
-        """As part of a message."""
+        """As message fields."""
         return asdict(self)
 
 
 def used_of(folder: str | int) -> int:
-    """What is used of the file system that a folder is on, in bytes."""
+    """Used bytes of the file system of a folder."""
     room = os.statvfs(folder)
     return (room.f_blocks - room.f_bfree) * room.f_frsize
 
 
 class Proc:
-    """`/proc`, held open: a process in namespaces of its own does not find its own one otherwise.
+    """An open handle to `/proc`, which a process in its own namespaces cannot reopen.
 
     Attributes:
         handle: the descriptor.
@@ -60,12 +60,12 @@ class Proc:
         self.handle = os.open("/proc", flags) if handle is None else handle
 
     def read(self, name: str) -> bytes:
-        """A file."""
+        """The content of a file."""
         with open(os.open(name, os.O_RDONLY, dir_fd=self.handle), "rb") as file:
             return file.read()
 
     def outer(self, process: int) -> int:
-        """The number in this `/proc` of a process that is below this one. Raises `OSError` where there is none."""
+        """The pid in this `/proc` of a process below this one. Raises `OSError` if there is none."""
         handle = os.pidfd_open(process)
         try:
             lines = self.read(f"thread-self/fdinfo/{handle}").splitlines()
@@ -74,17 +74,17 @@ class Proc:
         return next(int(line[4:]) for line in lines if line.startswith(b"Pid:"))
 
     def inner(self, outer: int) -> int:
-        """The number here of a process of this `/proc`; 0 where it has none any more."""
+        """The pid in this namespace of a process of this `/proc`; 0 if it is gone."""
         with suppress(OSError, IndexError):
             return self._numbers(str(outer))[len(self._numbers("thread-self")) - 1]
         return 0
 
     def children(self) -> list[int]:
-        """The children of this process, by their numbers in this `/proc`."""
+        """The children of this process, as pids in this `/proc`."""
         return [int(number) for number in self.read("thread-self/children").split()]
 
     def threads(self, outer: int) -> int:
-        """How many threads a process has."""
+        """Number of threads of a process."""
         return os.stat(f"{outer}/task", dir_fd=self.handle).st_nlink - 2
 
     def descriptors(self, outer: int) -> set[str]:
@@ -96,10 +96,10 @@ class Proc:
             os.close(folder)
 
     def progress(self, outer: int) -> Progress:
-        """How far a process has come; nothing where nobody can tell.
+        """Progress of a process; empty if it cannot be read.
 
-        What its main thread has waited and what its other threads have add up, as one often waits for the other to end;
-        of the other threads that one counts that has waited longest. Likewise for the programs that it has started.
+        The waits of the main thread and of the longest-waiting other thread are added, because one often waits for the
+        other to end. The same holds for the programs it has started.
         """
         delays: dict[tuple[str, bool], int] = {}
         ran, ready, owners = 0, False, set[str]()
@@ -111,18 +111,16 @@ class Proc:
                 delays[kind] = max(delays.get(kind, 0), int(self.read(f"{name}/schedstat").split()[1]))
                 words = self.read(f"{name}/stat").rpartition(b")")[2].split()
                 ready |= words[0] == b"R"
-                if task == owner:  # its processor time is that of all its threads, its children's that of ended ones
+                if task == owner:  # utime, stime of all its threads; cutime, cstime of ended children
                     ran += sum(map(int, self.read(f"{owner}/stat").rpartition(b")")[2].split()[11:15]))
         return Progress(sum(delays.values()) / 1e9, ran * _TICK, ready, len(owners))
 
     def memory(self, outer: int, rss_before: int) -> int:
-        """What a process that runs has written, and those below it, with their page tables, in bytes.
-
-        0 where nobody can tell.
+        """Bytes written by a running process and its descendants, page tables included; 0 if unreadable.
 
         Args:
             outer: the process.
-            rss_before: what it had mapped when it was made.
+            rss_before: its resident bytes at the fork.
         """
         with suppress(OSError, ValueError, IndexError):
             owners = {name.partition("/")[0] for name, _ in self.tasks(outer)}
@@ -137,19 +135,19 @@ class Proc:
         return 0
 
     def sizes(self, outer: int | str) -> tuple[int, int]:
-        """The address space of a process, and what it has of it in memory, in bytes: shared, too."""
+        """Address space and resident size of a process, in bytes, shared pages included."""
         space, rss, *_ = self.read(f"{outer}/statm").split()
         return int(space) * PAGE, int(rss) * PAGE
 
     def tables(self, outer: int) -> int:
-        """The page tables of a process, in bytes. Small maps that lie far apart take more for them than for pages."""
+        """Page tables of a process, in bytes. Scattered small maps take more for these than for their pages."""
         lines = self.read(f"{outer}/status").splitlines()
         return next((int(line.split()[1]) << 10 for line in lines if line.startswith(b"VmPTE:")), 0)
 
     def unlinked(self, outer: int, most: int) -> int:
-        """The room on disks of the files that have no name any more and that a process holds, in bytes.
+        """Disk space of the deleted files that a process holds, in bytes.
 
-        A map alone does not tell the size of its file, which counts as `most`.
+        A file that is only mapped counts as `most`, because the map does not show its size.
         """
         sizes: dict[int, int] = {}
         with suppress(OSError, ValueError, IndexError):
@@ -164,7 +162,7 @@ class Proc:
         return sum(sizes.values())
 
     def room(self, outer: int, folder: str) -> int:
-        """What is used of the file system at a folder as a process sees it, in bytes; 0 where nobody can tell."""
+        """Used bytes of the file system at a folder in a process's root; 0 if unreadable."""
         with suppress(OSError):
             handle = os.open(f"{outer}/root{folder}", os.O_PATH | os.O_DIRECTORY, dir_fd=self.handle)
             try:
@@ -174,12 +172,12 @@ class Proc:
         return 0
 
     def mapped(self, outer: int, kind: bytes) -> int:
-        """The memory that a process has mapped, of a kind that ``smaps_rollup`` has lines of, in bytes."""
+        """Bytes of mapped memory in the ``smaps_rollup`` lines that start with `kind`."""
         lines = self.read(f"{outer}/smaps_rollup").splitlines()
         return sum(int(line.split()[1]) for line in lines if line.startswith(kind)) << 10
 
     def tasks(self, outer: int) -> Iterator[tuple[str, int]]:
-        """The threads of a process and of all processes below it: name in this `/proc`, and number here."""
+        """Threads of a process and its descendants: path in this `/proc`, and id in this namespace."""
         with suppress(OSError, ValueError):
             place = len(self._numbers("thread-self")) - 1
             look = [str(outer)]
@@ -194,6 +192,6 @@ class Proc:
                     look += self.read(f"{found}/task/{name}/children").decode().split()
 
     def _numbers(self, process: str) -> list[int]:
-        """The numbers of a process, outermost namespace first."""
+        """The pids of a process, outermost namespace first."""
         status = self.read(f"{process}/status").decode()
         return [int(number) for number in status.partition("NSpid:")[2].partition("\n")[0].split()]

@@ -1,4 +1,4 @@
-"""What a keeper knows about the processes below it, and asks the kernel about them."""
+"""A keeper's records of the processes below it and its kernel queries about them."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from rstar.sandbox.jail import kernel
 from rstar.sandbox.keeper.proc import PAGE, Proc, Progress
 
 HELLO, LISTENER = b"hello", b"listener"
-"""What a process sends before it runs anything: that it is there; before that, the first of a tree, its listener."""
+"""Packets sent before any code runs: every process sends a hello, a tree's first run its listener before that."""
 
 OWN_FDS = frozenset({"0", "1", "2", str(kernel.LINK_FD)})
-"""The descriptors of a run that has none of its own."""
+"""Descriptors of a run that has opened none."""
 
 _ANCILLARY = socket.CMSG_SPACE(12) + socket.CMSG_SPACE(4)
 _LARGE, _WIDE = 16 << 20, 1 << 20
 _SOON_MS = 50
-"""How long the death of a process is waited for at once: with a few million entries in a table of the kernel it takes
-seconds, for which others would wait."""
+"""How long to block for the death of a process. With millions of entries in a kernel table it can take seconds, which
+would hold up other runs."""
 
 
 @dataclass(slots=True, eq=False)
@@ -35,23 +35,23 @@ class Run:
 
     Attributes:
         id: the parent's number for it.
-        link: to it.
+        link: socket to it.
         folder: its scratch folder.
         limits: its hard limits; None for the keeper of a tree.
-        process: its process number, 0 until it has said hello.
-        outer: its number in the `/proc` of the zygote's parent; 0 as long as nobody has asked.
-        began: when it said hello, on the clock of `time.monotonic`.
-        rss_before, rss: what it had mapped when it was made, and when it was last at rest, in bytes.
-        death: a descriptor that is readable when a forked process has died.
-        source: the process that is to fork it, until it has.
-        order: what it shall do then.
+        process: its pid, 0 until its hello.
+        outer: its pid in the `/proc` of the zygote's parent; 0 until first looked up.
+        began: time of its hello (`time.monotonic`).
+        rss_before, rss: resident bytes at its fork, and when last at rest.
+        death: a pidfd, readable when a forked process has died.
+        source: the process that is to fork it, until the fork is done.
+        order: its order after the fork.
         working: it has not reported yet.
-        may_fork: how many forks it has been asked for and not made.
-        forked: how many it has made that have not said hello.
-        unwanted: the parent has lost interest before its hello.
+        may_fork: forks requested of it and not yet made.
+        forked: forks it has made that have not sent a hello.
+        unwanted: the parent cancelled it before its hello.
         waiting: runs that it is to fork.
-        nice: its priority, 0 for the ordinary one.
-        before: how far its process had come when it went on with this run.
+        nice: its niceness, 0 by default.
+        before: progress of its process when this run continued it.
     """
 
     id: int
@@ -83,25 +83,25 @@ class Template:
     process: int
 
     def fork(self, link: socket.socket) -> None:
-        """Have it fork a process, in namespaces of its own, which takes its orders from the other end of `link`."""
+        """Fork a process in new namespaces that takes its orders from the other end of `link`."""
         socket.send_fds(self.link, [b"fork"], [link.fileno()])
 
     def ping(self, number: int) -> None:
-        """Have it send the number back."""
+        """Ask it to echo the number."""
         self.link.send(str(number).encode(), socket.MSG_DONTWAIT)
 
 
 class Children:
-    """The children of this process that end, and those that nobody knows.
+    """Reaps this process's killed children and finds unknown ones.
 
     Args:
-        proc: of this process.
-        adopts: processes that have lost their parent fall to this one: there is no PID namespace.
+        proc: this process's `/proc`.
+        adopts: orphans are reparented to this process, because there is no PID namespace.
 
     Attributes:
-        dying: have been killed and not been waited for, so that their numbers are still their own.
-        cpu: processor time of those that have ended, in seconds.
-        strays: there may be some that nobody knows.
+        dying: killed but not reaped, so their pids are still valid.
+        cpu: CPU seconds of ended children.
+        strays: there may be unknown children.
     """
 
     def __init__(self, proc: Proc, *, adopts: bool) -> None:
@@ -116,7 +116,7 @@ class Children:
         self.dying.add(process)
 
     def end_and_tell(self, process: int, tell: Callable[[int, float], None]) -> None:
-        """Kill a child; its wait status and processor time are told when it is dead, which can take seconds."""
+        """Kill a child; `tell` gets its wait status and CPU seconds when it is dead, which can take seconds."""
         os.kill(process, signal.SIGKILL)
         handle = os.pidfd_open(process)
         try:
@@ -128,7 +128,7 @@ class Children:
         self._wait_for(process, os.WNOHANG)
 
     def reap(self, flags: int = os.WNOHANG) -> None:
-        """Wait for those that are dying; with `flags` 0 until they are dead, and nobody is told any more."""
+        """Reap dying children. With `flags` 0, block until they are dead and skip the callbacks."""
         if not flags:
             self._told.clear()
         for process in list(self.dying):
@@ -147,7 +147,7 @@ class Children:
         return True
 
     def sweep(self, known: Set[int]) -> None:
-        """End the children that are neither `known` nor dying: forks that a state has made of its own accord."""
+        """Kill children that are neither `known` nor dying: forks that a state made without a request."""
         self.strays = False
         for outer in self._proc.children():
             if (process := self._proc.inner(outer)) and process not in known and process not in self.dying:
@@ -155,19 +155,19 @@ class Children:
 
 
 def readable(fd: int, milliseconds: int) -> bool:
-    """Whether a descriptor of any number is readable within a time."""
+    """Whether a descriptor (of any number) becomes readable within the timeout."""
     poll = select.poll()
     poll.register(fd, select.POLLIN)
     return any(event & select.POLLIN for _, event in poll.poll(milliseconds))
 
 
 def cpu_of(process: int) -> float:
-    """Processor time of another process, in seconds: the kernel has a clock for each."""
+    """CPU seconds of another process, from its kernel clock."""
     return time.clock_gettime(~process << 3 | 2)
 
 
 def read_hello(link: socket.socket) -> tuple[bytes, int, list[int]]:
-    """A packet that a process has sent before any code ran in it, the sender's process number, and descriptors."""
+    """A packet sent before any code ran in the process: its bytes, the sender's pid, and descriptors."""
     packet, extra, _, _ = link.recvmsg(4096, _ANCILLARY, socket.MSG_DONTWAIT)
     sender, fds = 0, array("i")
     for _, kind, data in extra:
@@ -179,11 +179,11 @@ def read_hello(link: socket.socket) -> tuple[bytes, int, list[int]]:
 
 
 def own_memory(proc: Proc, outer: int, faults: int, rss_before: int, base: int) -> tuple[int, int]:
-    """What a process that rests has written since its fork, and all that it has mapped; in bytes.
+    """Bytes that a stopped process has written since its fork, and its resident size.
 
-    Page faults tell that exactly as long as pages are small and none has been given back. So a process that has grown
-    is looked at page by page, which is not worth its time for the others. Likewise its page tables, where its address
-    space is not much more than the warm interpreter's, `base`.
+    Page faults are exact while pages are small and none has been released. Only a process that has grown is measured
+    page by page, which is slow. Page tables count only where the address space clearly exceeds the warm interpreter's,
+    `base`.
     """
     space, rss = proc.sizes(outer)
     estimate = max(faults * PAGE, rss - rss_before)
@@ -192,7 +192,7 @@ def own_memory(proc: Proc, outer: int, faults: int, rss_before: int, base: int) 
 
 
 def is_child(process: int) -> bool:
-    """Whether the process is a child of this one, alive or not waited for."""
+    """Whether the process is a child of this one, alive or not yet reaped."""
     try:
         os.waitid(os.P_PID, process, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:

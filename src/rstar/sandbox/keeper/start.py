@@ -1,6 +1,6 @@
-"""How a run comes into the world: the template that is forked, and the way from the fork to the first line of code.
+"""Process start: the template that is forked, and the path from the fork to the first line of code.
 
-Everything here still is trusted code; `child.serve` is where the snippet's process begins.
+Everything here is trusted; the snippet's process begins in `interpreter.serve`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from rstar.sandbox.keeper.processes import HELLO, LISTENER, Template
 
 
 def make_template(jail: Jail, interpreter: Interpreter) -> Template:
-    """Fork the template off this process."""
+    """Fork the template from this process."""
     ours, theirs = channel.pair()
     process = jail.clone(new=False)
     if process:
@@ -37,7 +37,7 @@ def make_template(jail: Jail, interpreter: Interpreter) -> Template:
         packet, handles, _, _ = socket.recv_fds(link, 16, 1)
         if not packet:
             os._exit(0)
-        if not handles:  # the keeper asks whether this process answers
+        if not handles:  # a ping
             link.send(packet)
             continue
         if jail.clone(new=True, parent=True) == 0:
@@ -46,9 +46,9 @@ def make_template(jail: Jail, interpreter: Interpreter) -> Template:
 
 
 def start_process(fd: int, jail: Jail, interpreter: Interpreter) -> NoReturn:
-    """In a new process: let go of all descriptors but the link at `fd`, and become what the first order says.
+    """In a new process: close all descriptors but the link at `fd` and execute the first order.
 
-    Whatever happens, the process ends here: the frames above belong to the keeper or the template.
+    Never returns, because the frames above belong to the keeper or the template.
     """
     try:
         os.dup2(fd, LINK_FD)
@@ -63,7 +63,7 @@ def start_process(fd: int, jail: Jail, interpreter: Interpreter) -> NoReturn:
 
 
 def _begin(link: socket.socket, order: Order, jail: Jail, interpreter: Interpreter) -> None:
-    """Become a keeper, or a run that is confined and has said hello; if that fails, say why."""
+    """Become a keeper, or a confined run that has sent its hello; on failure send the reason."""
     message, fds = order
     try:
         if message["do"] == "tree":
@@ -75,7 +75,7 @@ def _begin(link: socket.socket, order: Order, jail: Jail, interpreter: Interpret
 
 
 def _become_run(link: socket.socket, message: channel.Message, jail: Jail) -> None:
-    """Confine this process."""
+    """Confine this process and send the hello."""
     limits, folder = Limits(**message["limits"]), message["folder"]
     if message["last"] and jail.namespaces:
         jail.mount_scratch(folder, limits.scratch)
@@ -87,7 +87,7 @@ def _become_run(link: socket.socket, message: channel.Message, jail: Jail) -> No
 
 
 def _become_keeper(link: socket.socket, folder: str, fd: int, jail: Jail, interpreter: Interpreter) -> NoReturn:
-    """Be the keeper of a tree, with the parent at `fd`."""
+    """Run as the keeper of a tree, with the parent at `fd`."""
     if jail.namespaces:
         kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
         jail.mount_room()
@@ -97,6 +97,6 @@ def _become_keeper(link: socket.socket, folder: str, fd: int, jail: Jail, interp
     link.send(HELLO)
     link.close()
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # each state takes two
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # two per state
     Keeper(socket.socket(fileno=fd), jail, folder, lambda end: start_process(end, jail, interpreter)).loop()
     os._exit(0)

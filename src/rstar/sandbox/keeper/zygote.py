@@ -1,6 +1,6 @@
-"""The start of a zygote: into the jail, warm up, then keep runs. Started by `pool` as a process of its own.
+"""Zygote process, started by `pool`: enter the jail, warm up, then serve as the keeper of runs.
 
-A zygote imports of this package only what it needs and keeps its heap small: every run is a copy of it.
+A zygote imports only what it needs of this package and keeps its heap small, because every run is a copy of it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rstar.sandbox.keeper.keeper import Keeper
 from rstar.sandbox.keeper.start import make_template
 
 NUMPY, MATH, NATIVE = "numpy", "math", "native"
-"""Tiers with something of their own: numpy, or numpy and sympy, are warm; runs may start programs."""
+"""Tiers beyond the bare one: numpy preloaded; numpy and sympy preloaded; runs may start programs."""
 
 _COMMON = (
     "bisect cmath collections copy dataclasses datetime decimal enum fractions functools heapq io itertools json math"
@@ -45,7 +45,7 @@ sympify("2*x + 1").evalf(subs={x: 2}), Matrix([[1, 2], [3, 4]]).inv(), str(x**2 
 
 
 def main(fd: int) -> None:
-    """Serve the parent at the socket `fd`. The first message says how: mechanisms, folder, tier, path."""
+    """Serve the parent at the socket `fd`. The first message has the settings: mechanisms, folder, tier, path."""
     link = socket.socket(fileno=kernel.move_up(fd))
     received = channel.receive(link)
     if received is None:
@@ -55,7 +55,7 @@ def main(fd: int) -> None:
     sys.dont_write_bytecode = True
     signal.signal(signal.SIGINT, signal.default_int_handler)
     with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
-        file.write("500")  # when memory ends, runs shall, and not those who look after them
+        file.write("500")  # out of memory: kill runs before their keepers
     try:
         jail = Jail(settings["mechanisms"], settings["folder"], programs=settings["tier"] == NATIVE)
         jail.enter()
@@ -72,13 +72,13 @@ def main(fd: int) -> None:
         return
     channel.send(link, {"id": 0, "event": "ready"})
     for name in [name for name in sys.modules if name.partition(".")[0] == "rstar"]:
-        del sys.modules[name]  # snippets shall not find half a package
+        del sys.modules[name]  # snippets must not find a partial package
     Keeper(link, jail, jail.folder, make_template(jail, interpreter)).loop()
     os._exit(0)
 
 
 def _warm(tier: str) -> None:
-    """Import and use what runs are likely to need, so that they find it ready."""
+    """Import and exercise what runs are likely to need."""
     for name in _COMMON.split():
         __import__(name)
     sys.modules["random"].seed(0)

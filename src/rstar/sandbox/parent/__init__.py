@@ -1,1 +1,1 @@
-"""Our side of the sandbox: decides what runs when, holds the clock, keeps interpreter states. Trusted."""
+"""The trusted parent side of the sandbox: schedules runs, holds the clock, keeps interpreter states."""

@@ -1,9 +1,8 @@
-"""One run, seen through from the order to its result.
+"""One run, from order to result.
 
-The parent holds the clock and reads the output: whatever a run does, it ends at its limits, because the parent asks its
-keeper to kill it, and ends the keeper when that does not answer. The clock stands still while a run is ready and waits
-for a processor that others have, so that what is too slow does not depend on what else goes on; `MOST_STRETCHED` bounds
-that.
+The parent holds the clock and reads the output. It enforces every limit: it asks the keeper to kill the run, and closes
+the keeper if that does not answer. The clock stops while a run is runnable but waits for a processor, so timeouts do
+not depend on the machine's load. `MOST_STRETCHED` bounds the extension.
 """
 
 from __future__ import annotations
@@ -27,40 +26,40 @@ from rstar.sandbox.parent.priorities import LONG, NICE, NICEST, PATIENCE, Place
 from rstar.sandbox.parent.processors import Processors
 
 _GRACE = 15.0
-"""Seconds that a keeper has for an answer. On a machine full of endless loops it may need some of them."""
+"""Seconds a keeper has to answer; on a machine full of endless loops it may need several."""
 
 MOST_STRETCHED = 30
-"""A run ends after this many times its limit of wall time, even if it has hardly had a processor."""
+"""A run ends after this multiple of its wall-time limit, however little CPU time it got."""
 
 _START_SECONDS = 30.0
-"""A run that has not begun after so long never will."""
+"""A run that has not begun by then never will."""
 
 _LEAST_EXTENSION = 0.02
 _UNSEEN_WAIT = 0.05
-"""Seconds that a run gets that is ready, but has hardly run: it waits still, or what it waited for has just ended."""
+"""Extension for a runnable run that has hardly run: it still waits, or its wait just ended and is not yet counted."""
 
 _MOST_PROCESSES = 2
-"""A run of more processes than these (a driver and its program) is not given time for what they wait."""
+"""A run with more processes than a driver and its program gets no extension for waiting."""
 
 _LARGEST_CODE = 2**31 - 1
 _LONGEST_MESSAGE = 2_000
 _MOST_LINES = 10_000_000
 _FIRST_LOOK, _NEXT_LOOK = 0.03, 0.02
 _SHARE, _SELDOM = 0.05, 0.5
-"""Output is read again after this share of a run's age, and after so many seconds in any case: its pipe may be full."""
+"""Output is read at intervals of this share of the run's age, at most this many seconds: the pipe may be full."""
 _LATE = 0.1
-"""A run may end late by this share of the time that it was given for waiting. Hundreds of them cost little then."""
+"""A run may overrun by this share of its extensions, which keeps checks cheap with hundreds of runs."""
 _LOOKS_PER_SCAN = 5
 _PROCESSORS = Processors()
 _FULL = "the disk of {} is full: no telling what the code would have done"
 
 
 class GaveWayError(Exception):
-    """A run was ended because all programs together used too much memory."""
+    """A run was killed because all programs together used too much memory."""
 
 
 class Pipe:
-    """One output of a run: the reading end, what has come, and whether it was too much."""
+    """One output stream of a run: the read end, the data so far, and whether it exceeds the limit."""
 
     def __init__(self, limit: int) -> None:
         self._fd, self.write_end = os.pipe2(os.O_CLOEXEC)
@@ -69,36 +68,36 @@ class Pipe:
         self.data = bytearray()
 
     def read(self) -> None:
-        """Take what is there, up to one byte over the limit."""
+        """Read what is available, up to one byte over the limit."""
         with contextlib.suppress(BlockingIOError):
             while not self.over and (block := os.read(self._fd, self._limit + 1 - len(self.data))):
                 self.data += block
 
     @property
     def over(self) -> bool:
-        """More than the limit has come."""
+        """The output exceeds the limit."""
         return len(self.data) > self._limit
 
     def text(self) -> str:
-        """What has come, up to the limit."""
+        """The output up to the limit."""
         return self.data[: self._limit].decode(errors="replace")
 
     def close(self) -> None:
-        """Close the reading end."""
+        """Close the read end."""
         os.close(self._fd)
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a run went, and what is left of it.
+    """Result of a run and the state of its process.
 
     Attributes:
         result: for the caller.
-        alive: its process is still there.
-        memory: what the process has written since its fork, in bytes.
-        cpu: processor time of the process, in seconds.
-        threads: that the process has.
-        single: the process cannot be copied, only be continued.
+        alive: the process still exists.
+        memory: bytes written by the process since its fork.
+        cpu: CPU seconds of the process.
+        threads: number of threads of the process.
+        single: the process can be continued but not copied.
     """
 
     result: Result
@@ -110,10 +109,10 @@ class Outcome:
 
 
 class Execution:
-    """One run, from the order to its outcome.
+    """One run, from order to outcome.
 
-    Raises `SandboxError` where the disk that the run would share with others is full. It is looked at before and after:
-    others may make room meanwhile.
+    Raises `SandboxError` when the disk it shares with other runs is full. The disk is checked before and after the run:
+    other runs may free space meanwhile.
     """
 
     def __init__(self, link: Link, limits: Limits, place: Place, *, group: bool = False) -> None:
@@ -149,21 +148,21 @@ class Execution:
         self._stop("memory")
 
     async def outcome(self, order: channel.Message, stdin: int | None = None, *files: int) -> Outcome:
-        """Send the order and see it through; `order["id"]` is the number of its run.
+        """Send the order and wait for the run to end; `order["id"]` is the run's number.
 
-        Without `stdin` its standard input is empty. `files` are its descriptors from 3 on.
+        Without `stdin` the standard input is empty. `files` become descriptors 3 and up.
 
         Raises:
-            LostError: the keeper or the source state has gone; the run may be repeated.
-            GaveWayError: others needed its memory; the run may be repeated.
-            SandboxError: the run could not be set up, or the disk that it shares with others is full.
+            LostError: the keeper or the source state is gone; the run can be retried.
+            GaveWayError: the memory was needed elsewhere; the run can be retried.
+            SandboxError: the run could not be set up, or the shared disk is full.
         """
         self._number = order["id"]
         self._folder = self._link.folder_of(self._number)
         self._started = self._asked = started = time.perf_counter()
         self._used = _PROCESSORS.used()
         event = self._event = self._link.expect(self._number)
-        # Opened for this run alone: flags and position belong to all who have the same open file.
+        # Opened for this run alone: an open file shares its flags and position.
         source = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC) if stdin is None else os.dup(stdin)
         ours = (source, self._out.write_end, self._err.write_end)
         self._link.send(order | {"folder": self._folder}, (*ours, *files))
@@ -180,7 +179,7 @@ class Execution:
         except asyncio.CancelledError:
             self._link.forget(self._number)
             self._link.send({"do": "kill", "id": self._number, "hard": False})
-            # A source that has not forked by then never will. Nobody else looks how long it is awake.
+            # A source that has not forked by then never will; nothing else bounds how long it stays awake.
             self._loop.call_later(_GRACE, self._link.send, {"do": "kill", "id": self._number, "hard": True})
             raise
         finally:
@@ -193,7 +192,7 @@ class Execution:
         return self._judge(message, time.perf_counter() - started)
 
     def _time_is_up(self) -> None:
-        """Ask how far the run has come; what it has waited for a processor gets added to its time."""
+        """Ask for the run's progress; the time it waited for a processor extends its limit."""
         self._ask("progress").add_done_callback(self._extend)
         self._doubt_keeper()
 
@@ -205,7 +204,7 @@ class Execution:
         return answer
 
     def _doubt_keeper(self) -> None:
-        """End the keeper if it does not answer in time. It has another chance, in case it was we who were busy."""
+        """Close the keeper if it does not answer in time, after a second wait in case this process was busy."""
         if self._doubt is not None:
             self._doubt.cancel()
 
@@ -215,7 +214,7 @@ class Execution:
         self._doubt = self._loop.call_later(_GRACE, once_more)
 
     def _wait(self, seconds: float) -> None:
-        """Look at the clock again in so many seconds."""
+        """Check the clock again in `seconds`."""
         if self._doubt is not None:
             self._doubt.cancel()
         self._alarm = self._loop.call_later(seconds, self._time_is_up)
@@ -225,25 +224,25 @@ class Execution:
 
     def _extend(self, answer: asyncio.Future[channel.Message]) -> None:
         if self._event.done() or answer.cancelled() or answer.exception() is not None:
-            return  # it has ended since, and the keeper does not know it any more
+            return  # the run has ended meanwhile
         if (left := self._time_left(answer.result()["began"])) > 0:
             self._wait(left)
             return
         report, now = answer.result(), time.perf_counter()
         progress = Progress(*(report[name] for name in ("waited", "ran", "ready", "processes")))
-        if progress.processes > _MOST_PROCESSES:  # each waits for the others
+        if progress.processes > _MOST_PROCESSES:  # they wait for each other
             self._stop("timeout")
             return
-        # Its threads wait for each other, too: no more has been lost than the time that none of them had a processor.
+        # Its threads wait for each other too: only time in which none of them ran is lost.
         lost = now - self._started - progress.ran - self._credited
         extension = min(progress.waited - self._progress.waited, lost)
         self._credited += max(0.0, extension)
         hardly_ran = progress.ran - self._progress.ran < (now - self._asked) / 2
-        if extension < _LEAST_EXTENSION and hardly_ran and (progress.ready or extension < 0):  # below 0: one has ended
+        if extension < _LEAST_EXTENSION and hardly_ran and (progress.ready or extension < 0):  # < 0: one ended
             extension = _UNSEEN_WAIT
         self._progress, self._asked = progress, now
         extension = min(extension, MOST_STRETCHED * self._limits.seconds - (now - self._started))
-        if (used := _PROCESSORS.used()) is not None and self._used is not None:  # what others have not had was not lost
+        if (used := _PROCESSORS.used()) is not None and self._used is not None:  # at most what others used
             extension = min(extension, used - self._used - progress.ran + _UNSEEN_WAIT - self._extended)
         if extension < _LEAST_EXTENSION:
             self._stop("timeout")
@@ -252,9 +251,9 @@ class Execution:
         self._wait(max(extension, _LATE * self._extended))
 
     def _time_left(self, began: float | None) -> float:
-        """Seconds until the time of the run is up, which counts from its beginning.
+        """Seconds left for the run, counted from its beginning.
 
-        A run that does not begin is the sandbox's failure: whoever should have forked it does not answer.
+        A run that does not begin is the sandbox's failure: the process that should fork it does not answer.
         """
         if began is not None:
             return max(0.0, began + self._limits.seconds + self._extended - time.monotonic())
@@ -263,7 +262,7 @@ class Execution:
         return _LEAST_EXTENSION
 
     def _grow_old(self) -> None:
-        """Let young runs go first. See `lanes`."""
+        """Let young runs go first; see `priorities`."""
         age = self._age()
         nice = 0 if age < PATIENCE or not self._place.age() else NICE if age < LONG else NICEST
         if nice > self._nice:
@@ -280,7 +279,7 @@ class Execution:
         self._doubt_keeper()
 
     def _look(self) -> None:
-        """Read the output of a run that takes long. Short ones are read once, at their end."""
+        """Read the output of a long run. Short runs are read once, at their end."""
         before = len(self._out.data) + len(self._err.data)
         for pipe in (self._out, self._err):
             pipe.read()
@@ -289,7 +288,7 @@ class Execution:
             return
         self._grow_old()
         self._looks += 1
-        folder = self._link.folder  # without a file system of its own, somebody must watch how full it gets
+        folder = self._link.folder  # not a file system of its own: its size must be watched
         scan = folder is not None and self._looks % _LOOKS_PER_SCAN == 0
         if scan:
             self._ask("unlinked").add_done_callback(self._measure)
@@ -298,7 +297,7 @@ class Execution:
         self._looking = self._loop.call_later(0.001 if busy else later, self._look)
 
     def _measure(self, answer: asyncio.Future[channel.Message]) -> None:
-        """End the run if its files take too much, with those that have no name any more."""
+        """Kill the run if its files, deleted but open ones included, exceed the limit."""
         if not answer.cancelled() and answer.exception() is None:
             left = self._limits.scratch - answer.result().get("held", 0)
             if left < 0 or exceeds(*self._link.writable(self._folder), left):
@@ -341,10 +340,10 @@ class Execution:
         )  # fmt: skip
 
     def _death(self, message: channel.Message) -> Status:
-        """Why a process died that nobody killed: its processor time, or its own doing.
+        """Why a process died that we did not kill: its CPU limit, or its own doing.
 
-        The kernel compares its limit with a count of ticks, by which a process among many has had up to a quarter more
-        than it has; and where a run is the first process of its namespace, only SIGKILL ends it.
+        The kernel counts ticks, which overstate the CPU time of a process among many by up to a quarter. A run that is
+        the first process of its namespace can only be ended by SIGKILL.
         """
         share = message["cpu"] / self._limits.whole_cpu_seconds
         by_kernel = message["signal"] == signal.SIGXCPU or (message["signal"] == signal.SIGKILL and share >= 0.5)
@@ -352,21 +351,21 @@ class Execution:
 
 
 def _disk_is_full(link: Link) -> bool:
-    """Whether runs share a disk that has no room: no telling then what their code would do elsewhere."""
+    """Whether runs share a disk that is full: the code's behaviour is then meaningless."""
     try:
         return link.folder is not None and disk_full(link.folder)
-    except FileNotFoundError:  # not made yet, or its keeper has ended
+    except FileNotFoundError:  # not created yet, or its keeper has ended
         return False
 
 
 def read_report(text: str) -> Result:
-    """What a run says of itself, believed as far as its form goes; anything else counts as ``killed``."""
+    """Parse a run's untrusted report; a malformed one counts as ``killed``."""
     try:
         report = json.loads(text)
         status, code = report["status"], report.get("exit_code")
         if status not in ("ok", "error", "memory") or not (code is None or isinstance(code, int)):
             raise ValueError(status)
-        if code is not None and abs(code) > _LARGEST_CODE:  # of `sys.exit`, which takes any number
+        if code is not None and abs(code) > _LARGEST_CODE:  # `sys.exit` takes any number
             code = 1
         code = None if code is None else int(code)
         error = None
@@ -384,5 +383,5 @@ def read_report(text: str) -> Result:
 
 
 def _printable(text: str) -> str:
-    """Without lone surrogates, which JSON can carry and UTF-8 cannot."""
+    """Replace lone surrogates, which JSON can carry and UTF-8 cannot."""
     return text.encode(errors="replace").decode()

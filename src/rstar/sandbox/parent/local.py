@@ -1,8 +1,8 @@
 """The sandbox of this machine: `LocalSandbox`.
 
-It starts one zygote for each tier that is asked for, again if it dies, and lets at most `workers` young runs go on at
-a time, beside older ones. Runs have no effect outside their own process and folder, so one that was lost with its
-zygote is simply run again. States are `states`' business.
+It starts one zygote per requested tier, restarts it if it dies, and runs at most `workers` young runs at a time beside
+older ones. A run has no effect outside its own process and folder, so a run lost with its zygote is repeated. Module
+`states` handles states.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 class LocalState:
-    """See `State`. Made by `LocalSandbox.start` and by `run`."""
+    """See `State`. Created by `LocalSandbox.start` and `run`."""
 
     def __init__(self, sandbox: LocalSandbox, node: Node) -> None:
         self._sandbox, self._node = sandbox, node
@@ -45,7 +45,7 @@ class LocalState:
         return (None if node is None else LocalState(self._sandbox, node)), result
 
     def release(self) -> None:
-        """See `State.release`. A handle that is garbage-collected is released, too."""
+        """See `State.release`. Garbage collection of the handle also releases it."""
         self._sandbox._release(self._node)
 
     def __del__(self) -> None:
@@ -54,18 +54,17 @@ class LocalState:
 
 
 class LocalSandbox:
-    """Model-written code in processes of this machine. Use as ``async with LocalSandbox() as sandbox:``.
+    """Runs model-written code in processes of this machine. Use as ``async with LocalSandbox() as sandbox:``.
 
     Args:
-        level: the isolation that is required; see `levels`. Never weaker than asked.
-        workers: young runs at the same time (see `lanes`); None for the number of processors that this process may use.
-        old_runs: runs beyond those, which have taken long and go on at a low priority.
-        limits: of runs that are given none of their own.
-        memory_budget_mb: memory for frozen states, in MiB; colder ones are ended, and rebuilt when they are used.
-        max_states: most processes of frozen states, whatever their size.
-        total_mb: memory of all programs and states together, in MiB; None for 60% of what this machine has. See
-            `pressure`.
-        folder: where scratch folders are made at the weaker levels; None for the system's temporary folder.
+        level: required isolation (see `levels`); never weaker than asked.
+        workers: concurrent young runs (see `priorities`); None for the number of processors this process may use.
+        old_runs: long runs beyond those, at a low priority.
+        limits: default limits of a run.
+        memory_budget_mb: memory for frozen states, in MiB; the coldest are dropped, and rebuilt on use.
+        max_states: maximum number of frozen processes, whatever their size.
+        total_mb: memory of all programs and states, in MiB; None for 60% of this machine's (see `pressure`).
+        folder: parent of scratch folders at the weaker levels; None for the system's temporary folder.
 
     Attributes:
         total: `total_mb` in bytes.
@@ -98,10 +97,10 @@ class LocalSandbox:
         self._absent = False
 
     async def __aenter__(self) -> Self:
-        """Start, or take part in it where it is started already: it ends when the last user leaves.
+        """Start, or join if already started; the sandbox closes when its last user leaves.
 
         Raises:
-            IsolationError: this machine cannot give the level.
+            IsolationError: this machine does not support the level.
             SandboxError: it is open in another event loop.
         """
         if self._open:
@@ -130,21 +129,21 @@ class LocalSandbox:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End every process and remove every file, when the last user leaves."""
+        """When the last user leaves, kill every process and remove every file."""
         self._users -= 1
         if not self._open or self._users:
             return
         self._open = False
         self._pressure.close()
         self._states.close()
-        # Taken away before anything is awaited: somebody may open it again meanwhile.
+        # Detached before the first await: the sandbox may be reopened meanwhile.
         zygotes, self._zygotes = list(self._zygotes.values()), {}
         self._folder = None
         await asyncio.gather(*(zygote.close() for zygote in zygotes))
         await asyncio.to_thread(self._folders.close)
 
     async def warm(self) -> None:
-        """Start the interpreters of all tiers now, rather than when they are first wanted."""
+        """Start the interpreters of all tiers now rather than on first use."""
         await asyncio.gather(*map(self._zygote, RANKS))
 
     def start(self) -> LocalState:
@@ -154,16 +153,13 @@ class LocalSandbox:
     async def run(
         self, code: str, stdin: str | None = None, limits: Limits | None = None, *, echo: bool = True
     ) -> Result:
-        """See `Sandbox.run`. A `stdin` of None is an empty one.
-
-        With `echo`, the value of a last-line expression is shown, as a notebook does.
-        """
+        """See `Sandbox.run`. `stdin` None is empty input; `echo` prints the value of a last-line expression."""
         return await self._run(self._tier(code), code, stdin, limits or self.limits, echo=echo)
 
     async def drive(self, driver: str, stdin: str | None, file: int, limits: Limits) -> Result:
-        """Run trusted code that starts other programs, which are as confined as the rest; `file` is its descriptor 3.
+        """Run trusted code that starts other programs in the same confinement; `file` is its descriptor 3.
 
-        Each of the programs has all of the memory and processor time of the limits, the wall time holds for all.
+        Memory and CPU limits apply to each program, the wall time to all together.
         """
         return await self._run("native", driver, stdin, limits, (file,))
 
@@ -195,7 +191,7 @@ class LocalSandbox:
         return await self._in_place(attempt, limits)
 
     async def _in_place(self, work: Callable[[Place], Awaitable[T]], limits: Limits) -> T:
-        """Do a run when there is a place for it, and once more where it had to give its memory to others."""
+        """Run `work` in a slot, and once more with reserved memory if it had to give way."""
         size = limits.memory_mb << 20
         if size > self.total:
             raise TooMuchError(
@@ -205,12 +201,12 @@ class LocalSandbox:
             try:
                 return await work(place)
             except GaveWayError:
-                place.age()  # others go on meanwhile
+                place.age()  # lets other runs proceed
                 async with place.reserve(size):
                     return await work(place)
 
     async def cpu_seconds(self) -> float:
-        """Processor time of all processes of the sandbox so far, dead and alive."""
+        """CPU seconds of all processes of the sandbox so far, dead and alive."""
         links = [zygote.link for zygote in self._zygotes.values()] + [tree.link for tree in self._states.trees]
         return sum(await asyncio.gather(*(link.cpu_seconds() for link in links if link.open)))
 
@@ -249,9 +245,9 @@ class LocalSandbox:
             self._states.release(node)
 
     def _release_later(self, node: Node) -> None:
-        """From whatever thread the garbage collector runs in."""
+        """Release from the garbage collector, which may run in any thread."""
         if self._open and self._loop is not None:
-            with suppress(RuntimeError):  # the loop is closed, and with it the sandbox
+            with suppress(RuntimeError):  # the loop, and so the sandbox, is closed
                 self._loop.call_soon_threadsafe(self._release, node)
 
     def _tier(self, code: str) -> Tier:
@@ -261,7 +257,7 @@ class LocalSandbox:
         return Tree(await self._zygote(tier))
 
     async def _zygote(self, tier: Tier) -> Zygote:
-        """The running zygote of a tier, started if need be; of the bare tier where the other is not installed."""
+        """The zygote of a tier, started if necessary; of the bare tier where the packages are missing."""
         async with self._starting[tier]:
             self._check_open()
             zygote = self._zygotes.get(tier)

@@ -1,4 +1,4 @@
-"""The parent's side of the keepers: starting zygotes and trees, talking to them, ending them."""
+"""The parent's side of the keepers: start zygotes and trees, exchange messages with them, close them."""
 
 from __future__ import annotations
 
@@ -26,26 +26,29 @@ _PING_SECONDS, _PONG_SECONDS = 2.0, 10.0
 
 
 class LostError(SandboxError):
-    """A keeper has gone, or a state in it: what was under way there can be done again elsewhere."""
+    """A keeper, or a state in it, is gone; its runs can be retried elsewhere."""
 
 
 class StateGoneError(LostError):
-    """Only the state to be forked has gone, or cannot be forked."""
+    """The state to fork is gone or cannot be forked; its keeper is alive."""
 
 
 class SingleError(StateGoneError):
-    """A state that cannot be copied: only its own process can go on."""
+    """The state cannot be copied; only its own process can continue it."""
 
 
 class AbsentError(Exception):
-    """A tier cannot be had: its packages are not installed."""
+    """The packages of a tier are not installed."""
 
 
 class Link:
-    """A connection to one keeper: orders out, events in, each with the number of the run that it is about.
+    """A connection to one keeper: orders out, events in, each tagged with the number of its run.
 
-    `folder` is where the scratch folders of its runs are, when they are on a disk that others use, too; `shared`: each
-    run can write to all of it.
+    Args:
+        end: our end of the socket pair.
+        on_close: called when the connection closes.
+        folder: parent of its runs' scratch folders when these are on a shared disk, else None.
+        shared: every run can write to all of `folder`.
     """
 
     def __init__(
@@ -66,23 +69,23 @@ class Link:
         self._loop.add_reader(end, self._read)
 
     def number(self) -> int:
-        """A fresh number for a run or request."""
+        """A new number for a run or request."""
         self._numbers += 1
         return self._numbers
 
     def folder_of(self, number: int) -> str:
-        """What the scratch folder of a run is called. Other runs of the tree must not know it."""
+        """Name of a run's scratch folder; other runs of the tree must not be able to guess it."""
         name = f"{number}-{hashlib.blake2b(str(number).encode(), key=self._secret, digest_size=8).hexdigest()}"
         if self.folder is not None:
             self._names.add(name)
         return name
 
     def writable(self, name: str) -> tuple[str, Set[str]]:
-        """Where a run with the scratch folder `name` can write, and the names there that are other runs' folders."""
+        """The path that a run with scratch folder `name` can write to, and the other runs' folder names in it."""
         return (str(self.folder), self._names - {name}) if self._shared else (f"{self.folder}/{name}", set())
 
     def expect(self, number: int) -> asyncio.Future[channel.Message]:
-        """The next event about `number`. Raises `LostError` when the keeper goes."""
+        """The next event about `number`; fails with `LostError` if the keeper dies."""
         future: asyncio.Future[channel.Message] = self._loop.create_future()
         if self.open:
             self._waiting[number] = future
@@ -91,11 +94,11 @@ class Link:
         return future
 
     def forget(self, number: int) -> None:
-        """Nobody waits for `number` any more."""
+        """Stop waiting for `number`."""
         self._waiting.pop(number, None)
 
     def send(self, message: channel.Message, fds: Iterable[int] = ()) -> None:
-        """Send, now or as soon as the keeper reads. The descriptors are duplicated if they have to wait."""
+        """Send now, or queue until the keeper reads. Queued descriptors are duplicated."""
         if not self.open:
             return
         if not self._outbox:
@@ -141,14 +144,14 @@ class Link:
             self.on_gone(message["id"])
 
     async def cpu_seconds(self) -> float:
-        """Processor time of the keeper and of everything that has run in it."""
+        """CPU seconds of the keeper and of everything that has run in it."""
         number = self.number()
         event = self.expect(number)
         self.send({"do": "stats", "id": number})
         return float((await event)["cpu"])
 
     def close(self) -> None:
-        """Close; everybody who waits gets `LostError`."""
+        """Close; all pending events fail with `LostError`."""
         if not self.open:
             return
         self.open = False
@@ -167,7 +170,7 @@ class Link:
 
 
 class Zygote:
-    """A warm interpreter of one tier that runs programs and makes trees. Start with `Zygote.start`."""
+    """A warm interpreter of one tier that runs programs and forks trees. Create with `Zygote.start`."""
 
     def __init__(self, process: subprocess.Popen[bytes], end: socket.socket, tier: Tier, folder: Path | None) -> None:
         self._process = process
@@ -177,12 +180,12 @@ class Zygote:
 
     @classmethod
     async def start(cls, tier: Tier, level: Level, folder: Path | None) -> Zygote:
-        """Start one and wait until it is warm. Scratch folders are in `folder` unless it has namespaces.
+        """Start a zygote and wait until it is warm. Without namespaces its scratch folders are in `folder`.
 
         Raises:
             IsolationError: the machine refuses a mechanism of the level.
             AbsentError: the packages of the tier are not installed.
-            SandboxError: it did not start; the message has what it said.
+            SandboxError: it did not start; the message contains its stderr.
         """
         ours, theirs = channel.pair()
         with tempfile.TemporaryFile() as said:
@@ -213,7 +216,7 @@ class Zygote:
         raise refusal(level, event["mechanism"], event["reason"])
 
     async def _watch(self) -> None:
-        """End it when it, or its template, does not answer any more: what it had to do is done by another one."""
+        """Close it when it or its template stops answering; its work is retried on another zygote."""
         while self.link.open:
             await asyncio.sleep(_PING_SECONDS)
             number = self.link.number()
@@ -223,13 +226,13 @@ class Zygote:
                 self.link.close()
 
     def kill(self) -> None:
-        """End it, and all runs and trees in it."""
+        """Kill it with all its runs and trees."""
         self.link.close()
         if self._process.poll() is None:
             self._process.kill()
 
     async def close(self) -> None:
-        """End it and wait for the end."""
+        """Close it and wait until it has exited."""
         if self._watching is not None:
             self._watching.cancel()
         self.link.on_close.clear()
@@ -242,7 +245,7 @@ class Zygote:
 
     @property
     def pid(self) -> int:
-        """Its process number."""
+        """Its process id."""
         return self._process.pid
 
 
@@ -262,20 +265,20 @@ class Tree:
         self.zygote.link.send({"do": "kill", "id": self._number, "hard": True})
 
     def close(self) -> None:
-        """End it and all of its states."""
+        """Kill it with all its states."""
         self.link.close()
 
 
 def _lose(event: asyncio.Future[channel.Message]) -> None:
-    """Tell who waits for an event that the keeper has gone; if nobody does any more, that is no error."""
+    """Fail a pending event with `LostError`, without a warning if nobody awaits it."""
     event.set_exception(LostError("the keeper has gone"))
-    event.exception()  # has been seen
+    event.exception()  # marks the exception as retrieved
 
 
 async def _comes(event: asyncio.Future[channel.Message], seconds: float) -> bool:
-    """Whether an event comes in time, or the keeper has gone.
+    """Whether an event arrives in time, or the keeper dies.
 
-    When time is up it may wait to be read, because this process was busy, so there is another chance.
+    This process may have been too busy to read it, so there is a short second wait.
     """
     for patience in (seconds, seconds / 10):
         done, _ = await asyncio.wait((event,), timeout=patience)
@@ -285,7 +288,7 @@ async def _comes(event: asyncio.Future[channel.Message], seconds: float) -> bool
 
 
 def refusal(level: Level, mechanism: str, reason: str) -> IsolationError:
-    """The error for a level that this machine cannot give."""
+    """The error for a level that this machine does not support."""
     advice = {
         "namespaces": "allow unprivileged user namespaces (in a container: run it with a seccomp and AppArmor profile"
         " that permits unshare and mount), or ask for the level 'no-namespaces'",

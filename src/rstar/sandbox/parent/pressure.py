@@ -1,13 +1,12 @@
-"""The memory of all programs together, kept under a bound.
+"""Keeps the memory of all programs together under a bound.
 
-The kernel limits each process by itself, and many programs are allowed more together than a machine has, because few
-use what they may. So they are watched as soon as they could exceed the bound. When they do, frozen states go first,
-which are only caches; then the programs that matter least: old ones before young ones (see `lanes`), and of these the
-largest. A program that had to go has done nothing wrong. It is done again as soon as all that it may use is free, and
-then stays.
+The kernel limits each process alone, and the limits of all programs may add up to more than the machine has, because
+few programs use theirs. So programs are watched as soon as they could exceed the bound. When they do, frozen states go
+first: they are only caches. Then programs are killed, old before young (see `priorities`), largest first. A program
+killed for this reason is run again once its full limit can be reserved, and is not killed a second time.
 
-Own counts rather than a control group: few containers may make one, and the kernel would end whom it likes. A program
-can exceed the bound by what it writes between two looks.
+Memory is counted here rather than by a control group: few containers may create one, and the kernel would choose the
+victim. A program can exceed the bound by what it writes between two checks.
 """
 
 from __future__ import annotations
@@ -26,25 +25,25 @@ from rstar.sandbox.parent.pool import LostError
 _LOOK_SECONDS = 0.1
 _SHARE = 0.6
 _WITH_TABLES = 3
-"""Page tables can take twice what a program may map: a small map that lies by itself needs two further pages."""
+"""Page tables can take twice what a program may map: an isolated small mapping needs two more pages."""
 _WARM = 128 << 20
-"""What a warm interpreter has, which is not a program's own but may be counted."""
+"""Memory of a warm interpreter, which is not the program's own but may be counted."""
 
 _CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 _LOG = logging.getLogger("rstar.sandbox")
 
 
 class TooMuchError(SandboxError):
-    """A run asks for more memory than all together may use: it can never be done here."""
+    """A run asks for more memory than all programs together may use; it can never run here."""
 
 
 class Program(Protocol):
-    """A run, as far as its memory is concerned.
+    """A run as seen by the memory watch.
 
     Attributes:
-        most: what it may map, in bytes.
-        beside: what its scratch folder may have, in bytes.
-        group: it may start processes, each of which may use as much, and must be watched for that alone.
+        most: address-space limit, in bytes.
+        beside: scratch-folder limit, in bytes.
+        group: it may start processes, each with the same limit, so it is always watched.
     """
 
     most: int
@@ -53,53 +52,53 @@ class Program(Protocol):
 
     @property
     def old(self) -> bool:
-        """It has taken long."""
+        """It is a long run (see `priorities`)."""
         ...
 
     async def usage(self) -> int:
-        """What it uses now, in bytes. Raises `LostError`."""
+        """Current memory use in bytes. Raises `LostError`."""
         ...
 
     def give_way(self) -> None:
-        """End it, because others need the memory."""
+        """Kill it because other programs need the memory."""
         ...
 
     def exceed(self) -> None:
-        """End it, because it uses more than it may."""
+        """Kill it because it exceeds its own limit."""
         ...
 
 
 class Caches(Protocol):
-    """Memory that can be had back."""
+    """Memory that can be reclaimed."""
 
     @property
     def memory(self) -> int:
-        """How much it is, in bytes."""
+        """Size in bytes."""
         ...
 
     def shrink(self, size: int) -> None:
-        """Give so much back, or all."""
+        """Free `size` bytes, or everything if there is less."""
         ...
 
 
 class Pressure:
-    """See the module.
+    """Watches memory; see the module docstring.
 
     Args:
         total: the bound, in bytes.
-        caches: what goes first.
+        caches: freed first.
     """
 
     def __init__(self, total: int, caches: Caches) -> None:
         self.total, self._caches = total, caches
-        self._programs: dict[Program, int] = {}  # and their last counts
+        self._programs: dict[Program, int] = {}  # with their last usage, in bytes
         self._kept: set[Program] = set()
         self._reserved = 0
         self._looking: asyncio.Task[None] | None = None
 
     @contextmanager
     def watching(self, program: Program, *, kept: bool = False) -> Iterator[None]:
-        """Count a program as long as it runs. `kept`: what it may use is reserved, so it gives way to nobody."""
+        """Count a program while it runs. `kept`: its limit is reserved, so it never gives way."""
         if kept:
             self._kept.add(program)
         else:
@@ -114,9 +113,9 @@ class Pressure:
 
     @asynccontextmanager
     async def reserve(self, size: int) -> AsyncIterator[None]:
-        """Wait until `size` bytes more may be used, and keep them for a program that is not to give way.
+        """Wait until `size` more bytes are free and reserve them for a program that must not give way.
 
-        Several together may have half of the memory: the rest is for the others.
+        Several reservations together may take half of the memory; the rest is for other programs.
         """
         while (self._programs or self._reserved) and not self._has_room(size):
             self._caches.shrink(self._used() + size - self.total)
@@ -162,7 +161,7 @@ class Pressure:
                 self._programs[program] = used
 
     def _relieve(self) -> None:
-        """End what matters least, until the rest is under the bound."""
+        """Free caches and kill the least important programs until the rest is under the bound."""
         self._caches.shrink(self._used() - self.total)
         programs = {program: used for program, used in self._programs.items() if used}
         for program in sorted(programs, key=lambda one: (one.old, programs[one]), reverse=True):
@@ -177,9 +176,9 @@ class Pressure:
 
 
 def machine_share() -> int:
-    """The part of this machine's memory that programs may use where nothing else is said, in bytes."""
+    """Default memory bound: this machine's share for programs, in bytes."""
     size = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     for name in _CGROUP_LIMITS:
-        with suppress(OSError, ValueError):  # not there, or without a limit
+        with suppress(OSError, ValueError):  # missing, or unlimited
             size = min(size, int(Path(name).read_text()))
     return int(size * _SHARE)

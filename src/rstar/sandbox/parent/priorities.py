@@ -1,8 +1,8 @@
-"""Who runs now: young runs share the processors, old ones take what these leave.
+"""Scheduling: young runs share the processors, old runs get what is left.
 
-A few endless loops would otherwise hold every place until their time is up, and all short runs would wait for them. So
-a run that takes longer than `PATIENCE` gives its place to the next one and goes on at a lower priority, and at the
-lowest after `LONG`, as in the multi-level feedback queues of operating systems.
+Otherwise a few endless loops would hold every slot until their timeout and block all short runs. A run that exceeds
+`PATIENCE` frees its slot and continues at a lower priority, and at the lowest after `LONG`, as in an operating
+system's multi-level feedback queue.
 """
 
 from __future__ import annotations
@@ -14,21 +14,19 @@ from contextlib import AbstractContextManager, asynccontextmanager
 from rstar.sandbox.parent.pressure import Pressure, Program
 
 PATIENCE = 0.05
-"""Seconds after which a run is old."""
+"""Seconds until a run counts as old."""
 
 LONG = 1.0
-"""Seconds after which an old run has the lowest priority."""
+"""Seconds until an old run drops to the lowest priority."""
 
 NICE, NICEST = 10, 19
-"""Priorities of old runs: a tenth of a young one's share of a processor, and a sixtieth."""
+"""Niceness of old runs: a tenth, then a sixtieth, of a young run's CPU share."""
 
 
 class Lanes:
-    """At most `young` young runs at a time, and `old` others.
+    """Runs at most `young` young and `old` old runs at a time; `pressure` watches the memory of all of them.
 
-    When there are that many old ones, a run keeps its place beyond `PATIENCE`, until one of them has ended.
-
-    `pressure` watches the memory of all of them.
+    When the old slots are full, a run keeps its young slot beyond `PATIENCE` until an old run ends.
     """
 
     def __init__(self, young: int, old: int, pressure: Pressure) -> None:
@@ -36,7 +34,7 @@ class Lanes:
 
     @asynccontextmanager
     async def place(self) -> AsyncIterator[Place]:
-        """Wait for a place among the young."""
+        """Wait for a young slot."""
         await self._young.acquire()
         place = Place(self)
         try:
@@ -59,23 +57,23 @@ class Lanes:
 
 
 class Place:
-    """The place of one run."""
+    """The slot of one run."""
 
     def __init__(self, lanes: Lanes) -> None:
         self._lanes, self.old, self._reserved = lanes, False, False
 
     def age(self) -> bool:
-        """Give the place among the young away, if there is room among the old. Returns whether the run is old now."""
+        """Move to an old slot if one is free. Returns whether the run is now old."""
         self.old = self.old or self._lanes._age()
         return self.old
 
     def watching(self, program: Program) -> AbstractContextManager[None]:
-        """Have the memory of a program watched that runs here."""
+        """Watch the memory of the program in this slot."""
         return self._lanes.pressure.watching(program, kept=self._reserved)
 
     @asynccontextmanager
     async def reserve(self, size: int) -> AsyncIterator[None]:
-        """Wait until so many bytes are free; what runs here then may use them and need not give way."""
+        """Wait until `size` bytes are free and reserve them; the run here then never gives way."""
         async with self._lanes.pressure.reserve(size):
             self._reserved = True
             yield

@@ -1,4 +1,4 @@
-"""How busy the processors are that this process may use."""
+"""CPU time consumed on the processors in this process's affinity set."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from contextlib import suppress
 _KEPT_SECONDS = 0.02
 _TICK = 1 / os.sysconf("SC_CLK_TCK")
 _IDLE, _WAITING, _GUEST = 3, 4, 8
-"""Columns of ``/proc/stat``: two that are no work, and the first that is part of others."""
+"""Columns of ``/proc/stat``: idle and iowait are not work; guest time (from 8 on) is already part of user time."""
 
 
 class Processors:
-    """What all programs together have had of these processors; read 50 times a second at most."""
+    """CPU time used by all programs on these processors; cached for 20 ms."""
 
     def __init__(self) -> None:
         self._read_at = float("-inf")
         self._used: float | None = None
 
     def used(self) -> float | None:
-        """Processor time since the machine was started, in seconds; None where the kernel does not tell."""
+        """CPU seconds since boot; None where the kernel does not report it."""
         now = time.monotonic()
         if now - self._read_at > _KEPT_SECONDS:
             self._read_at, self._used = now, _read()

@@ -1,4 +1,4 @@
-"""Starting the helper processes of the sandbox, which see nothing of their parent's environment."""
+"""Start the sandbox's helper processes, isolated from the parent's environment."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
 }
-"""All that model-written code sees in `os.environ`. The hash seed makes a replay take the same course."""
+"""The whole `os.environ` of model-written code. The fixed hash seed makes replays deterministic."""
 
 _BOOT = """
 import sys, types
@@ -26,11 +26,11 @@ for name, path in zip(("rstar", "rstar.sandbox"), sys.argv[3:]):
 from importlib import import_module
 import_module(sys.argv[1]).main(int(sys.argv[2]))
 """
-"""Imports a module of this package without what its `__init__` imports."""
+"""Imports a module of this package without running the packages' `__init__`."""
 
 
 def spawn(module: str, link: socket.socket, said: IO[bytes]) -> subprocess.Popen[bytes]:
-    """Start a module of this package in a process that gets nothing but `link`, which is closed here."""
+    """Start a module of this package in a process that inherits only `link`, which is closed here."""
     package = Path(__file__).parents[1]
     with link:
         command = [sys.executable, "-s", "-P", "-B", "-c", _BOOT, module, str(link.fileno())]

@@ -1,19 +1,18 @@
-"""States of interpreters: which code leads to them, which frozen process holds them, which of those are kept.
+"""Interpreter states: the code that produces them, the frozen processes that cache them, and the cache budget.
 
-A state *is* its code, from the start; the process that ran it is a cache. Processes not used for longest are ended
-when they are too many or too large, and made again by running their code from the nearest state that has one. A fresh
-interpreter starts from fixed seeds (`random`, `numpy.random`, the order of sets of strings), so that the second run
-takes the course of the first; code that reads the clock or the system's entropy may not, and then a rebuilt state
-differs in just that. Where even the status of a step differs, and each time it is tried, the run that wanted the state
-ends as ``killed``: that is the code's doing, and no failure of the sandbox.
+A state *is* its code from the start; the process that ran it is a cache. When processes are too many or too large, the
+least recently used are killed. They are rebuilt by replaying their code from the nearest ancestor with a process. A
+fresh interpreter has fixed seeds (`random`, `numpy.random`, string hashing), so a replay repeats the first run. Code
+that reads the clock or system entropy may rebuild to different values. If a step's status differs on every attempt,
+the run ends as ``killed``: the code is at fault, not the sandbox.
 
-A fork is a true copy of a process with one thread and no open files. Other processes are `single`: their threads would
-not be in the copy, and their descriptors would be shared with it. From such a state one run continues in the process
-itself; for every further run the state is rebuilt.
+A fork is a true copy only of a process with one thread and no open files. Other processes are `single`: a copy would
+lack their threads and share their descriptors. One run continues in such a process itself; each further run rebuilds
+the state.
 
-Memory: a frozen process shares the pages of its keeper and of the states before it, and owns what it has written
-(`Pages`): 1.5 to 2 MiB after a small step, 6 after solving something with sympy. Pages live as long as their process
-or one that was forked from it. The keeper of a tree owns about 2 MiB. Scratch folders in memory count with it.
+Memory: a frozen process shares pages with its keeper and its ancestors and owns what it has written (`Pages`): 1.5 to
+2 MiB after a small step, 6 MiB after solving something with sympy. Pages live until the last process that has them
+ends. A tree's keeper owns about 2 MiB. Scratch folders in memory are counted too.
 """
 
 from __future__ import annotations
@@ -33,24 +32,24 @@ from rstar.sandbox.parent.priorities import Place
 from rstar.sandbox.tiers import Tier, covers
 
 KEEPER_MEMORY = 3 << 20
-"""What the keeper of a tree owns, in bytes."""
+"""Memory owned by a tree's keeper, in bytes."""
 
 ATTEMPTS = 3
-"""How often a run is tried on other processes when the sandbox lost the one it was on."""
+"""Attempts per run when the sandbox loses its process."""
 
 _CHEAP_SECONDS = 0.2
 
 
 _MOST_RESTING_THREADS = 256
-"""Threads that the frozen processes of a tree may have. The kernel counts those of all its processes together."""
+"""Extra threads allowed in a tree's frozen processes. The kernel counts threads over the whole tree."""
 
 _ENOUGH_CPU = 0.9
-"""A process that goes on may have so much of the processor time that is asked for, or it is made anew."""
+"""A `single` process is continued only if it has this share of the requested CPU time left; else it is rebuilt."""
 
 
 @dataclass(eq=False, slots=True)
 class Pages:
-    """Memory that a process has written, in bytes, and how many processes have it."""
+    """Memory written by a process, in bytes, and the number of processes that share it."""
 
     size: int
     holders: int = 0
@@ -61,13 +60,13 @@ class Process:
     """A frozen process.
 
     Attributes:
-        tree: that it is in.
-        number: its number there.
-        limits: its hard ones.
-        pages: what it has written, last, and what the processes that it was forked from had written until then.
-        cpu: processor time that it has used, in seconds.
-        threads: that it has.
-        busy: runs that are being forked from it.
+        tree: the tree it belongs to.
+        number: its number in that tree.
+        limits: its hard limits.
+        pages: the pages of its ancestors at the time of the fork, then its own.
+        cpu: CPU seconds used.
+        threads: number of threads.
+        busy: runs being forked from it.
     """
 
     tree: Tree
@@ -81,7 +80,7 @@ class Process:
 
 @dataclass(eq=False, slots=True)
 class Root:
-    """What the states from one fresh start share: their trees, and how much goes on in them."""
+    """Shared by all states of one fresh start: their trees, the number of runs, the number of unreleased states."""
 
     trees: dict[Tier, Tree] = field(default_factory=dict)
     running: int = 0
@@ -90,9 +89,9 @@ class Root:
 
 @dataclass(eq=False, slots=True)
 class Node:
-    """A state: `code` run after the state before it (`parent`; None for a fresh interpreter).
+    """A state: `code` run from the state `parent` (None for a fresh interpreter).
 
-    `single`: its process cannot be copied, see the module.
+    `single`: its process cannot be copied; see the module docstring.
     """
 
     root: Root
@@ -110,21 +109,21 @@ class Node:
 
     @property
     def name(self) -> str:
-        """What its code is called in tracebacks."""
+        """File name of its code in tracebacks."""
         return f"<step {self.depth}>"
 
     def chain_seconds(self) -> float:
-        """How long the code took, from the start."""
+        """Total run time of the code from the start, in seconds."""
         return self.seconds + (self.parent.chain_seconds() if self.parent else 0.0)
 
 
 class States:
-    """Runs code from states and keeps the processes of the resulting states within a budget.
+    """Runs code from states and keeps the resulting processes within a budget.
 
     Args:
-        plant: makes a new tree of a tier (of another one where that is absent).
+        plant: makes a new tree of a tier (of another tier where that one is absent).
         memory: budget in bytes.
-        count: most processes.
+        count: maximum number of processes.
     """
 
     def __init__(self, plant: Callable[[Tier], Awaitable[Tree]], memory: int, count: int) -> None:
@@ -135,12 +134,12 @@ class States:
 
     @property
     def processes(self) -> int:
-        """How many frozen processes there are."""
+        """Number of frozen processes."""
         return len(self._held)
 
     @property
     def memory(self) -> int:
-        """Estimate of the memory of the frozen processes and their keepers, in bytes."""
+        """Estimated memory of the frozen processes and their keepers, in bytes."""
         return self._used + len(self.trees) * KEEPER_MEMORY
 
     async def run(self, node: Node, code: str, limits: Limits, tier: Tier, place: Place) -> tuple[Node | None, Result]:
@@ -157,24 +156,24 @@ class States:
             node.root.running -= 1
             self._end_unneeded(node)
             self._keep_budget(self._memory)
-        if isinstance(lost, StateGoneError):  # rebuilt, and still not there to be forked: its own code has seen to that
+        if isinstance(lost, StateGoneError):  # rebuilt and still not forkable: its own code's doing
             return None, Result("killed", error=CodeError("StateLost", str(lost), None))
         raise SandboxError(f"a state was lost {ATTEMPTS} times in a row") from lost
 
     def release(self, node: Node) -> None:
-        """Nobody will run from `node` any more."""
+        """Drop the caller's claim on `node`: no further run starts from it."""
         if not node.released:
             node.released = True
             node.root.holders -= 1
             self._end_unneeded(node)
 
     def shrink(self, size: int) -> None:
-        """Give back `size` bytes, as far as there are processes to end; those not used for longest go first."""
+        """Free up to `size` bytes by killing the least recently used processes."""
         if size > 0:
             self._keep_budget(self.memory - size)
 
     def close(self) -> None:
-        """End all processes."""
+        """Kill all processes."""
         for tree in list(self.trees):
             tree.close()
 
@@ -215,9 +214,9 @@ class States:
             raise
 
     async def _source(self, node: Node, tier: Tier, limits: Limits, place: Place) -> tuple[Tree, Process | None]:
-        """The tree to run in and the process to run from: that of the node, rebuilt if need be; None for a fresh one.
+        """The tree to run in and the node's process, rebuilt if necessary; None for a fresh interpreter.
 
-        The process of a node that is `single` is the caller's, and the node's no more.
+        The process of a `single` node passes to the caller and no longer belongs to the node.
         """
         if node.parent is None:
             return await self._tree(node.root, tier), None
@@ -229,7 +228,7 @@ class States:
             if node.single:
                 self._let_go(node)
             else:
-                self._held[node] = self._held.pop(node)  # now the one used last
+                self._held[node] = self._held.pop(node)  # now the most recently used
         return process.tree, process
 
     async def _tree(self, root: Root, tier: Tier) -> Tree:
@@ -237,7 +236,7 @@ class States:
         if tree is None or not tree.link.open:
             tree = await self._plant(tier)
             other = root.trees.get(tier)
-            if other is not None and other.link.open:  # somebody was faster
+            if other is not None and other.link.open:  # another run made one meanwhile
                 tree.close()
                 return other
             tree.link.on_gone = partial(self._gone, tree)
@@ -247,9 +246,9 @@ class States:
         return tree
 
     def _fit(self, node: Node, tier: Tier, limits: Limits) -> Process | None:
-        """The node's process, if it is there, may have so much, and is of the tier.
+        """The node's process, if it is alive, has large enough limits and covers the tier.
 
-        A lesser one will do when running its code again would cost more than the import.
+        A lesser tier is accepted when replaying the code would cost more than the import.
         """
         process = self._alive(node)
         if process is None:
@@ -262,10 +261,10 @@ class States:
         return process if enough and suits else None
 
     async def _replay(self, node: Node, tier: Tier, limits: Limits, place: Place) -> Process:
-        """Run the node's code again, in one process, from the nearest state that has one which can be copied.
+        """Replay the node's code in one process, from the nearest ancestor whose process can be copied.
 
         Raises:
-            StateGoneError: a step ended differently this time.
+            StateGoneError: a step ended with a different status.
         """
         steps: list[Node] = []
         base, source = node, None
@@ -275,7 +274,7 @@ class States:
             ceiling = _ceiling(limits, steps, room=2 if node.single else 1)
             source = None if base.single else self._fit(base, tier, limits)
             if source is not None and source.limits.whole_cpu_seconds < ceiling.whole_cpu_seconds:
-                if node.single:  # all that comes later runs in this process, too
+                if node.single:  # later runs continue in this process
                     source = None
                 else:
                     ceiling = source.limits
@@ -300,7 +299,7 @@ class States:
     # ---- keeping
 
     def _end_unneeded(self, node: Node) -> None:
-        """End the process of a released node, and the trees of a root that nobody holds."""
+        """Kill the process of a released node, and close the trees of a root without holders."""
         if node.released and not (node.process and node.process.busy):
             self._drop(node)
         root = node.root
@@ -309,7 +308,7 @@ class States:
                 tree.close()
 
     def _keep_budget(self, memory: int) -> None:
-        """End the processes that were not used for longest, then the trees without any."""
+        """Kill the least recently used processes, then the trees without any."""
 
         def is_over() -> bool:
             return self.memory > memory or len(self._held) + len(self.trees) > self._count
@@ -326,7 +325,7 @@ class States:
                     tree.close()
 
     def _keep_threads(self, tree: Tree) -> None:
-        """End the processes not used for longest whose threads at rest leave too few to those that run."""
+        """Kill the least recently used processes while idle threads leave too few for running code."""
         resting = [node for node in self._held if node.process and node.process.tree is tree and not node.process.busy]
         threads = sum(node.process.threads - 1 for node in resting if node.process)
         for node in resting:
@@ -347,13 +346,13 @@ class States:
             pages.holders += 1
 
     def _drop(self, node: Node) -> None:
-        """End the process of a node. The node can be rebuilt."""
+        """Kill a node's process. The node can be rebuilt."""
         process = self._let_go(node)
         if process is not None:
             process.tree.link.send({"do": "kill", "id": process.number, "hard": True})
 
     def _let_go(self, node: Node) -> Process | None:
-        """Take its process away from a node."""
+        """Detach the process from a node."""
         process, node.process = node.process, None
         if process is not None:
             del self._held[node]
@@ -363,7 +362,7 @@ class States:
         return process
 
     def _gone(self, tree: Tree, number: int | None = None) -> None:
-        """The frozen process `number` has ended by itself, or the whole tree has."""
+        """The frozen process `number` has died, or (None) the whole tree has."""
         for node in list(self._held):
             process = node.process
             if process is not None and process.tree is tree and number in (None, process.number):
@@ -374,7 +373,7 @@ class States:
 
 @contextmanager
 def _busy(process: Process | None) -> Iterator[None]:
-    """Keep a process from being ended while it is forked from."""
+    """Protect a process from eviction during a fork."""
     if process is None:
         yield
         return
@@ -397,7 +396,7 @@ def _order(do: str, node: Node, number: int, source: Process | None, limits: Lim
 
 
 def _ceiling(limits: Limits, steps: list[Node], room: int) -> Limits:
-    """Hard limits of a process that runs all `steps` and then a run under `limits`, `room` times over."""
+    """Hard limits of a process that runs all `steps` and then a run under `limits`; CPU time is scaled by `room`."""
     every = [limits, *(step.limits for step in steps)]
     return Limits(
         cpu_seconds=room * sum(one.whole_cpu_seconds for one in every),

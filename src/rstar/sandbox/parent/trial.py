@@ -1,4 +1,4 @@
-"""Trying each isolation mechanism by itself, in a child process, with a check that it really holds."""
+"""Try each isolation mechanism alone in a child process and check that it holds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rstar.sandbox.levels import MechanismName
 
 
 def main(fd: int) -> None:
-    """Send the parent at the socket `fd` a mapping of mechanism to None (works) or the reason why not."""
+    """Send the parent at socket `fd` a mapping from mechanism to None (works) or the reason for failure."""
     link = socket.socket(fileno=kernel.move_up(fd))
     sys.path[:] = (channel.receive(link) or ({"path": sys.path}, []))[0]["path"]
     checks: dict[MechanismName, Callable[[], None]] = {
@@ -28,7 +28,7 @@ def main(fd: int) -> None:
 
 
 def _attempt(mechanisms: Iterable[MechanismName], check: Callable[[], None]) -> str | None:
-    """Enter a jail and confine a run in it, in child processes; then `check`, which raises if it does not hold."""
+    """Confine a run in a jail, in child processes, then call `check`, which raises if the confinement fails."""
     reading, writing = map(kernel.move_up, os.pipe())
     folder = tempfile.mkdtemp(prefix="rstar-probe-")
     child = os.fork()
