@@ -86,6 +86,7 @@ def test_size(tree: Path, tmp_path: Path) -> None:
     assert exceeds(str(tree), (), 150_000)  # names take space, too
     deep(tree, 2_000)
     assert exceeds(str(tree), (), 1 << 30)
+    remove_tree(str(tree))  # pytest cannot
 
 
 def test_names_that_are_skipped_do_not_count_and_what_is_hidden_does(
