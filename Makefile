@@ -9,6 +9,8 @@ TORCH ?= torch==2.13.0
 DEMO ?=
 BIN := $(ROOT).venv/bin
 RUN := cd $(ROOT) &&
+# The files of tests lie in a folder of their own: what an earlier run left behind does no harm.
+PYTEST := files=$$(mktemp -d) && trap 'rm -rf "$$files"' EXIT && $(BIN)/python -m pytest --basetemp "$$files/tests"
 
 .PHONY: demo test soak packages lint weights clean help
 .DELETE_ON_ERROR:
@@ -17,10 +19,10 @@ demo: $(ROOT).venv/.local ## Solve 20 problems with the bundled model by tree se
 	$(RUN) $(BIN)/rstar demo $(DEMO)
 
 test: $(ROOT).venv/.dev packages ## All tests, with lint, types and the import contract among them
-	$(RUN) $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+	$(RUN) $(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder
 
 soak: $(ROOT).venv/.dev packages ## The tests that take minutes each: evolutions that are killed, services under faults
-	$(RUN) $(BIN)/python -m pytest -m soak -n 2 --timeout 900
+	$(RUN) $(PYTEST) -m soak -n 2 --timeout 900
 
 # Servers and compilers that the tests start by themselves: nothing is to be started by their installation.
 packages:
