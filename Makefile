@@ -19,7 +19,7 @@ demo: $(ROOT).venv/.local ## Solve 20 problems with the bundled model by tree se
 	$(RUN) $(BIN)/rstar demo $(DEMO)
 
 test: $(ROOT).venv/.dev packages ## All tests, with lint, types and the import contract among them
-	$(RUN) $(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder
+	$(RUN) $(PYTEST) -n 3 --dist loadfile --no-loadscope-reorder
 
 soak: $(ROOT).venv/.dev packages ## The tests that take minutes each: evolutions that are killed, services under faults
 	$(RUN) $(PYTEST) -m soak -n 2 --timeout 900

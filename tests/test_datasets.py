@@ -37,13 +37,13 @@ def test_jsonl(tmp_path: Path) -> None:
     assert "7" not in found.keys
     assert len(found.head(2)) == 2
     assert "g" not in found.head(2).keys
-    some = found.only([found.problems[2], found.problems[0]])
+    some = found.subset([found.problems[2], found.problems[0]])
     assert ([p.id for p in some.problems], set(some.keys)) == (["g", "a"], {"g", "a"})
-    some.need_gold("nothing")
+    some.require_gold("nothing")
     with pytest.raises(DataError, match="1 problem has no gold answer, the first: '7'; a test needs them"):
-        found.need_gold("a test")
+        found.require_gold("a test")
     with pytest.raises(DataError, match="3 problems have no gold answer"):
-        replace(found, keys={}).need_gold("a test")
+        replace(found, keys={}).require_gold("a test")
 
 
 def test_json_list_as_benchmarks_come(tmp_path: Path) -> None:
@@ -194,7 +194,7 @@ def test_csv(tmp_path: Path) -> None:
         ("question,question\nq,r\n", ":1: two columns have the same name"),
         ("a,b\n1,2\n", ":2: 'question' must be a non-empty string; looked for question, problem, prompt"),
         ('question\n"open\n', ":2: not readable as CSV"),
-        ("question\n", "no problem in it"),
+        ("question\n", "the file has no problems"),
     ],
 )
 def test_bad_csv_is_named(tmp_path: Path, text: str, reason: str) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rstar.errors import DataError
-from rstar.jsonl import Stream, line_of, read_lines, replaced, write_json, write_lines
+from rstar.jsonl import RecordFile, atomic_write, encode_line, read_lines, write_json, write_lines
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -20,16 +20,16 @@ VALUES = st.recursive(
 
 @given(st.dictionaries(st.text(st.characters(codec=None)), VALUES, max_size=4))
 def test_a_record_is_one_line_and_comes_back(record: dict[str, object]) -> None:
-    line = line_of(record)
+    line = encode_line(record)
     assert line.count(b"\n") == 1
     assert line.endswith(b"\n")
     assert json.loads(line) == record
 
 
 def test_lines_are_json_objects(tmp_path: Path) -> None:
-    stream = Stream(tmp_path / "s.jsonl")
-    stream.append({"id": "a", "text": "two\nlines"})
-    stream.close()
+    records = RecordFile(tmp_path / "s.jsonl")
+    records.append({"id": "a", "text": "two\nlines"})
+    records.close()
     (line,) = (tmp_path / "s.jsonl").read_text().splitlines()
     assert json.loads(line)["text"] == "two\nlines"
 
@@ -46,7 +46,7 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     write_lines(file, [{"id": 1}, {"id": 2}])
     with pytest.raises(TypeError):
         write_lines(file, [{"id": 3}, {"id": object()}])
-    with suppress(KeyError), replaced(file) as out:
+    with suppress(KeyError), atomic_write(file) as out:
         out.write(b"half of it")
         raise KeyError
     assert [row["id"] for row in read_lines(file)] == [1, 2]
@@ -67,41 +67,41 @@ def test_damaged_lines_are_named(tmp_path: Path, line: bytes, reason: str) -> No
     with pytest.raises(DataError, match=reason):
         list(read_lines(file))
     with pytest.raises(DataError, match="damaged at byte 12"):
-        Stream(file)
+        RecordFile(file)
 
 
 def test_a_torn_last_line_is_passed_over_and_cut_off(tmp_path: Path) -> None:
     file = tmp_path / "s.jsonl"
     file.write_bytes(b'{"id": "a"}\n{"id": "b", "tex')
     assert [row["id"] for row in read_lines(file)] == ["a"]
-    stream = Stream(file)
-    assert stream.keys == {"a"}
+    records = RecordFile(file)
+    assert records.keys == {"a"}
     assert file.stat().st_size > 12, "opening changes nothing"
-    stream.append({"id": "c"})
-    stream.close()
+    records.append({"id": "c"})
+    records.close()
     assert file.read_bytes() == b'{"id": "a"}\n{"id":"c"}\n'
 
 
 def test_records_may_have_another_key(tmp_path: Path) -> None:
-    stream = Stream(tmp_path / "s.jsonl", key="round")
-    stream.append({"round": 3})
-    assert Stream(tmp_path / "s.jsonl", key="round").keys == {3}
-    assert list(stream) == [{"round": 3}]
-    stream.close()
+    records = RecordFile(tmp_path / "s.jsonl", key="round")
+    records.append({"round": 3})
+    assert RecordFile(tmp_path / "s.jsonl", key="round").keys == {3}
+    assert list(records) == [{"round": 3}]
+    records.close()
 
 
-def filled(file: Path, names: str) -> Stream:
-    stream = Stream(file)
+def filled(file: Path, names: str) -> RecordFile:
+    records = RecordFile(file)
     for name in names:
-        stream.append({"id": name})
-    return stream
+        records.append({"id": name})
+    return records
 
 
-def test_a_stream_is_empty_before_its_first_record(tmp_path: Path) -> None:
-    stream = Stream(tmp_path / "s.jsonl")
-    assert list(stream) == []
-    stream.reorder("ab")
-    stream.close()
+def test_a_record_file_is_empty_before_its_first_record(tmp_path: Path) -> None:
+    records = RecordFile(tmp_path / "s.jsonl")
+    assert list(records) == []
+    records.reorder("ab")
+    records.close()
     assert not (tmp_path / "s.jsonl").exists()
 
 
@@ -109,32 +109,32 @@ def test_what_is_cut_is_gone_with_the_next_record(tmp_path: Path) -> None:
     file = tmp_path / "s.jsonl"
     filled(file, "abcd").close()
     before = file.read_bytes()
-    stream = Stream(file)
-    stream.cut("ac".__contains__)
-    assert stream.keys == {"a", "b", "c"}, "only from the end, as far as the first that is kept"
+    records = RecordFile(file)
+    records.cut("ac".__contains__)
+    assert records.keys == {"a", "b", "c"}, "only from the end, as far as the first that is kept"
     assert file.read_bytes() == before
-    stream.append({"id": "e"})
-    assert [row["id"] for row in stream] == ["a", "b", "c", "e"]
-    stream.close()
+    records.append({"id": "e"})
+    assert [row["id"] for row in records] == ["a", "b", "c", "e"]
+    records.close()
 
 
 @pytest.mark.parametrize("kept", ["", "abcd"])
 def test_all_or_nothing_may_be_cut(tmp_path: Path, kept: str) -> None:
     file = tmp_path / "s.jsonl"
     filled(file, "abcd").close()
-    stream = Stream(file)
-    stream.cut(kept.__contains__)
-    assert stream.keys == set(kept)
-    stream.append({"id": "e"})
-    stream.close()
+    records = RecordFile(file)
+    records.cut(kept.__contains__)
+    assert records.keys == set(kept)
+    records.append({"id": "e"})
+    records.close()
     assert "".join(row["id"] for row in read_lines(file)) == f"{kept}e"
 
 
-def test_what_is_cut_can_be_written_again_while_the_stream_is_open(tmp_path: Path) -> None:
-    stream = filled(tmp_path / "s.jsonl", "abc")
-    stream.cut("a".__contains__)
-    stream.append({"id": "b", "again": True})
-    stream.close()
+def test_what_is_cut_can_be_written_again_while_the_file_is_open(tmp_path: Path) -> None:
+    records = filled(tmp_path / "s.jsonl", "abc")
+    records.cut("a".__contains__)
+    records.append({"id": "b", "again": True})
+    records.close()
     assert list(read_lines(tmp_path / "s.jsonl")) == [{"id": "a"}, {"id": "b", "again": True}]
 
 
@@ -143,16 +143,16 @@ def test_an_order_is_that_of_the_keys(
     tmp_path_factory: pytest.TempPathFactory, written: list[str], order: list[str], n: int
 ) -> None:
     file = tmp_path_factory.mktemp("s") / "s.jsonl"
-    stream = filled(file, "".join(written[:n]))
-    stream.reorder(order)
-    assert [row["id"] for row in stream] == [name for name in order if name in written[:n]]
-    assert stream.keys == set(written[:n])
+    records = filled(file, "".join(written[:n]))
+    records.reorder(order)
+    assert [row["id"] for row in records] == [name for name in order if name in written[:n]]
+    assert records.keys == set(written[:n])
 
 
-def test_a_stream_goes_on_after_it_was_put_into_order(tmp_path: Path) -> None:
-    stream = filled(tmp_path / "s.jsonl", "cab")
-    stream.reorder("abc")
-    stream.append({"id": "d", "text": "x" * 50})
-    stream.reorder("dcba")
-    stream.close()
+def test_a_record_file_goes_on_after_it_was_put_into_order(tmp_path: Path) -> None:
+    records = filled(tmp_path / "s.jsonl", "cab")
+    records.reorder("abc")
+    records.append({"id": "d", "text": "x" * 50})
+    records.reorder("dcba")
+    records.close()
     assert "".join(row["id"] for row in read_lines(tmp_path / "s.jsonl")) == "dcba"

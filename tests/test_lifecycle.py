@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rstar.lifecycle import Shared, bounded, together
+from rstar.lifecycle import SharedContext, gather_or_cancel, run_bounded
 
 
-class Door(Shared):
+class Door(SharedContext):
     """Takes its time; notes what was done; fails to open as often as it is told to."""
 
     def __init__(self, failures: int = 0) -> None:
@@ -164,8 +164,8 @@ def test_together_is_in_the_order_of_its_parts() -> None:
     count = Count()
 
     async def run() -> None:
-        assert await together(count.job(name, 5 - name) for name in range(5)) == list(range(5))
-        assert await together([]) == []
+        assert await gather_or_cancel(count.job(name, 5 - name) for name in range(5)) == list(range(5))
+        assert await gather_or_cancel([]) == []
 
     asyncio.run(run())
     assert count.most == 5
@@ -176,7 +176,7 @@ def test_together_ends_the_others_when_one_fails() -> None:
 
     async def run() -> None:
         with pytest.raises(ValueError, match="1"):
-            await together(count.job(name, name * 3, fails=name in (1, 3)) for name in range(5))
+            await gather_or_cancel(count.job(name, name * 3, fails=name in (1, 3)) for name in range(5))
         assert (count.now, sorted(count.cancelled)) == (0, [2, 3, 4])
         assert len(asyncio.all_tasks()) == 1
 
@@ -187,7 +187,7 @@ def test_together_ends_all_when_it_is_cancelled() -> None:
     count = Count()
 
     async def run() -> None:
-        task = asyncio.create_task(together(count.job(name, 10**9) for name in range(3)))
+        task = asyncio.create_task(gather_or_cancel(count.job(name, 10**9) for name in range(3)))
         while len(count.began) < 3:
             await asyncio.sleep(0)
         task.cancel()
@@ -216,7 +216,7 @@ def test_bounded_keeps_its_limit_and_yields_each_job_once(jobs: list[tuple[int, 
     done: list[str] = []
 
     async def run() -> None:
-        async for key, task in bounded(given_out(), limit):
+        async for key, task in run_bounded(given_out(), limit):
             name = int(key.removeprefix("job "))
             done.append(key)
             assert task.done()
@@ -243,7 +243,7 @@ def test_bounded_yields_in_the_order_of_completion_and_failures_last() -> None:
 
         jobs = {"bad": job(True), "good": job(False), "quick": job(False, waits=False)}
         found = []
-        async for key, task in bounded(jobs.items(), 3):
+        async for key, task in run_bounded(jobs.items(), 3):
             found.append(key)
             task.exception()
             if key == "quick":
@@ -260,7 +260,7 @@ def test_bounded_cancels_the_rest_when_it_is_closed(limit: int, taken: int) -> N
     async def run() -> None:
         found: list[int] = []
         jobs: AsyncIterator[tuple[int, Coroutine[Any, Any, int]]]
-        async with aclosing(bounded(((name, count.job(name, 3 * name)) for name in range(20)), limit)) as jobs:
+        async with aclosing(run_bounded(((name, count.job(name, 3 * name)) for name in range(20)), limit)) as jobs:
             async for name, _ in jobs:
                 found.append(name)
                 if len(found) > taken:
@@ -279,7 +279,7 @@ def test_bounded_ends_its_jobs_when_it_is_cancelled() -> None:
 
     async def run() -> None:
         async def use() -> None:
-            async with aclosing(bounded(((name, count.job(name, 10**9)) for name in range(3)), 2)) as jobs:
+            async with aclosing(run_bounded(((name, count.job(name, 10**9)) for name in range(3)), 2)) as jobs:
                 async for _ in jobs:
                     raise AssertionError("none is done")
 

@@ -10,17 +10,17 @@ from hypothesis import strategies as st
 
 from rstar.errors import ConfigError, DataError, EngineError, ResumeError, StorageError
 from rstar.jsonl import read_lines
-from rstar.runs import CONFIG, RESULTS, TREES, Folder, read_config
+from rstar.runs import CONFIG, RESULTS, TREES, RunFolder, read_config
 
 IDENTITY = {"seed": 1, "search.c": 2.0}
 
 
-def open_run(folder: Path) -> Folder:
-    return Folder.open(folder, IDENTITY, {"versions": {}}, (RESULTS, TREES))
+def open_run(folder: Path) -> RunFolder:
+    return RunFolder.open(folder, IDENTITY, {"versions": {}}, (RESULTS, TREES))
 
 
-def finished(run: Folder) -> set[str]:
-    return run.stream(RESULTS).keys
+def finished(run: RunFolder) -> set[str]:
+    return run.record_file(RESULTS).keys
 
 
 def test_results_survive_reopening(tmp_path: Path) -> None:
@@ -29,7 +29,7 @@ def test_results_survive_reopening(tmp_path: Path) -> None:
     with open_run(tmp_path / "run") as run:
         assert finished(run) == {"a"}
         run.add(results={"id": "b", "x": 2})
-        assert [row["id"] for row in run.stream(RESULTS)] == ["a", "b"]
+        assert [row["id"] for row in run.record_file(RESULTS)] == ["a", "b"]
 
 
 @given(cut=st.integers(0, 60), tree=st.booleans())
@@ -61,18 +61,18 @@ def test_a_tree_without_its_result_is_dropped(tmp_path: Path) -> None:
     """A crash between the two leaves it; the problem is solved again."""
     with open_run(tmp_path / "run") as run:
         run.add(results={"id": "a"}, trees={"id": "a", "nodes": [1]})
-        run.stream(TREES).append({"id": "b", "nodes": [1]})
+        run.record_file(TREES).append({"id": "b", "nodes": [1]})
     with open_run(tmp_path / "run") as run:
-        assert run.stream(TREES).keys == {"a"}
+        assert run.record_file(TREES).keys == {"a"}
         run.add(results={"id": "b"}, trees={"id": "b", "nodes": [2]})
     assert [row["nodes"] for row in read_lines(tmp_path / "run" / TREES)] == [[1], [2]]
 
 
-def test_streams_have_any_names(tmp_path: Path) -> None:
-    with Folder.open(tmp_path / "run", IDENTITY, streams=("rounds.jsonl",)) as run:
+def test_record_files_have_any_names(tmp_path: Path) -> None:
+    with RunFolder.open(tmp_path / "run", IDENTITY, record_files=("rounds.jsonl",)) as run:
         run.add(rounds={"id": 1})
-        assert list(run.stream("rounds.jsonl")) == [{"id": 1}]
-    with Folder.open(tmp_path / "run", IDENTITY) as run:
+        assert list(run.record_file("rounds.jsonl")) == [{"id": 1}]
+    with RunFolder.open(tmp_path / "run", IDENTITY) as run:
         assert not run.new
 
 
@@ -90,7 +90,7 @@ def test_another_configuration_is_refused_and_named(tmp_path: Path) -> None:
     with open_run(tmp_path / "run") as run:
         run.begin()
     with pytest.raises(ResumeError) as caught:
-        Folder.open(tmp_path / "run", {"seed": 2, "search.c": 2.0, "new": 0}, {})
+        RunFolder.open(tmp_path / "run", {"seed": 2, "search.c": 2.0, "new": 0}, {})
     assert "seed: 1 there, 2 now" in str(caught.value)
     assert "new" in str(caught.value)
     assert "search.c" not in str(caught.value)
@@ -111,7 +111,7 @@ def test_a_run_that_never_began_claims_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "config.json.part").write_text("{")  # killed at the first write
-    with Folder.open(tmp_path / "run", {"seed": 2}, {}) as run:
+    with RunFolder.open(tmp_path / "run", {"seed": 2}, {}) as run:
         run.begin()
     assert [file.name for file in (tmp_path / "run").iterdir()] == ["config.json"]
 
@@ -141,7 +141,7 @@ def test_half_characters_are_kept(tmp_path: Path) -> None:
     with open_run(tmp_path / "run") as run:
         run.add(results={"id": "a", "text": "\ud800 é"})
         run.seal(["a"], {"text": "\ud800"})
-        assert list(run.stream(RESULTS)) == [{"id": "a", "text": "\ud800 é"}]
+        assert list(run.record_file(RESULTS)) == [{"id": "a", "text": "\ud800 é"}]
 
 
 def test_foreign_folders_are_refused(tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ def test_a_full_disk_is_said_so_and_loses_nothing(tmp_path: Path) -> None:
     with open_run(tmp_path / "run") as run:
         assert finished(run) == {"a"}
         run.add(results={"id": "b"})
-        assert [row["id"] for row in run.stream(RESULTS)] == ["a", "b"]
+        assert [row["id"] for row in run.record_file(RESULTS)] == ["a", "b"]
 
 
 def test_one_process_at_a_time(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from rstar.specs import (
     Bundled,
     Fake,
     FakeKind,
-    Folder,
+    LocalModel,
     Model,
     ModelSetting,
     Ppm,
@@ -42,10 +42,13 @@ FAKES = st.builds(
     rate=st.floats(0, 1),
     max_context=st.integers(1, 2**40),
 )
-FOLDERS = st.builds(Folder, PATHS)
+FOLDERS = st.builds(LocalModel, PATHS)
 SERVERS = st.builds(Server, URLS, NAMES, st.none() | PATHS)
 MODELS = st.just(Bundled()) | FOLDERS | SERVERS | FAKES
-VALUES = st.sampled_from([*get_args(Rule), "auto"]) | st.builds(Ppm, st.just(Bundled()) | FOLDERS)
+VALUES = st.sampled_from([*get_args(Rule), "auto"]) | st.builds(
+    Ppm, st.just(Bundled()) | FOLDERS.filter(lambda model: model.path_as_given != "tiny")
+)
+ODD = st.text(st.sampled_from("#?:/@ [a1") | st.characters(codec="utf-8"))
 
 
 @given(MODELS)
@@ -53,9 +56,28 @@ def test_the_name_of_a_model_stands_for_it(model: Model) -> None:
     assert parse_model(str(model)) == model
 
 
-@given(VALUES.filter(lambda value: value != Ppm(Folder("tiny"))))
+@given(VALUES)
 def test_the_name_of_a_value_stands_for_it(value: Value) -> None:
     assert parse_value(str(value)) == value
+
+
+@given(URLS | ODD | st.builds("{}{}".format, URLS, ODD), NAMES | ODD, st.none() | ODD)
+def test_a_server_without_a_name_of_its_own_is_refused(url: str, name: str, tokenizer: str | None) -> None:
+    try:
+        server = Server(url, name, tokenizer)
+    except ValueError:
+        return
+    assert parse_model(str(server)) == server
+
+
+def test_models_without_a_name_of_their_own_are_refused() -> None:
+    with pytest.raises(ValueError, match="ppm:tiny is the bundled PPM"):
+        Ppm(LocalModel("tiny"))
+    with pytest.raises(ValueError, match="the path is empty"):
+        LocalModel("")
+    for url, name in (("http://h#x", "m"), ("http://h", "m?x")):
+        with pytest.raises(ValueError, match=r"a URL without '#' and a model name without '\?'"):
+            Server(url, name)
 
 
 class Settings(BaseModel):
@@ -63,7 +85,7 @@ class Settings(BaseModel):
     value: ValueSetting = "auto"
 
 
-@given(MODELS, VALUES.filter(lambda value: value != Ppm(Folder("tiny"))))
+@given(MODELS, VALUES)
 def test_settings_are_text_in_files_and_typed_in_python(model: Model, value: Value) -> None:
     settings = Settings(model=model, value=value)
     assert (settings.model, settings.value) == (model, value)
@@ -83,7 +105,7 @@ def test_a_setting_that_is_no_name_is_refused(field: str, wrong: object) -> None
     ("text", "model"),
     [
         ("tiny", Bundled()),
-        ("hf:~/models/qwen", Folder("~/models/qwen")),
+        ("hf:~/models/qwen", LocalModel("~/models/qwen")),
         ("openai:http://h:8000/v1#a/model", Server("http://h:8000/v1", "a/model")),
         ("openai:http://h#m?tokenizer=~/a%20b", Server("http://h", "m", "~/a b")),
         ("fake:steps", Fake()),
@@ -102,7 +124,7 @@ def test_models(text: str, model: Model) -> None:
         ("grounded", "grounded"),
         ("logprob", "logprob"),
         ("ppm:tiny", Ppm(Bundled())),
-        ("ppm:~/ppm", Ppm(Folder("~/ppm"))),
+        ("ppm:~/ppm", Ppm(LocalModel("~/ppm"))),
     ],
 )
 def test_values(text: str, value: Value) -> None:
@@ -111,8 +133,8 @@ def test_values(text: str, value: Value) -> None:
 
 
 def test_a_home_folder_is_found() -> None:
-    assert Folder("~/models").path == Path.home() / "models"
-    assert str(Folder("~/models")) == "hf:~/models"
+    assert LocalModel("~/models").path == Path.home() / "models"
+    assert str(LocalModel("~/models")) == "hf:~/models"
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ def searched(method: Method, errors_threshold: int = 1) -> tuple[Witness, list[S
 
 def paths(tree: Tree) -> list[Trajectory]:
     """All partial and whole solutions."""
-    return [Trajectory(tree.prompt, node.steps, node.ending, node.answer) for node in tree.nodes[1:]]
+    return [Trajectory(tree.prompt, node.steps, node.finish_reason, node.answer) for node in tree.nodes[1:]]
 
 
 @pytest.mark.parametrize("method", METHODS)

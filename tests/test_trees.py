@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rstar.jsonl import line_of
+from rstar.jsonl import encode_line
 from rstar.trajectories import Segment, Step
 from rstar.trees import Tree, TreeNode
 
@@ -39,7 +39,9 @@ def trees(draw: st.DrawFn) -> Tree:
     for place in range(draw(st.integers(1, 8))):
         parent = nodes[draw(st.integers(0, place - 1))] if nodes else None
         answer = draw(st.none() | TEXTS) if parent is not None else None
-        ending = "answer" if answer is not None else draw(st.sampled_from([None, "no_step", "code_error", "length"]))
+        finish_reason = (
+            "answer" if answer is not None else draw(st.sampled_from([None, "no_step", "code_error", "length"]))
+        )
         node = TreeNode(
             parent,
             None if parent is None else draw(STEPS),
@@ -47,7 +49,7 @@ def trees(draw: st.DrawFn) -> Tree:
             q=draw(VALUES),
             value=draw(st.none() | VALUES),
             votes=draw(st.integers(1, 9)),
-            ending=ending,
+            finish_reason=finish_reason,
             answer=answer,
         )
         if parent is not None:
@@ -71,16 +73,16 @@ def content(tree: Tree, tokens: bool) -> list[object]:
         parent = None if node.parent is None else tree.nodes.index(node.parent)
         children = [tree.nodes.index(child) for child in node.children]
         numbers = node.visits, node.q, node.value, node.votes, node.mass
-        rows.append((parent, children, step, numbers, node.ending, node.answer))
+        rows.append((parent, children, step, numbers, node.finish_reason, node.answer))
     return rows
 
 
 @given(trees(), st.booleans())
 def test_what_is_written_is_read_again(tree: Tree, tokens: bool) -> None:
-    line = json.loads(line_of(tree.plain(tokens)))
-    found = Tree.of_plain(line)
+    line = json.loads(encode_line(tree.to_json(tokens)))
+    found = Tree.from_json(line)
     assert content(found, True) == content(tree, tokens)
-    assert found.plain(tokens) == line
+    assert found.to_json(tokens) == line
     assert ("ids" in line["prompt"]) == tokens
 
 
@@ -91,7 +93,7 @@ def test_ends_are_the_nodes_with_an_answer(tree: Tree) -> None:
     for node, end in ends:
         assert (end.prompt, end.steps) == (tree.prompt, node.steps)
         assert len(end.steps) == len(node.path()) > 0
-        assert (end.answer, end.ending, end.value) == (node.answer, node.ending, node.value)
+        assert (end.answer, end.finish_reason, end.value) == (node.answer, node.finish_reason, node.value)
         assert (end.votes, end.mass) == (node.votes, node.mass)
 
 
@@ -109,9 +111,9 @@ LINE = {
 
 
 def test_an_example() -> None:
-    tree = Tree.of_plain(LINE)
+    tree = Tree.from_json(LINE)
     assert tree.nodes[1].step == Step((Segment("x", "policy", (1,), (-0.5,)),), "ok")
-    assert tree.plain(tokens=True) == LINE
+    assert tree.to_json(tokens=True) == LINE
 
 
 @pytest.mark.parametrize(
@@ -142,7 +144,7 @@ def test_damaged_lines_are_refused(place: tuple[Any, ...], key: str, value: obje
         target = target[part]
     target[key] = value
     with pytest.raises((LookupError, TypeError, AttributeError, ValueError)):
-        Tree.of_plain(line)
+        Tree.from_json(line)
 
 
 @pytest.mark.parametrize(
@@ -152,4 +154,4 @@ def test_damaged_lines_are_refused(place: tuple[Any, ...], key: str, value: obje
 )
 def test_lines_that_lack_something_are_refused(line: dict[str, Any]) -> None:
     with pytest.raises((LookupError, TypeError, AttributeError, ValueError)):
-        Tree.of_plain(line)
+        Tree.from_json(line)

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
-from rstar.sections import Section, Tree, checked, flatten, override, put, read_toml
+from rstar.sections import Section, Tree, checked, flatten, override, read_toml
 from rstar.specs import Bundled, ModelSetting, ValueSetting
 
 Method = Literal["greedy", "sample", "best-of-n", "beam", "mcts"]
@@ -78,7 +78,7 @@ class SampleConfig(SamplingConfig):
     expansions: int = Field(8, ge=1, description="with a token budget: programs drawn together")
 
 
-class SettlingConfig(SamplingConfig):
+class EarlyStopConfig(SamplingConfig):
     """Settings shared by all methods that can stop once an answer is settled."""
 
     early_stop: bool = Field(False, description="stop when the answer is settled (see `settled_share`)")
@@ -86,7 +86,7 @@ class SettlingConfig(SamplingConfig):
     settled_votes: int = Field(3, ge=1, description="early stop: votes that the leading answer must have")
 
 
-class BestOfNConfig(SettlingConfig):
+class BestOfNConfig(EarlyStopConfig):
     """Independent programs whose steps run as they are sampled."""
 
     method: Literal["best-of-n"] = Field("best-of-n", description=_METHODS)
@@ -94,7 +94,7 @@ class BestOfNConfig(SettlingConfig):
     expansions: int = Field(8, ge=1, description="with a token budget or early stop: programs drawn together")
 
 
-class BeamConfig(SettlingConfig):
+class BeamConfig(EarlyStopConfig):
     """Step beam search."""
 
     method: Literal["beam"] = Field("beam", description=_METHODS)
@@ -102,7 +102,7 @@ class BeamConfig(SettlingConfig):
     beam_width: int = Field(8, ge=1, description="partial solutions kept after each step")
 
 
-class MctsConfig(SettlingConfig):
+class MctsConfig(EarlyStopConfig):
     """Monte Carlo tree search."""
 
     method: Literal["mcts"] = Field("mcts", description=_METHODS)
@@ -207,17 +207,13 @@ def resolve(
 
     Args:
         file: TOML file, or None.
-        overrides: see `rstar.sections.override`.
-        options: command-line options, dotted key → value; None values are skipped.
+        overrides, options: of the command line; see `rstar.sections.override`.
 
     Raises:
         ConfigError: names the file or override, the key, the reason and the nearest valid key.
     """
     tree: Tree = {} if file is None else read_toml(Path(file))
-    override(tree, overrides)
-    for key, value in (options or {}).items():
-        if value is not None:
-            put(tree, key, value, "option")
+    override(tree, overrides, options)
     return build(tree, where=str(file) if file is not None and not overrides else "configuration")
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from rstar.answers import AnswerKey
 from rstar.errors import DataError
-from rstar.grading.find.boxes import in_boxes
+from rstar.grading.find.boxes import boxed_answer
 from rstar.problems import Problem
 
 QUESTION_FIELDS = ("question", "problem", "prompt")
@@ -34,7 +34,7 @@ WORKED_MARK = "####"
 """In a worked answer, as in GSM8K, the final answer follows this mark."""
 
 META_FIELDS = ("family", "kind", "level", "subject", "source")
-MOST_ERRORS = 20
+MAX_ERRORS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +56,14 @@ class ProblemSet:
 
     def head(self, limit: int | None) -> ProblemSet:
         """The first `limit` problems (all if None)."""
-        return self.only(self.problems[:limit])
+        return self.subset(self.problems[:limit])
 
-    def only(self, problems: Sequence[Problem]) -> ProblemSet:
+    def subset(self, problems: Sequence[Problem]) -> ProblemSet:
         """The subset with these problems."""
         keys = {problem.id: self.keys[problem.id] for problem in problems if problem.id in self.keys}
         return ProblemSet(list(problems), keys, self.skipped)
 
-    def need_gold(self, purpose: str, file: Path | None = None) -> None:
+    def require_gold(self, purpose: str, file: Path | None = None) -> None:
         """Raise `DataError` if a problem has no gold answer; the message names the `file` and the `purpose`."""
         if without := [problem.id for problem in self.problems if problem.id not in self.keys]:
             count = f"{len(without)} problem{'s have' if len(without) > 1 else ' has'}"
@@ -83,36 +83,36 @@ def read_problems(
 
     Raises:
         DataError: the file cannot be read or has no problem, no entry has a named field, or (without `skip_bad`) an
-            entry is bad; the message has ``file:line: reason`` for each of the first `MOST_ERRORS`.
+            entry is bad; the message has ``file:line: reason`` for each of the first `MAX_ERRORS`.
     """
     problems: list[Problem] = []
     keys: dict[str, AnswerKey] = {}
     errors: list[str] = []
-    first_at: dict[str, str] = {}
+    first_places: dict[str, str] = {}
     entries = list(read_entries(file))
     for name in (question_field, answer_field):
         objects = [entry for _, entry in entries if isinstance(entry, dict)]
-        if name is not None and objects and all(_at(entry, name) is None for entry in objects):
+        if name is not None and objects and all(_field_value(entry, name) is None for entry in objects):
             raise DataError(f"{file}: no entry has a field {name!r}; the first has {', '.join(map(repr, objects[0]))}")
-    given = {str(_at(entry, "id")) for _, entry in entries if isinstance(entry, dict)}
-    free = (name for name in map(str, itertools.count()) if name not in given)
+    given = {str(_field_value(entry, "id")) for _, entry in entries if isinstance(entry, dict)}
+    free_ids = (name for name in map(str, itertools.count()) if name not in given)
     for where, entry in entries:
         try:
-            problem, key = _parse(entry, free, question_field, answer_field)
-            if problem.id in first_at:
-                raise ValueError(f"id {problem.id!r} was used before, at {first_at[problem.id]}")
+            problem, key = _parse(entry, free_ids, question_field, answer_field)
+            if problem.id in first_places:
+                raise ValueError(f"id {problem.id!r} was used before, at {first_places[problem.id]}")
         except ValueError as error:
             errors.append(f"{where}: {error}")
             continue
-        first_at[problem.id] = where
+        first_places[problem.id] = where
         problems.append(problem)
         if key is not None:
             keys[problem.id] = key
     if errors and not skip_bad:
-        more = f"\n… and {len(errors) - MOST_ERRORS} more" if len(errors) > MOST_ERRORS else ""
-        raise DataError("\n".join(errors[:MOST_ERRORS]) + more)
+        more = f"\n… and {len(errors) - MAX_ERRORS} more" if len(errors) > MAX_ERRORS else ""
+        raise DataError("\n".join(errors[:MAX_ERRORS]) + more)
     if not problems:
-        raise DataError(f"{file}: no problem in it")
+        raise DataError(f"{file}: the file has no problems")
     return ProblemSet(problems, keys, errors)
 
 
@@ -170,27 +170,27 @@ def _read_csv(file: Path, text: str) -> Iterator[tuple[str, Any]]:
         raise DataError(f"{file}:{lines.line_num}: not readable as CSV: {error}") from error
 
 
-def _at(entry: Mapping[str, Any], name: str) -> Any:
+def _field_value(entry: Mapping[str, Any], name: str) -> Any:
     """The value of a field, case-insensitive; a dot descends into an object. None if absent."""
     if name in entry:
         return entry[name]
     first, _, rest = name.partition(".")
     value = next((entry[key] for key in entry if key.lower() == first.lower()), None)
-    return value if not rest else _at(value, rest) if isinstance(value, dict) else None
+    return value if not rest else _field_value(value, rest) if isinstance(value, dict) else None
 
 
-def _the_one(entry: Mapping[str, Any], names: Sequence[str], what: str) -> str | None:
-    """The name of the field that holds `what`. Raises ValueError if several fields hold different values."""
-    found = {name: value for name in names if (value := _at(entry, name)) not in (None, "", [])}
+def _field_name(entry: Mapping[str, Any], names: Sequence[str], role: str) -> str | None:
+    """The name of the field with the question or answer (`role`). Raises ValueError if fields hold different values."""
+    found = {name: value for name in names if (value := _field_value(entry, name)) not in (None, "", [])}
     if len({json.dumps(value, sort_keys=True) for value in found.values()}) > 1:
         fields = " and ".join(map(repr, found))
-        raise ValueError(f"fields {fields} could both be the {what}: choose with --{what}-field")
+        raise ValueError(f"fields {fields} could both be the {role}; choose one with --{role}-field")
     return next(iter(found), None)
 
 
 def _question(entry: Mapping[str, Any], field: str | None) -> str:
-    name = field or _the_one(entry, QUESTION_FIELDS, "question") or "question"
-    value = _at(entry, name)
+    name = field or _field_name(entry, QUESTION_FIELDS, "question") or "question"
+    value = _field_value(entry, name)
     if isinstance(value, list) and len(value) == 1 and isinstance(value[0], dict):  # one chat message
         value = value[0].get("content")
     if not isinstance(value, str) or not value.strip():
@@ -200,23 +200,23 @@ def _question(entry: Mapping[str, Any], field: str | None) -> str:
 
 
 def _parse(
-    entry: Any, free: Iterator[str], question_field: str | None, answer_field: str | None
+    entry: Any, free_ids: Iterator[str], question_field: str | None, answer_field: str | None
 ) -> tuple[Problem, AnswerKey | None]:
-    """The problem and its key; a missing id is taken from `free`. Raises ValueError with the reason."""
+    """The problem and its key; a missing id is taken from `free_ids`. Raises ValueError with the reason."""
     if isinstance(entry, ValueError):
         raise entry
     if not isinstance(entry, dict):
         raise ValueError(f"expected an object with 'question', got {type(entry).__name__}")
     question = _question(entry, question_field)
     key = _key(entry, answer_field)
-    name = _at(entry, "id")
+    name = _field_value(entry, "id")
     if name is None:
-        name = next(free)
+        name = next(free_ids)
     if not isinstance(name, str | int):
         raise ValueError(f"'id' must be a string or an integer, got {type(name).__name__}")
     for text in (question, str(name), "" if key is None else key.answer):
         if not _is_unicode(text):
-            raise ValueError(f"half a character (a lone surrogate) in {text[:60]!r}")
+            raise ValueError(f"a lone surrogate (half a character) in {text[:60]!r}")
     meta = {k: entry[k] for k in META_FIELDS if isinstance(entry.get(k), str | int | float)}
     return Problem(str(name), question, meta), key
 
@@ -245,13 +245,13 @@ def _answer(entry: Mapping[str, Any], field: str | None) -> str | None:
     """The gold answer as text; None if there is none."""
     if field is None and "answer" in entry and entry["answer"] == "":
         raise ValueError("'answer' is empty (leave the field out when there is no gold answer)")
-    name = field or _the_one(entry, ANSWER_FIELDS, "answer")
+    name = field or _field_name(entry, ANSWER_FIELDS, "answer")
     if name is None:
-        solution = _at(entry, SOLUTION_FIELD)
+        solution = _field_value(entry, SOLUTION_FIELD)
         if not isinstance(solution, str):
             return None
-        return in_boxes(solution) or (solution.strip() if len(solution.split()) == 1 else None)
-    value = _at(entry, name)
+        return boxed_answer(solution) or (solution.strip() if len(solution.split()) == 1 else None)
+    value = _field_value(entry, name)
     if name == "final_answer" and isinstance(value, list):  # OlympiadBench: all answers are required
         value = ", ".join(map(str, value))
     if value is None:

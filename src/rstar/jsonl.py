@@ -14,14 +14,14 @@ from rstar.errors import DataError
 Record = dict[str, Any]
 
 
-def line_of(record: Mapping[str, Any]) -> bytes:
+def encode_line(record: Mapping[str, Any]) -> bytes:
     """Encode a record as a line of UTF-8. Lone surrogates become JSON escapes."""
     text = json.dumps(record, ensure_ascii=False, separators=(",", ":"))
     return text.encode(errors="backslashreplace") + b"\n"
 
 
 @contextmanager
-def replaced(file: Path) -> Iterator[BinaryIO]:
+def atomic_write(file: Path) -> Iterator[BinaryIO]:
     """Write a file atomically: it appears, or replaces an existing file, when the block ends without an error."""
     part = file.with_name(f"{file.name}.part")
     with part.open("wb") as out:
@@ -33,15 +33,15 @@ def replaced(file: Path) -> Iterator[BinaryIO]:
 
 def write_json(file: Path, content: Mapping[str, Any]) -> None:
     """Write a small JSON file atomically."""
-    with replaced(file) as out:
+    with atomic_write(file) as out:
         out.write((json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode(errors="backslashreplace"))
 
 
 def write_lines(file: Path, records: Iterable[Mapping[str, Any]]) -> None:
     """Write a file of records atomically."""
-    with replaced(file) as out:
+    with atomic_write(file) as out:
         for record in records:
-            out.write(line_of(record))
+            out.write(encode_line(record))
 
 
 def read_lines(file: Path, key: str = "id") -> Iterator[Record]:
@@ -58,7 +58,7 @@ def read_lines(file: Path, key: str = "id") -> Iterator[Record]:
                 yield record
 
 
-class Stream:
+class RecordFile:
     """An append-only file of records with unique keys.
 
     Each line is written in one piece and flushed to disk, so a crash costs at most the line being written. The next
@@ -116,7 +116,7 @@ class Stream:
             self._out.truncate(self._end)
             self._out.seek(self._end)
         start = self._out.tell()
-        self._out.write(line_of(record))
+        self._out.write(encode_line(record))
         self._out.flush()
         os.fsync(self._out.fileno())
         self._places[record[self._key]], self._end = start, self._out.tell()
@@ -128,7 +128,7 @@ class Stream:
             self.file.unlink(missing_ok=True)
             return
         places: dict[Any, int] = {}
-        with self.file.open("rb") as lines, replaced(self.file) as out:
+        with self.file.open("rb") as lines, atomic_write(self.file) as out:
             for key in order:
                 if key in self._places:
                     lines.seek(self._places[key])

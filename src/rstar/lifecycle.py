@@ -12,7 +12,7 @@ K = TypeVar("K")
 T = TypeVar("T")
 
 
-class Shared:
+class SharedContext:
     """Opened by its first user and closed by its last: ``async with`` may be nested, and entered by several tasks.
 
     Subclasses define `_open` and `_close`. An `_open` that raises must leave nothing open.
@@ -49,7 +49,7 @@ class Shared:
                 await self._close()
 
 
-async def together(parts: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+async def gather_or_cancel(parts: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
     """Run all coroutines like `asyncio.gather`; if one fails, cancel the others and await their end before raising."""
     tasks = [asyncio.create_task(part) for part in parts]
     try:
@@ -61,7 +61,7 @@ async def together(parts: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
         raise
 
 
-async def bounded(
+async def run_bounded(
     jobs: Iterable[tuple[K, Coroutine[Any, Any, T]]], limit: int
 ) -> AsyncGenerator[tuple[K, asyncio.Task[T]], None]:
     """Run jobs, at most `limit` at a time; yield each key with its finished task, in order of completion.

@@ -1,13 +1,13 @@
 """The run folder: long commands write it and resume from it; the viewer reads it.
 
-A `Folder` holds ``config.json`` with its identity (all that decides the results), append-only record streams,
-and other files. A search run has the streams ``results.jsonl`` (one line per finished problem) and ``trees.jsonl``, and
-at the end ``summary.json``. Invariants:
+A `RunFolder` holds ``config.json`` with its identity (all that decides the results), append-only record files,
+and other files. A search run has the record files ``results.jsonl`` (one line per finished problem) and
+``trees.jsonl``, and at the end ``summary.json``. Invariants:
 
 * One process at a time. A folder is resumed only under the identity it was created with.
-* Finished work is neither lost nor repeated: the keys of the first stream record what is finished.
-* A record of another stream without one in the first, left by a crash between the two, is dropped.
-* `Folder.seal` puts the records into a fixed order, so the files of a finished run do not depend on the order of
+* Finished work is neither lost nor repeated: the keys of the first record file tell what is finished.
+* A record of another file without one in the first, left by a crash between the two, is dropped.
+* `RunFolder.seal` puts the records into a fixed order, so the files of a finished run do not depend on the order of
   completion or on interruptions.
 * A new run that achieved nothing leaves nothing behind.
 """
@@ -25,7 +25,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from rstar.errors import ConfigError, DataError, ResumeError, StorageError
-from rstar.jsonl import Record, Stream, write_json
+from rstar.jsonl import Record, RecordFile, write_json
 from rstar.sections import flatten
 
 CONFIG, RESULTS, TREES, SUMMARY = "config.json", "results.jsonl", "trees.jsonl", "summary.json"
@@ -33,15 +33,15 @@ ROUNDS = "rounds.json"
 """The result table of a self-evolution run."""
 
 
-class Folder:
+class RunFolder:
     """An open run folder; use as ``with Folder.open(...) as folder:``."""
 
-    def __init__(self, path: Path, lock: int, config: Record, streams: Sequence[str]) -> None:
+    def __init__(self, path: Path, lock: int, config: Record, record_files: Sequence[str]) -> None:
         self.path, self.new = path, not (path / CONFIG).exists()
         self._lock, self._config, self._kept = lock, config, not self.new
-        self._streams = {name: Stream(path / name) for name in streams}
-        if streams:
-            first, *others = self._streams.values()
+        self._record_files = {name: RecordFile(path / name) for name in record_files}
+        if record_files:
+            first, *others = self._record_files.values()
             for other in others:
                 other.cut(first.keys.__contains__)
 
@@ -51,15 +51,15 @@ class Folder:
         path: Path,
         identity: Mapping[str, Any],
         about: Mapping[str, Any] | None = None,
-        streams: Sequence[str] = (),
-    ) -> Folder:
+        record_files: Sequence[str] = (),
+    ) -> RunFolder:
         """Open the run in `path`, or a new one. Nothing is written before `begin`.
 
         Args:
             path: the folder; created if missing.
             identity: all that decides the results; must equal that of the run in the folder.
             about: other content of ``config.json`` (versions, resolved settings); not compared.
-            streams: file names of the record streams.
+            record_files: their names.
 
         Raises:
             ResumeError: the folder belongs to a different run (the message names the keys that differ), is in use, or
@@ -69,7 +69,7 @@ class Folder:
         lock = _lock(path)
         try:
             _check(path, identity)
-            return cls(path, lock, {"identity": dict(identity), **(about or {})}, streams)
+            return cls(path, lock, {"identity": dict(identity), **(about or {})}, record_files)
         except BaseException:
             os.close(lock)
             raise
@@ -81,8 +81,8 @@ class Folder:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            for stream in self._streams.values():
-                stream.close()
+            for file in self._record_files.values():
+                file.close()
             if error is not None and not self._kept:
                 with suppress(OSError):
                     _remove(self.path, everything=isinstance(error, ConfigError | DataError))
@@ -103,24 +103,24 @@ class Folder:
         self.begin()
         self._kept = True
 
-    def stream(self, name: str) -> Stream:
-        """The record stream of that name."""
-        return self._streams[name]
+    def record_file(self, name: str) -> RecordFile:
+        """The record file of that name."""
+        return self._record_files[name]
 
     def add(self, **records: Mapping[str, Any] | None) -> None:
-        """Append a record to each stream (named without ``.jsonl``), the first stream last; None appends nothing."""
+        """Append a record to each record file (named without ``.jsonl``), the first file last; None appends nothing."""
         self.keep()
         with self._storing():
-            for name, stream in reversed(self._streams.items()):
+            for name, file in reversed(self._record_files.items()):
                 if (record := records.get(name.removesuffix(".jsonl"))) is not None:
-                    stream.append(record)
+                    file.append(record)
 
     def seal(self, order: Sequence[str], summary: Mapping[str, Any]) -> None:
-        """Finish: put the records of all streams in the key order `order` and write ``summary.json``."""
+        """Finish: put the records of all record files in the key order `order` and write ``summary.json``."""
         self.keep()
         with self._storing():
-            for stream in self._streams.values():
-                stream.reorder(order)
+            for file in self._record_files.values():
+                file.reorder(order)
             write_json(self.path / SUMMARY, summary)
 
     @contextmanager

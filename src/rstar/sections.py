@@ -36,7 +36,7 @@ class Section(BaseModel):
         """Refuse booleans where numbers are expected; Python would accept them as 0 and 1."""
         kind = cls.model_fields[field.field_name or ""].annotation
         values = value if isinstance(value, list) else [value]
-        if any(isinstance(one, bool) for one in values) and bool not in (kind, *get_args(kind)):
+        if any(isinstance(item, bool) for item in values) and bool not in (kind, *get_args(kind)):
             raise ValueError("expected a number or text, not true/false")
         return value
 
@@ -67,12 +67,13 @@ def settings_of(kind: type[Section], whole: Sequence[type[Section]] = ()) -> lis
         kind: a group of settings.
         whole: nested groups that count as one setting each.
     """
-    found: dict[tuple[str, str | None], Setting] = {}
-    for one in _settings(kind, whole, "", ()):
-        place = one.key, one.field.description
-        found[place] = replace(one, variants=found[place].variants + one.variants) if place in found else one
-    every = {tag for one in found.values() for tag in one.variants}
-    return [replace(one, variants=()) if set(one.variants) == every else one for one in found.values()]
+    settings: dict[tuple[str, str | None], Setting] = {}
+    for setting in _settings(kind, whole, "", ()):
+        identity = setting.key, setting.field.description
+        earlier = settings[identity].variants if identity in settings else ()
+        settings[identity] = replace(setting, variants=earlier + setting.variants)
+    every = {tag for setting in settings.values() for tag in setting.variants}
+    return [replace(each, variants=()) if set(each.variants) == every else each for each in settings.values()]
 
 
 def _settings(
@@ -120,27 +121,32 @@ def _merge(base: Any, over: Any) -> Any:
     return over
 
 
-def override(tree: Tree, overrides: Sequence[str]) -> None:
-    """Apply overrides ``key.path=value`` to nested plain data; a value that is not TOML is text.
+def override(tree: Tree, overrides: Sequence[str], options: Mapping[str, Any] | None = None) -> None:
+    """Change settings in nested plain data.
+
+    Args:
+        tree: is changed.
+        overrides: ``key.path=value``; a value that is not TOML is text.
+        options: then, dotted key → value; None values are skipped.
 
     Raises:
-        ConfigError: names the override that is not ``KEY=VALUE``.
+        ConfigError: names the override that is not ``KEY=VALUE``, or whose key leads through a value.
     """
-    for one in overrides:
-        key, equals, text = one.partition("=")
+    settings: list[tuple[str, str, Any]] = []
+    for assignment in overrides:
+        key, equals, text = assignment.partition("=")
         if not equals or not key.strip():
-            raise ConfigError(f"--set {one!r}: expected KEY=VALUE, for example search.rollouts=64")
-        put(tree, key.strip(), _value(text), f"--set {one!r}")
-
-
-def put(tree: Tree, key: str, value: Any, where: str) -> None:
-    """Set one value at a dotted key. Raises `ConfigError` that begins with `where`."""
-    *parents, last = key.split(".")
-    for parent in parents:
-        tree = tree.setdefault(parent, {})
-        if not isinstance(tree, dict):
-            raise ConfigError(f"{where}: {parent!r} is a value, not a group of settings")
-    tree[last] = value
+            raise ConfigError(f"--set {assignment!r}: expected KEY=VALUE, for example search.rollouts=64")
+        settings.append((f"--set {assignment!r}", key.strip(), _value(text)))
+    settings += [("option", key, value) for key, value in (options or {}).items() if value is not None]
+    for where, key, value in settings:
+        *parents, last = key.split(".")
+        group = tree
+        for parent in parents:
+            group = group.setdefault(parent, {})
+            if not isinstance(group, dict):
+                raise ConfigError(f"{where}: {parent!r} is a value, not a group of settings")
+        group[last] = value
 
 
 def _value(text: str) -> Any:
@@ -178,28 +184,28 @@ def _explain(item: Any, kind: type[Section]) -> str:
     if item["type"] == "extra_forbidden":
         return _explain_unknown(key, shown, variant, settings_of(kind))
     message = "missing" if item["type"] == "missing" else item["msg"].removeprefix("Value error, ")
-    given = item["input"]
+    value = item["input"]
     if item["type"] in ("model_type", "model_attributes_type", "dict_type", "union_tag_not_found"):
-        own = [one.key for one in settings_of(kind) if one.key.startswith(f"{key}.")]
-        message = f"expected a group of settings, such as {own[0]}" if own else message
+        settings_below = [setting.key for setting in settings_of(kind) if setting.key.startswith(f"{key}.")]
+        message = f"expected a group of settings, such as {settings_below[0]}" if settings_below else message
     if item["type"] in ("literal_error", "union_tag_invalid"):
         context = item["ctx"]
         choices = re.findall(r"'([^']*)'", context.get("expected") or context["expected_tags"])
         message = f"expected one of {', '.join(choices)}"
         if "tag" in context:
-            shown, given = f"{shown}.method", context["tag"]
-        if near := difflib.get_close_matches(str(given), choices, n=1):
+            shown, value = f"{shown}.method", context["tag"]
+        if near := difflib.get_close_matches(str(value), choices, n=1):
             message += f"; did you mean {near[0]!r}?"
     if not shown or item["type"] == "missing":
         return f"{shown}: {message}" if shown else message
-    return f"{shown} = {given!r}: {message}"
+    return f"{shown} = {value!r}: {message}"
 
 
 def _explain_unknown(key: str, shown: str, variant: str, known: Sequence[Setting]) -> str:
     """Why a key is refused: it belongs to another method, or to none."""
-    if owners := [tag for one in known if one.key == key for tag in one.variants]:
+    if owners := [tag for setting in known if setting.key == key for tag in setting.variants]:
         return f"{shown} is a setting of {', '.join(owners)}; the method here is {variant}"
-    keys = [one.key for one in known if not one.variants or variant in one.variants or not variant]
+    keys = [setting.key for setting in known if not setting.variants or variant in setting.variants or not variant]
     near = difflib.get_close_matches(key, keys, n=1, cutoff=0.5) or [
         full for full in keys if full.rpartition(".")[2] == key.rpartition(".")[2]
     ]

@@ -35,18 +35,22 @@ class Bundled:
 
 
 @dataclass(frozen=True, slots=True)
-class Folder:
-    """``hf:PATH``: a local model folder. `given` is the path as written, perhaps with ``~``."""
+class LocalModel:
+    """``hf:PATH``: a local model folder. `path_as_given` is the path as written, not empty, perhaps with ``~``."""
 
-    given: str
+    path_as_given: str
+
+    def __post_init__(self) -> None:
+        if not self.path_as_given:
+            raise ValueError("hf:PATH: the path is empty")
 
     @property
     def path(self) -> Path:
         """The path with ``~`` expanded."""
-        return Path(self.given).expanduser()
+        return Path(self.path_as_given).expanduser()
 
     def __str__(self) -> str:
-        return f"hf:{self.given}"
+        return f"hf:{self.path_as_given}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +61,27 @@ class Server:
         url: base URL.
         model: model name on the server.
         tokenizer: folder with the model's tokenizer; None: the engine works on text, without token ids.
+
+    Raises:
+        ValueError: the URL has credentials or is not one of HTTP, or the name cannot be parsed again.
     """
 
     url: str
     model: str
     tokenizer: str | None = None
+
+    def __post_init__(self) -> None:
+        try:
+            parts = urlsplit(self.url)
+            parts.port  # noqa: B018  (raises for a port that is not a number)
+        except ValueError as error:
+            raise ValueError(f"{self}: {error}") from error
+        if parts.username or parts.password:
+            raise ValueError("openai: no credentials in the URL, it is written into run folders; use engine.key_file")
+        if parts.scheme not in ("http", "https") or not parts.hostname or not self.model:
+            raise ValueError(f"{self}: expected openai:URL#MODEL, such as openai:http://127.0.0.1:8000/v1#my-model")
+        if "#" in self.url or "?" in self.model:
+            raise ValueError(f"{self}: expected a URL without '#' and a model name without '?'")
 
     def __str__(self) -> str:
         options = "" if self.tokenizer is None else f"?{urlencode({'tokenizer': self.tokenizer}, safe='/~:')}"
@@ -104,17 +124,21 @@ class Fake:
         return f"fake:{self.kind}" + (f"?{urlencode(changed)}" if changed else "")
 
 
-Model = Bundled | Folder | Server | Fake
+Model = Bundled | LocalModel | Server | Fake
 
 
 @dataclass(frozen=True, slots=True)
 class Ppm:
-    """``ppm:tiny`` or ``ppm:PATH``: a process preference model."""
+    """``ppm:tiny`` or ``ppm:PATH``: a process preference model. Raises `ValueError` for a folder given as ``tiny``."""
 
-    model: Bundled | Folder
+    model: Bundled | LocalModel
+
+    def __post_init__(self) -> None:
+        if self.model == LocalModel("tiny"):
+            raise ValueError("ppm:tiny is the bundled PPM; write ppm:./tiny for a folder of that name")
 
     def __str__(self) -> str:
-        return "ppm:tiny" if isinstance(self.model, Bundled) else f"ppm:{self.model.given}"
+        return "ppm:tiny" if isinstance(self.model, Bundled) else f"ppm:{self.model.path_as_given}"
 
 
 Rule = Literal["agreement", "grounded", "logprob"]
@@ -129,7 +153,7 @@ def parse_model(text: str) -> Model:
     if text == "tiny":
         return Bundled()
     if kind == "hf" and rest:
-        return Folder(rest)
+        return LocalModel(rest)
     if kind == "openai" and rest:
         return _parse_server(text, rest)
     if kind == "fake" and rest:
@@ -143,15 +167,6 @@ def parse_model(text: str) -> Model:
 def _parse_server(text: str, rest: str) -> Server:
     url, _, fragment = rest.partition("#")
     model, _, options = fragment.partition("?")
-    parts = urlsplit(url)
-    try:
-        parts.port  # noqa: B018  (raises for a port that is not a number)
-    except ValueError as error:
-        raise ValueError(f"{text}: {error}") from error
-    if parts.scheme not in ("http", "https") or not parts.hostname or not model:
-        raise ValueError(f"{text}: expected openai:URL#MODEL, such as openai:http://127.0.0.1:8000/v1#my-model")
-    if parts.username or parts.password:
-        raise ValueError("openai: no credentials in the URL, it is written into run folders; use engine.key_file")
     known = parse_qs(options, keep_blank_values=True)
     if unknown := sorted(set(known) - {"tokenizer"}):
         raise ValueError(f"{text}: unknown option {', '.join(unknown)}; the only one is tokenizer")
@@ -182,7 +197,7 @@ def parse_value(text: str) -> Value:
     """Parse the name of a value. Raises `ValueError` for an unknown name."""
     kind, _, rest = text.partition(":")
     if kind == "ppm" and rest:
-        return Ppm(Bundled() if rest == "tiny" else Folder(rest))
+        return Ppm(Bundled() if rest == "tiny" else LocalModel(rest))
     rules: tuple[Rule, ...] = get_args(Rule)
     if found := next((rule for rule in rules if rule == text), None):
         return found
@@ -199,11 +214,11 @@ def _nearest(word: str, known: Sequence[str]) -> str:
 
 
 def _validator(parse: Callable[[str], Any], kinds: Any) -> PlainValidator:
-    def validate(given: Any) -> Any:
-        if isinstance(given, str):
-            return parse(given)
-        if isinstance(given, kinds):
-            return given
+    def validate(value: Any) -> Any:
+        if isinstance(value, str):
+            return parse(value)
+        if isinstance(value, kinds):
+            return value
         raise ValueError("expected a name in text")
 
     return PlainValidator(validate)

@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 
 Author = Literal["policy", "tool", "template"]
 
-Ending = Literal["answer", "no_answer", "code_error", "no_step", "too_deep", "length"]
+FinishReason = Literal["answer", "no_answer", "code_error", "no_step", "too_deep", "length"]
 """Why a trajectory ended. ``answer``: with an answer. ``no_answer``: the last step has none. ``code_error``: too many
 failed steps in a row. ``no_step``: the model ended the text, or wrote no step. ``too_deep``: too many steps.
 ``length``: the step or the context was full."""
@@ -35,18 +35,18 @@ class Segment(NamedTuple):
     ids: tuple[int, ...] = ()
     logprobs: tuple[float, ...] | None = None
 
-    def plain(self, tokens: bool) -> dict[str, Any]:
+    def to_json(self, tokens: bool) -> dict[str, Any]:
         """JSON form; with `tokens`, including ids and log-probabilities (to five decimals)."""
         row: dict[str, Any] = {"author": self.author, "text": self.text}
         if tokens:
             row["ids"] = list(self.ids)
             if self.logprobs is not None:
-                row["logprobs"] = [round(one, 5) for one in self.logprobs]
+                row["logprobs"] = [round(logprob, 5) for logprob in self.logprobs]
         return row
 
     @classmethod
-    def of_plain(cls, row: Mapping[str, Any]) -> Segment:
-        """Inverse of `plain`. Raises `LookupError`, `TypeError` or `ValueError` for a malformed row."""
+    def from_json(cls, row: Mapping[str, Any]) -> Segment:
+        """Inverse of `to_json`. Raises `LookupError`, `TypeError` or `ValueError` for a malformed row."""
         text, author, logprobs = row["text"], row["author"], row.get("logprobs")
         if author not in ("policy", "tool", "template"):
             raise ValueError(f"author {author!r}")
@@ -97,19 +97,19 @@ class Step:
         """Whether the sampled step has no log-probabilities."""
         return bool(self.written.text) and not self.written.logprobs
 
-    def plain(self, tokens: bool) -> dict[str, Any]:
-        """JSON form; `tokens`: see `Segment.plain`."""
+    def to_json(self, tokens: bool) -> dict[str, Any]:
+        """JSON form; `tokens`: see `Segment.to_json`."""
         row: dict[str, Any] = {
-            "segments": [segment.plain(tokens) for segment in self.segments],
+            "segments": [segment.to_json(tokens) for segment in self.segments],
             "status": self.status,
             "error": self.error,
         }
         return row | ({"values": dict(self.values)} if self.values else {})
 
     @classmethod
-    def of_plain(cls, row: Mapping[str, Any]) -> Step:
-        """Inverse of `plain`. Raises `LookupError`, `TypeError`, `AttributeError` or `ValueError` if malformed."""
-        segments = tuple(map(Segment.of_plain, row["segments"]))
+    def from_json(cls, row: Mapping[str, Any]) -> Step:
+        """Inverse of `to_json`. Raises `LookupError`, `TypeError`, `AttributeError` or `ValueError` if malformed."""
+        segments = tuple(map(Segment.from_json, row["segments"]))
         if not segments:
             raise ValueError("a step without segments")
         return cls(segments, row.get("status"), row.get("error"), tuple(row.get("values", {}).items()))
@@ -122,8 +122,8 @@ class Trajectory:
     Attributes:
         prompt: the model's input.
         steps: in order.
-        ending: why it ended; None: still open.
-        answer: final answer, if `ending` is ``answer``.
+        finish_reason: why it ended; None: still open.
+        answer: final answer, if `finish_reason` is ``answer``.
         value: the search's value of it (higher is better); None if not scored.
         votes: number of identical samples it represents.
         mass: estimated probability that the policy ends here: the share of samples that took each step, multiplied over
@@ -132,7 +132,7 @@ class Trajectory:
 
     prompt: Segment
     steps: tuple[Step, ...]
-    ending: Ending | None
+    finish_reason: FinishReason | None
     answer: str | None = None
     value: float | None = None
     votes: int = 1
@@ -165,21 +165,21 @@ class Trajectory:
 
     def turns(self) -> list[str]:
         """The text in turns, alternating between the policy (first) and all other authors."""
-        found: list[str] = []
+        turns: list[str] = []
         policy = False
         for segment in self.segments:
-            if found and (segment.author == "policy") == policy:
-                found[-1] += segment.text
+            if turns and (segment.author == "policy") == policy:
+                turns[-1] += segment.text
             else:
-                found.append(segment.text)
+                turns.append(segment.text)
             policy = segment.author == "policy"
-        return found
+        return turns
 
     def record(self) -> dict[str, Any]:
         """The form stored in ``results.jsonl``."""
         return {
             "text": self.text,
-            "finish": self.ending,
+            "finish": self.finish_reason,
             "answer": self.answer,
             "value": None if self.value is None else round(self.value, 6),
             "logprob": round(self.logprob, 4),

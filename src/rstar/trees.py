@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rstar.trajectories import Ending, Segment, Step, Trajectory
+from rstar.trajectories import FinishReason, Segment, Step, Trajectory
 
 
 @dataclass(slots=True, eq=False)
@@ -25,7 +25,7 @@ class TreeNode:
         q: mean of those values.
         value: estimate of this node alone, or the reward of an end; None if there is none.
         votes: number of identical samples it represents.
-        ending: why the solution ended here; None if it goes on.
+        finish_reason: why the solution ended here; None if it goes on.
         answer: final answer, if any.
     """
 
@@ -35,7 +35,7 @@ class TreeNode:
     q: float
     value: float | None
     votes: int
-    ending: Ending | None
+    finish_reason: FinishReason | None
     answer: str | None
     children: list[TreeNode] = field(default_factory=list)
 
@@ -79,10 +79,12 @@ class Tree:
         """Yield every node with an answer, and the trajectory to it, in order."""
         for node in self.nodes:
             if node.answer is not None:
-                found = Trajectory(self.prompt, node.steps, node.ending, node.answer, node.value, node.votes, node.mass)
+                found = Trajectory(
+                    self.prompt, node.steps, node.finish_reason, node.answer, node.value, node.votes, node.mass
+                )
                 yield node, found
 
-    def plain(self, tokens: bool) -> dict[str, Any]:
+    def to_json(self, tokens: bool) -> dict[str, Any]:
         """A line of ``trees.jsonl`` without its id; with `tokens`, including token ids and log-probabilities."""
         places = {id(node): place for place, node in enumerate(self.nodes)}
         rows = []
@@ -93,22 +95,22 @@ class Tree:
                 "q": round(node.q, 6),
                 "value": None if node.value is None else round(node.value, 6),
                 "votes": node.votes,
-                "finish": node.ending,
+                "finish": node.finish_reason,
                 "answer": node.answer,
             }
-            rows.append(row if node.step is None else row | node.step.plain(tokens))
-        return {"prompt": self.prompt.plain(tokens), "nodes": rows}
+            rows.append(row if node.step is None else row | node.step.to_json(tokens))
+        return {"prompt": self.prompt.to_json(tokens), "nodes": rows}
 
     @classmethod
-    def of_plain(cls, line: Mapping[str, Any]) -> Tree:
-        """Inverse of `plain`. Raises `LookupError`, `TypeError`, `AttributeError` or `ValueError` if malformed."""
+    def from_json(cls, line: Mapping[str, Any]) -> Tree:
+        """Inverse of `to_json`. Raises `LookupError`, `TypeError`, `AttributeError` or `ValueError` if malformed."""
         nodes: list[TreeNode] = []
         for row in line["nodes"]:
             place = row["parent"]
             if not -1 <= place < len(nodes) or (place == -1) != (not nodes):
                 raise ValueError("a node whose parent does not come before it")
             parent = nodes[place] if nodes else None
-            step = None if parent is None else Step.of_plain(row)
+            step = None if parent is None else Step.from_json(row)
             if not math.isfinite(row["q"]):
                 raise ValueError("a Q that is not finite")
             node = TreeNode(
@@ -119,4 +121,4 @@ class Tree:
             if parent is not None:
                 parent.children.append(node)
             nodes.append(node)
-        return cls(Segment.of_plain(line["prompt"]), nodes)
+        return cls(Segment.from_json(line["prompt"]), nodes)

@@ -81,7 +81,7 @@ def test_problem_file_then_view(tmp_path: Path) -> None:
     assert "not finished: 3 of 3 problems so far" in rstar("view", "run", cwd=tmp_path).stdout
     assert "there is one in" in rstar("view", ".", code=2, cwd=tmp_path).stderr
     (tmp_path / "run" / "results.jsonl").unlink()
-    assert "nothing is finished yet" in rstar("view", "run", code=2, cwd=tmp_path).stderr
+    assert "no problem is finished yet" in rstar("view", "run", code=2, cwd=tmp_path).stderr
 
 
 def test_default_run_folder_is_named(tmp_path: Path) -> None:
@@ -106,16 +106,16 @@ def test_default_run_folder_is_named(tmp_path: Path) -> None:
         (["view", "."], "is not a run folder"),
         (["view", "damaged"], "results.jsonl:1: damaged"),
         (["view", "foreign"], "results.jsonl:1: damaged: not an object with 'id'"),
-        (["solve", "q", "--out", "run"], "--out: only for --problems"),
-        (["solve", "q", "--limit", "1", "--answer-field", "a"], "--limit, --answer-field: only for --problems"),
+        (["solve", "q", "--out", "run"], "--out: only with --problems"),
+        (["solve", "q", "--limit", "1", "--answer-field", "a"], "--limit, --answer-field: only with --problems"),
         (["solve", "q", "--policy", "hf:org/a-model"], "hf download org/a-model --local-dir models/a-model"),
-        (["solve", "q", "--value", "ppm:org/a-model"], "Names of a model hub are not loaded"),
+        (["solve", "q", "--value", "ppm:org/a-model"], "Models are not downloaded from a hub"),
         (["solve", "--problems", "two.jsonl"], "fields 'question' and 'problem' could both be the question"),
         (["solve", "--problems", "p.jsonl", "--question-field", "text"], "no entry has a field 'text'"),
         (["solve", "--problems", "bad.csv"], "bad.csv:2: 3 cells, but the first line names 2 columns"),
         (["grade", "--run", "damaged"], "not the folder of a finished run"),
-        (["grade", "--problems", "p.jsonl", "1", "2"], "--problems goes with --run"),
-        (["grade", "--run", "damaged", "--file", "p.jsonl"], "one of the four"),
+        (["grade", "--problems", "p.jsonl", "1", "2"], "--problems needs --run"),
+        (["grade", "--run", "damaged", "--file", "p.jsonl"], "exactly one of"),
         (
             ["solve", "q", "--method", "sample", "--set", "search.early_stop=true"],
             "search.early_stop is a setting of best-of-n, beam, mcts; the method here is sample",

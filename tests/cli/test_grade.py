@@ -109,10 +109,10 @@ def test_pairs_from_standard_input() -> None:
 
 
 @pytest.mark.parametrize("arguments", [(), ("5",), ("5", "5", "--file", __file__), ("5", "5", "--out", "x")])
-def test_one_thing_at_a_time(arguments: tuple[str, ...]) -> None:
+def test_inputs_are_mutually_exclusive(arguments: tuple[str, ...]) -> None:
     assert isinstance(run(*arguments).exception, ConfigError)
 
 
-def test_an_option_that_is_none() -> None:
+def test_unknown_option() -> None:
     assert (run("5", "--exlpain").exit_code, run("5", "5", "--exlpain").exit_code) == (1, 2)
     assert isinstance(run("5", "--exlpain").exception, ConfigError)

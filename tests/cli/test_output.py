@@ -92,7 +92,7 @@ def test_nothing_is_cut_in_a_pipe(folder: Path, name: str) -> None:
         assert QUESTION in text
         assert all(column in text for column in ("rollouts", "tokens", "seconds"))
     if name == "compare":
-        assert all(column in text for column in ("difference", "some right", "tokens"))
+        assert all(column in text for column in ("difference", "any correct", "tokens"))
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
@@ -135,7 +135,7 @@ def test_a_run_is_graded_anew(folder: Path) -> None:
     assert [(change["id"], change["now"]["correct"]) for change in found["changed"]] == [("b", True)]
     assert json.loads((folder / "regraded" / "summary.json").read_text())["accuracy"] == 0.5
     assert (folder / "run" / "results.jsonl").read_bytes() == before
-    assert "there is something of this name" in rstar(*command, "--out", "regraded", code=2, cwd=folder).stderr
+    assert "the path already exists" in rstar(*command, "--out", "regraded", code=2, cwd=folder).stderr
     rstar("view", "regraded", "b", cwd=folder)
 
 

@@ -12,7 +12,7 @@ from rstar.datasets import ProblemSet
 from rstar.errors import DataError, ResumeError
 from rstar.evals.compare import Entry, entries_of
 from rstar.evals.compare_samples import solve_entry
-from rstar.evals.run import Finished, solve_run
+from rstar.evals.run import FinishedRun, solve_run
 from rstar.jsonl import read_lines
 from rstar.models.fake import FakeEngine
 from rstar.problems import Problem
@@ -41,7 +41,7 @@ def out(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def choose_again(out: Path, of: Entry) -> Finished:
+def choose_again(out: Path, of: Entry) -> FinishedRun:
     return asyncio.run(solve_entry(of, PROBLEMS, out))
 
 

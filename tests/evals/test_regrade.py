@@ -72,12 +72,12 @@ def test_a_check_is_kept_for_the_next_grading(tmp_path: Path) -> None:
     assert regrade(tmp_path / "run").problems.keys["a"].check == given.keys["a"].check
 
 
-def test_what_does_not_fit_is_named(tmp_path: Path) -> None:
+def test_mismatched_problems_are_named(tmp_path: Path) -> None:
     given = finished(tmp_path / "run")
-    with pytest.raises(DataError, match="problem '4' of the run is not in the problem file"):
+    with pytest.raises(DataError, match="problem '4' is in the run but not in the problem file"):
         regrade(tmp_path / "run", given.head(4))
     other = ProblemSet([Problem(p.id, p.question + "?") for p in given.problems], given.keys)
-    with pytest.raises(DataError, match="problem '0' has another question"):
+    with pytest.raises(DataError, match="problem '0' has different questions"):
         regrade(tmp_path / "run", other)
     with pytest.raises(DataError, match="no gold answers"):
         regrade(tmp_path / "run", ProblemSet(given.problems, {}))

@@ -17,7 +17,7 @@ from rstar.answers import AnswerKey
 from rstar.config import Config, MctsConfig
 from rstar.datasets import ProblemSet
 from rstar.errors import ConfigError, DataError, EngineError, ResumeError
-from rstar.evals.run import Finished, solve_run, summarize
+from rstar.evals.run import FinishedRun, solve_run, summarize
 from rstar.grading import Verdict
 from rstar.jsonl import read_lines
 from rstar.models.engine import Completion, Request
@@ -37,7 +37,7 @@ def problem_set(n: int = 6) -> ProblemSet:
     return ProblemSet(problems, {p.id: AnswerKey(str(int(p.id) + 1)) for p in problems[:-1]})
 
 
-def run(folder: Path, config: Config = CONFIG, n: int = 6, policy: FakeEngine | None = None) -> Finished:
+def run(folder: Path, config: Config = CONFIG, n: int = 6, policy: FakeEngine | None = None) -> FinishedRun:
     solver = Solver(config, policy=policy or FakeEngine(), sandbox=PlainSandbox())
     return asyncio.run(solve_run(config, problem_set(n), folder, solver=solver))
 
@@ -130,7 +130,7 @@ def test_a_grader_that_returns_no_verdict_is_named(tmp_path: Path, grade: Any, g
 
 def test_what_cannot_work_claims_no_folder(tmp_path: Path) -> None:
     config = Config(policy=f"hf:{tmp_path / 'model'}", search=CONFIG.search)
-    with pytest.raises(ConfigError, match="no model there"):
+    with pytest.raises(ConfigError, match="not a model folder"):
         asyncio.run(solve_run(config, problem_set(), tmp_path / "run"))
     problems = problem_set()
     problems.keys["0"] = AnswerKey("1", {"kind": "expresion"})

@@ -51,12 +51,12 @@ def test_ends_are_right_or_wrong():
     values = {(node.answer == "7", node.value) for node in nodes_of(solution) if node.answer is not None}
     assert values == {(True, 1.0), (False, -1.0)}
     assert solution.answer == "7"
-    assert all(node.value is None for node in nodes_of(solution) if node.ending is None)
+    assert all(node.value is None for node in nodes_of(solution) if node.finish_reason is None)
 
 
 def test_q_is_the_mean_of_the_ends_below():
     nodes = nodes_of(search(Annotation(verified(KEYS))))
-    inner = [node for node in nodes if node.ending is None and node.parent is not None and node.visits]
+    inner = [node for node in nodes if node.finish_reason is None and node.parent is not None and node.visits]
     assert inner
     for node in inner:
         below = [other for other in nodes if node in other.path()]
@@ -67,7 +67,7 @@ def test_q_is_the_mean_of_the_ends_below():
 
 def test_with_a_value_of_partial_solutions_q_begins_at_it():
     nodes = nodes_of(search(Annotation(verified(KEYS), Half())))
-    going_on = [node for node in nodes if node.ending is None and node.parent is not None]
+    going_on = [node for node in nodes if node.finish_reason is None and node.parent is not None]
     assert going_on
     assert all(node.value == 0.5 for node in going_on)
     assert {node.value for node in nodes if node.answer is not None} == {1.0, -1.0}

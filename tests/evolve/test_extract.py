@@ -23,12 +23,12 @@ from rstar.trajectories import Segment, Step
 from rstar.trees import Tree
 
 LOOSE = ExtractConfig(margin=0.0, distance=0)
-PROMPT = Segment(prompt.prompt("What is 3 + 4?"), "template").plain(tokens=True)
+PROMPT = Segment(prompt.prompt("What is 3 + 4?"), "template").to_json(tokens=True)
 ROOT = {"parent": -1, "visits": 1, "q": 0.0, "value": None, "votes": 1, "finish": None, "answer": None}
 
 
 def row(parent: int, q: float, status: str, *segments: Segment) -> dict[str, Any]:
-    return ROOT | {"parent": parent, "q": q} | Step(segments, status).plain(tokens=True)
+    return ROOT | {"parent": parent, "q": q} | Step(segments, status).to_json(tokens=True)
 
 
 def step(parent: int, text: str, q: float, status: str = "ok") -> dict[str, Any]:
@@ -48,7 +48,7 @@ def told(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def tree(*rows: dict[str, Any], name: str = "p") -> VerifiedTree:
-    return VerifiedTree(name, "What is 3 + 4?", Tree.of_plain({"prompt": PROMPT, "nodes": [ROOT, *rows]}))
+    return VerifiedTree(name, "What is 3 + 4?", Tree.from_json({"prompt": PROMPT, "nodes": [ROOT, *rows]}))
 
 
 def written(node: dict[str, Any]) -> str:

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from rstar.evolve.features import NAMES, features, fit, pairs_of
+from rstar.evolve.features import features, fit, named_features, pairs_of
 from rstar.models.ppm.inputs import Piece
 from rstar.trajectories import Segment, Step
 
@@ -16,7 +16,7 @@ SHOWN = Piece("\n<output>248<end_of_output>\n<answer>\\boxed{248}<end_of_answer>
 
 
 def named(question, pieces):
-    return dict(zip(NAMES, features(question, pieces), strict=True))
+    return named_features(question, pieces)
 
 
 def test_what_they_say():
@@ -69,7 +69,7 @@ def test_pairs_of_a_file(tmp_path):
         Step((Segment("print(x)\n", "policy"),)),
     ]
     places = zip((-1, 0, 0), (1, 1, -1), steps, strict=True)
-    nodes = [{"parent": parent, "q": q, **step.plain(tokens=True)} for parent, q, step in places]
+    nodes = [{"parent": parent, "q": q, **step.to_json(tokens=True)} for parent, q, step in places]
     compared = [{"kind": "final", "pairs": [[1, 2]]}, {"kind": "step", "pairs": [[0, 2], [0, 1]]}]
     file = tmp_path / "pairs.jsonl"
     file.write_text(json.dumps({"prompt": QUESTION, "nodes": nodes, "steps": compared}) + "\n")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rstar.errors import ConfigError, DataError, EngineError, TrainingError
 from rstar.evolve.processes import as_toml, served, train
-from rstar.specs import Folder, Server
+from rstar.specs import LocalModel, Server
 from rstar.train.settings import TrainConfig
 
 with socket.socket() as _free:
@@ -48,7 +48,7 @@ def test_toml_says_what_was_meant(tree):
 
 def test_a_local_model_needs_no_server(tmp_path):
     with served(tmp_path, [], 1, 1.0) as model:
-        assert model == Folder(str(tmp_path))
+        assert model == LocalModel(str(tmp_path))
 
 
 def test_a_server_runs_until_the_end_of_the_block(tmp_path):

@@ -18,8 +18,8 @@ from rstar.cli.app import app
 from rstar.datasets import ProblemSet
 from rstar.errors import ConfigError, DataError, ResumeError
 from rstar.evals.compare import Row
-from rstar.evolve.rounds import Result, _Evolution, _shares, _spread, evolve, read_results
-from rstar.evolve.settings import Problems, Round, read_recipe
+from rstar.evolve.rounds import Result, _evenly_spaced, _Evolution, _problems_by_round, evolve, read_results
+from rstar.evolve.settings import ProblemSource, Round, read_recipe
 from rstar.models.spec import fingerprint, local_folder
 from rstar.problems import Problem
 from rstar.specs import Bundled, Fake
@@ -43,7 +43,7 @@ entry = [
 ]
 """
 WEIGHTS = local_folder(Bundled())
-TEN = {"problems": Problems(n=10)}
+TEN = {"problems": ProblemSource(n=10)}
 
 
 def start(recipe: Path, out: Path, *options: str) -> subprocess.Popen[bytes]:
@@ -139,7 +139,7 @@ def test_what_cannot_be_is_said_before_any_work(tmp_path):
     assert caught.value.keys == {"base", "extract.distance"}
     file = tmp_path / "train.jsonl"
     file.write_text('{"question": "What is 3 + 4?"}\n')
-    config = small(tmp_path).model_copy(update={"problems": Problems(file=file)})
+    config = small(tmp_path).model_copy(update={"problems": ProblemSource(file=file)})
     with pytest.raises(DataError, match="no gold answer"):
         evolve(config, tmp_path / "other", never, bar)
 
@@ -150,8 +150,8 @@ def test_what_is_needed_later_is_looked_for_first(tmp_path):
         ('base = "tiny"', 'base = "hf:/no/model"', "/no/model"),
         ("seed = 3", 'seed = 3\nfirst_policy = "opnai:http://127.0.0.1:9#m"', "opnai"),
         ('name = "mcts", value = "ppm"', 'name = "mcts", value = "pmp"', "value 'pmp'"),
-        ("seed = 3", 'seed = 3\nlauncher = ["torchrunn"]', "launcher: no program 'torchrunn'"),
-        ("seed = 3", 'seed = 3\nserve = ["vlm", "{model}", "{port}"]', "serve: no program 'vlm'"),
+        ("seed = 3", 'seed = 3\nlauncher = ["torchrunn"]', "launcher: program 'torchrunn' not found"),
+        ("seed = 3", 'seed = 3\nserve = ["vlm", "{model}", "{port}"]', "serve: program 'vlm' not found"),
         ("expansions = 4", "expansions = 4, keep_trees = false", "keep_trees"),
         ("expansions = 4", "expansions = 4, temperature = 0", "temperature = 0"),
         ("unsolved = [6]", "unsolved = [0]", "at least one rollout"),
@@ -166,8 +166,10 @@ def test_files_of_problems_belong_to_the_run(tmp_path):
     lines = [json.dumps({"id": str(n), "question": f"What is {n} + 4?", "answer": str(n + 4)}) for n in range(40)]
     file.write_text("\n".join(lines[:30]))
     held_out.write_text("\n".join(lines[29:]))
-    config = small(tmp_path).model_copy(update={"problems": Problems(file=file), "held_out": Problems(file=held_out)})
-    with pytest.raises(DataError, match="1 of 11 held-out problems are among the others too, such as '29'"):
+    config = small(tmp_path).model_copy(
+        update={"problems": ProblemSource(file=file), "held_out": ProblemSource(file=held_out)}
+    )
+    with pytest.raises(DataError, match="1 of 11 held-out problems are also training problems, such as '29'"):
         evolve(config, out, never, bar)
     held_out.write_text("\n".join(lines[30:]))
     with pytest.raises(AssertionError, match="nothing may be done"):
@@ -199,7 +201,7 @@ def test_without_a_ppm_what_needs_one_is_not_evaluated(tmp_path):
 
 def test_a_table_is_read_again(tmp_path):
     result = Result("base", [Row("greedy", 4, 2, 1, 0, 3, 7.5, None)], {"found": {"trees": 3}}, {"all": (1, 2)})
-    (tmp_path / "rounds.json").write_text(json.dumps({"rounds": [result.plain()]}))
+    (tmp_path / "rounds.json").write_text(json.dumps({"rounds": [result.to_json()]}))
     assert read_results(tmp_path) == [result]
     for damaged in ("", "[]", '{"rounds": [{"name": "base"}]}', '{"rounds": [3]}'):
         (tmp_path / "rounds.json").write_text(damaged)
@@ -214,7 +216,7 @@ def test_a_run_that_goes_on_does_not_shorten_the_table(tmp_path):
     run = _Evolution(small(tmp_path), tmp_path / "run", never, bar)
     results = [Result(name, [], {}, {"all": (1, 2)}) for name in ("base", "round 1", "round 2")]
     assert not run._is_stored(results[:2])
-    (tmp_path / "run" / "rounds.json").write_text(json.dumps({"rounds": [one.plain() for one in results]}))
+    (tmp_path / "run" / "rounds.json").write_text(json.dumps({"rounds": [one.to_json() for one in results]}))
     assert run._is_stored(results[:2])
     assert run._is_stored(results)
     assert not run._is_stored([results[0], Result("round 1", [], {}, {"all": (2, 2)})])
@@ -225,7 +227,7 @@ def test_a_model_that_is_served_is_known_by_its_weights(tmp_path):
     for name in ("served", "here"):
         (tmp_path / name).mkdir()
     served, here = (
-        _Evolution(small(tmp_path, "seed = 3", text), tmp_path / name, never, bar)._identified(WEIGHTS)
+        _Evolution(small(tmp_path, "seed = 3", text), tmp_path / name, never, bar)._served_identity(WEIGHTS)
         for name, text in (("served", "seed = 3\n" + serve), ("here", "seed = 3"))
     )
     assert here == {}  # said by the run itself
@@ -258,7 +260,7 @@ def bar(total, what):
 def test_rounds_share_the_problems_by_difficulty():
     problems = [Problem(str(n), "q", {"level": 1 + n % 4}) for n in range(20)]
     rounds = [Round(take=3, levels="1-2"), Round(take=4), Round(levels="4"), Round(take=2, levels="1")]
-    shares = _shares(ProblemSet(problems, {}), rounds)
+    shares = _problems_by_round(ProblemSet(problems, {}), rounds)
     assert [[p.id for p in share.problems] for share in shares] == [
         ["0", "1", "4"],
         ["2", "3", "5", "6"],
@@ -266,12 +268,12 @@ def test_rounds_share_the_problems_by_difficulty():
         ["8", "12"],
     ]
     with pytest.raises(DataError, match="round 2 takes 11 new problems of level 3-4, and there are 10"):
-        _shares(ProblemSet(problems, {}), [Round(take=9, levels="1-2"), Round(take=11, levels="3-4")])
+        _problems_by_round(ProblemSet(problems, {}), [Round(take=9, levels="1-2"), Round(take=11, levels="3-4")])
     with pytest.raises(DataError, match="round 1 takes all new problems of level 5, and there are 0"):
-        _shares(ProblemSet(problems, {}), [Round(levels="5")])
+        _problems_by_round(ProblemSet(problems, {}), [Round(levels="5")])
 
 
 def test_problems_are_spread():
     problems = [Problem(str(n), "q") for n in range(10)]
-    assert [problem.id for problem in _spread(problems, 3)] == ["0", "3", "6"]
-    assert _spread(problems, 10) == _spread(problems, 99) == problems
+    assert [problem.id for problem in _evenly_spaced(problems, 3)] == ["0", "3", "6"]
+    assert _evenly_spaced(problems, 10) == _evenly_spaced(problems, 99) == problems

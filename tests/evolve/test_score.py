@@ -1,5 +1,6 @@
 """Measuring preference models."""
 
+import asyncio
 import json
 import math
 from importlib.resources import files
@@ -36,7 +37,7 @@ def ppm(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def step(text: str, logprob: float, shown: str = "") -> dict[str, Any]:
     """The record of a step."""
     after = (Segment(shown, "tool"),) if shown else ()
-    return Step((Segment(text, "policy", (), (logprob,)), *after), "ok").plain(tokens=True)
+    return Step((Segment(text, "policy", (), (logprob,)), *after), "ok").to_json(tokens=True)
 
 
 def run(folder: Path, *problems: list[tuple[str, str, bool, float]]) -> Path:
@@ -79,10 +80,12 @@ def test_candidates_of_a_run(tmp_path):
 
 def test_choosers(tmp_path, ppm, monkeypatch):
     folder = run(tmp_path / "run", WRONG_MAJORITY, [("x", "1", False, -1.0)], [])
-    monkeypatch.setattr(score, "_scores", lambda problems, ppm: [[9.0, 0.0, 0.0, 1.0][: len(s)] for _, s in problems])
+    monkeypatch.setattr(
+        score, "_ppm_logits", lambda problems, ppm: [[9.0, 0.0, 0.0, 1.0][: len(s)] for _, s in problems]
+    )
     found = {one.name: one for one in choices(folder, [ppm])}
     assert {one.n for one in found.values()} == {3}
-    assert found["one right (the most that choosing can give)"].accuracy == pytest.approx(1 / 3)
+    assert found["oracle (at least one solution is right)"].accuracy == pytest.approx(1 / 3)
     assert found["majority"].accuracy == 0  # 8 and 8.0 are one answer, and come first
     assert found["random distinct solution"].accuracy == pytest.approx(1 / 9)  # equal texts count once
     assert found["log-probability: best"].accuracy == pytest.approx(1 / 3)
@@ -94,8 +97,8 @@ def test_choosers(tmp_path, ppm, monkeypatch):
 
 def test_votes_are_weighed():
     _, solutions = "", [score.Candidate([], answer, 1, answer == "7") for answer in ("8", "8", "7")]
-    groups = score._groups(solutions)
-    assert groups == [0, 0, 1]
+    (groups,) = asyncio.run(score._grouped([solutions]))
+    assert [group.answer for group in groups] == ["8", "8", "7"]
     assert score._vote(solutions, groups, [0.0, 0.0, math.log(1.9)]) == 0
     assert score._vote(solutions, groups, [0.0, 0.0, math.log(2.1)]) == 1
 
@@ -117,9 +120,9 @@ def test_accuracy_and_calibration():
     found = score._accuracy("step", problems)
     assert (found.n, found.problems, found.right) == (32, 4, 24)
     assert sum(one.n for one in found.bins) == 32
-    assert [one.said for one in found.bins] == sorted(one.said for one in found.bins)
-    assert found.bins[-1].right == 1.0
-    assert found.bins[0].said == pytest.approx(1 / (1 + math.exp(-0.1)))
+    assert [one.confidence for one in found.bins] == sorted(one.confidence for one in found.bins)
+    assert found.bins[-1].accuracy == 1.0
+    assert found.bins[0].confidence == pytest.approx(1 / (1 + math.exp(-0.1)))
 
 
 def test_pairs_of_one_problem_are_not_independent():
@@ -146,7 +149,7 @@ def test_accuracy_of_a_file(tmp_path, ppm):
     final, step = pair_accuracy(ppm, pairs_file(tmp_path / "pairs.jsonl"))
     assert (final.kind, final.n, step.kind, step.n) == ("final", 12, "step", 6)
     (tmp_path / "empty.jsonl").write_text("")
-    with pytest.raises(DataError, match="no pairs in it"):
+    with pytest.raises(DataError, match="contains no pairs"):
         pair_accuracy(ppm, tmp_path / "empty.jsonl")
 
 
@@ -158,7 +161,7 @@ def test_runs_that_say_too_little_are_named(tmp_path, ppm):
     (folder / "trees.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     with pytest.raises(DataError, match="record_tokens"):
         choices(folder, [ppm])
-    with pytest.raises(DataError, match=r"no results\.jsonl"):
+    with pytest.raises(DataError, match=r"results\.jsonl is missing"):
         choices(tmp_path, [ppm])
 
 

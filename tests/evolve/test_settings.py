@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from rstar.cli.app import app
 from rstar.errors import ConfigError
-from rstar.evolve.settings import read_recipe, varied
+from rstar.evolve.settings import read_recipe, with_overrides
 from rstar.specs import Bundled
 
 RECIPE = """
@@ -49,8 +49,8 @@ def test_a_recipe(tmp_path):
     config = recipe(tmp_path)
     assert [one.rollouts for one in config.rounds] == [8, 16]
     assert config.rounds[1].unsolved == [64, 128]
-    assert varied(config.policy, config.rounds[1].policy).tokens == 2000
-    assert varied(config.ppm, config.rounds[1].ppm).inputs == ["numbers"]
+    assert with_overrides(config.policy, config.rounds[1].policy).tokens == 2000
+    assert with_overrides(config.ppm, config.rounds[1].ppm).inputs == ["numbers"]
 
 
 def test_smoke_takes_a_table_away(tmp_path):
@@ -65,7 +65,7 @@ def test_smoke_is_laid_over_it(tmp_path):
     assert (config.problems.file, config.held_out.file) == (Path("few.jsonl"), Path("test.jsonl"))
     assert (config.policy.tokens, config.ppm.tokens) == (10, 500)
     assert [one.rollouts for one in config.rounds] == [2]  # as many rounds as it says
-    with pytest.raises(ConfigError, match=r"no table \[smoke\]"):
+    with pytest.raises(ConfigError, match=r"the table \[smoke\] is missing"):
         recipe(tmp_path, RECIPE.partition("[smoke]")[0], smoke=True)
 
 
@@ -103,15 +103,15 @@ def test_what_can_be_said_is_listed(command):
         ("[problems]", "search = 3\n[problems]", "search = 3: expected a group of settings, such as search.method"),
         ("[ppm]", "[pmm]", "ppm: missing"),
         ('base = "hf:models/base"', "", "`base`"),
-        ("hf:models/base", "openai:http://x#y", "can be trained"),
+        ("hf:models/base", "openai:http://x#y", "expected a trainable model"),
         ('file = "train.jsonl"', "", "`file`, or `n`"),
         ('file = "train.jsonl"', 'file = "train.jsonl"\nn = 5', "`file`, or `n`"),
-        ('file = "train.jsonl"', 'file = "train.jsonl"\nlevels = "1-2"', "levels: of drawn ones only"),
-        ('name = "greedy"', 'name = "greedy"\nseed = 3', "entry.seed: an entry measures the policies of the rounds"),
-        ("tokens = 1000", 'tokens = 1000\nbase = "x"', "policies begin from the recipe's base"),
-        ("tokens = 2000", 'base = "x"', "policies begin from the recipe's base"),
-        ("[problems]", 'serve = ["vllm", "serve", "{model}"]\n[problems]', "serve: {port} must be in the command"),
-        ("rollouts = 8", 'rollouts = 8\nvalue = "ppm"', "round 1: there is no PPM yet"),
+        ('file = "train.jsonl"', 'file = "train.jsonl"\nlevels = "1-2"', "levels: only for drawn problems"),
+        ('name = "greedy"', 'name = "greedy"\nseed = 3', "entry.seed: not allowed"),
+        ("tokens = 1000", 'tokens = 1000\nbase = "x"', "policies start from `base`"),
+        ("tokens = 2000", 'base = "x"', "policies start from `base`"),
+        ("[problems]", 'serve = ["vllm", "serve", "{model}"]\n[problems]', "serve: the command must contain {port}"),
+        ("rollouts = 8", 'rollouts = 8\nvalue = "ppm"', "round 1: value must be terminal"),
         ("[policy]", '[search]\nmethod = "beam"\n[policy]', "search.method = 'beam': expected one of mcts"),
         ('inputs = ["numbers"]', 'inputs = ["sound"]', "ppm.inputs"),
         ("[problems]", "[problems", "not valid TOML"),

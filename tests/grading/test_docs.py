@@ -23,26 +23,26 @@ def equal_pairs() -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("gold", "prediction"), equal_pairs())
-def test_what_is_equal(gold, prediction):
+def test_documented_equal_pairs(gold, prediction):
     assert grade(gold, prediction).outcome == "correct"
     assert grade(prediction, gold).outcome == "correct"
 
 
-def test_there_are_many_examples():
+def test_docs_have_many_examples():
     assert len(equal_pairs()) > 80
 
 
 @pytest.mark.parametrize(
     ("prediction", "gold"), re.findall(r"`([^`]*)` for `([^`]*)`", section("What is not, on purpose"))
 )
-def test_what_is_not(prediction, gold):
+def test_documented_unequal_pairs(prediction, gold):
     assert grade(gold, prediction).outcome in ("wrong", "unparseable")
 
 
 @pytest.mark.parametrize(
     "row", re.findall(r"^\| .* \| (.*`) \| (.*) \|$", section("Where the answer is looked for"), re.M)
 )
-def test_where_the_answer_is_looked_for(row):
+def test_documented_extraction(row):
     texts, answers = re.findall(r"`([^`]*)`", row[0]), row[1].replace("`", "").split(", ")
     if len(texts) != len(answers):
         answers = [row[1]] * len(texts)  # one answer for all, or one list

@@ -10,7 +10,7 @@ def compare(_: int) -> str:
     return grade(r"\sqrt{12}", r"2\sqrt{3}").outcome
 
 
-def test_children_of_a_process_whose_threads_grade():
+def test_forked_children_grade_while_threads_grade():
     done = threading.Event()
 
     def work() -> None:

@@ -152,7 +152,7 @@ pieces = st.lists(
 
 
 @given(pieces, st.sampled_from(["42", "3/4", "1234", "-0.5", "7"]))
-def test_the_fast_path_says_what_the_slow_one_does(parts, gold):
+def test_fast_path_agrees_with_full_path(parts, gold):
     text = "".join(parts)
     fast = grade(gold, text).correct
     with unittest.mock.patch("rstar.grading.equality._grade_literals", return_value=None):

@@ -15,7 +15,8 @@ from typer.testing import CliRunner
 
 from rstar.cli.app import app
 from rstar.errors import SandboxError
-from rstar.judge.bench import PROGRAMS, LoadResult, mixed, put, usage
+from rstar.judge.bench import LoadResult, mixed, run_load, usage
+from rstar.sandbox.bench import PROGRAMS
 from tests.judge.services import free_port, serving
 
 
@@ -65,7 +66,7 @@ def test_wrong_answers_are_counted(
     report: dict[str, Any], programs: list[str], wrong: dict[str, int], batch: int
 ) -> None:
     with answering(report) as url:
-        load = asyncio.run(put(url, programs, batch=batch))
+        load = asyncio.run(run_load(url, programs, batch=batch))
     assert load.wrong == wrong
     assert len(load.latencies) == sum(name != "loop" for name in programs)
     assert load.queue[0][1] == 7
@@ -74,14 +75,14 @@ def test_wrong_answers_are_counted(
 
 def test_a_service_that_is_not_there() -> None:
     with pytest.raises(SandboxError, match="ConnectError"):
-        asyncio.run(put(f"http://127.0.0.1:{free_port()}", ["print"]))
+        asyncio.run(run_load(f"http://127.0.0.1:{free_port()}", ["print"]))
 
 
 @pytest.mark.soak
 def test_loops_come_on_top_of_the_other_calls(tmp_path: Path) -> None:
     with serving(tmp_path, "--seconds", "8") as (url, service):
         programs = ["loop", "loop", "loop", *["print"] * 20]
-        load = asyncio.run(put(url, programs, concurrency=1, pid=service.process.pid))
+        load = asyncio.run(run_load(url, programs, concurrency=1, pid=service.process.pid))
     assert (load.wrong, len(load.latencies)) == ({}, 20)
     assert load.seconds < 8  # all were answered before the first loop was ended
     assert load.cpu_ms is None
@@ -109,5 +110,5 @@ def test_bench_starts_a_service_and_writes_a_report(tmp_path: Path) -> None:
     assert all(not load["wrong"] and load["p50_ms"] > 0 for load in figures.values())
     assert figures["64 at once"]["cpu_ms"] > 0
     page = report.read_text()
-    assert "calls that wait" in page
+    assert "waiting calls" in page
     assert "<svg" in page

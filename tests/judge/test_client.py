@@ -64,7 +64,7 @@ def test_search_finds_the_same_with_a_service(service: tuple[str, Service]) -> N
 
     def trees(more: list[str]) -> dict[str, Any]:
         solutions = Solver(resolve(overrides=[*base, *more])).solve(problems)
-        return {s.problem.id: (s.answer, s.tree.plain(tokens=True)) for s in solutions if s.tree is not None}
+        return {s.problem.id: (s.answer, s.tree.to_json(tokens=True)) for s in solutions if s.tree is not None}
 
     found = [trees([]), trees([f"sandbox.place={service[0]}"])]
     assert found[0] == found[1]

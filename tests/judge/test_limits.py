@@ -15,7 +15,7 @@ import pytest
 
 from rstar.errors import ConfigError
 from rstar.judge.client import JudgeClient, JudgeError, JudgeSandbox
-from rstar.judge.server.guard import LARGEST_BODY
+from rstar.judge.server.guard import MAX_BODY
 from rstar.judge.wire import Submission
 from rstar.sandbox import LocalSandbox
 from tests.judge.services import Redis, Service, free_port, serving
@@ -92,7 +92,7 @@ def test_what_cannot_be_sent_back_is_refused(service: tuple[str, Service], body:
 
 
 def test_a_body_can_be_too_large(service: tuple[str, Service]) -> None:
-    body = json.dumps({"type": "python", "solution": "#" * LARGEST_BODY})
+    body = json.dumps({"type": "python", "solution": "#" * MAX_BODY})
     assert httpx.post(f"{service[0]}/run", content=body, timeout=60).status_code == 413
 
 

@@ -13,7 +13,7 @@ from redis import Redis as Client
 
 from rstar.judge.client import JudgeClient, JudgeSandbox
 from rstar.judge.queue import redis_broker
-from rstar.judge.queue.broker import MOST_DEATHS, QueueStatus
+from rstar.judge.queue.broker import MAX_DEATHS, QueueStatus
 from rstar.judge.queue.jobs import Job, read_job
 from rstar.judge.queue.redis_broker import GROUP, Keys, RedisBroker, make_group
 from rstar.judge.wire import CallLimits, Submission
@@ -99,18 +99,18 @@ def test_nothing_is_lost_when_something_dies(
 
 DYING = """
 import asyncio, os, sys
-from rstar.judge.queue import redis_source
+from rstar.judge.queue import redis_worker
 from rstar.judge.queue.jobs import Answer
 from rstar.judge.queue.redis_broker import Keys
 
-redis_source.HEARTBEAT_SECONDS, redis_source._IDLE_MS, redis_source._BLOCK_MS = 0.1, 400, 50
+redis_worker.HEARTBEAT_SECONDS, redis_worker._IDLE_MS, redis_worker._BLOCK_MS = 0.1, 400, 50
 
 
 class Worker:
     slots = 4
-    places = 1_000
+    capacity = 1_000
 
-    def begin(self, job):
+    def start(self, job):
         if job.code == "bad":
             os._exit(1)
         asyncio.get_running_loop().call_later(0.2, self.end, job)
@@ -122,7 +122,7 @@ class Worker:
 
 async def work():
     global source
-    source = redis_source.RedisSource(sys.argv[1], str(os.getpid()), Keys(sys.argv[2]))
+    source = redis_worker.RedisSource(sys.argv[1], str(os.getpid()), Keys(sys.argv[2]))
     await source.serve(Worker())
 
 asyncio.run(work())
@@ -134,7 +134,7 @@ def test_only_the_call_that_kills_workers_is_blamed(redis: Redis) -> None:
     keys = Keys("rstar:test:trials")
 
     async def work() -> None:
-        for _ in range(MOST_DEATHS + 1):
+        for _ in range(MAX_DEATHS + 1):
             process = await asyncio.create_subprocess_exec(sys.executable, "-c", DYING, redis.url, keys.prefix)
             try:
                 assert await process.wait() == 1

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from rstar.errors import EngineError
 from rstar.models.engine import Capacity, Completion, Context, Engine, Request, Weights
 from rstar.models.fake import FakeEngine
-from rstar.models.replicas import SLACK, Replicas
+from rstar.models.replicas import REBALANCE_THRESHOLD, Replicas
 from rstar.prompts.code_steps import STOPS, prompt
 from rstar.specs import Fake
 
@@ -114,7 +114,7 @@ async def ask(engine: Engine, context: Context, n: int) -> asyncio.Task[Sequence
     return task
 
 
-@given(load=st.integers(0, 2 * SLACK))
+@given(load=st.integers(0, 2 * REBALANCE_THRESHOLD))
 def test_a_context_keeps_its_home_until_the_loads_differ(load: int) -> None:
     async def scenario() -> None:
         engine, (home, other) = holding(2)
@@ -126,13 +126,13 @@ def test_a_context_keeps_its_home_until_the_loads_differ(load: int) -> None:
             (completion,) = await tasks.pop()
             home.go_on.clear()
             if load:
-                engine._under_way[id(home)] = load
+                engine._in_flight[home] = load
             longer = engine.append(context.extend(completion), "more")
             tasks.append(await ask(engine, longer, 1))
-            assert len(other.asked) == (load >= SLACK)
-            engine._under_way[id(home)] = 0
+            assert len(other.asked) == (load >= REBALANCE_THRESHOLD)
+            engine._in_flight[home] = 0
             tasks.append(await ask(engine, longer, 1))
-            assert len(other.asked) == 2 * (load >= SLACK)  # the new home is kept just so
+            assert len(other.asked) == 2 * (load >= REBALANCE_THRESHOLD)  # the new home is kept just so
             for spy in (home, other):
                 spy.go_on.set()
             await asyncio.gather(*tasks)
@@ -151,7 +151,7 @@ def test_new_contexts_go_where_least_is_under_way() -> None:
             for spy in spies:
                 spy.go_on.set()
             await asyncio.gather(*tasks)
-            assert [engine._busy(spy) for spy in spies] == [0, 0, 0]
+            assert [engine._in_flight[spy] for spy in spies] == [0, 0, 0]
 
     asyncio.run(scenario())
 
@@ -161,11 +161,11 @@ def test_cancelled_requests_are_not_under_way() -> None:
         engine, (spy,) = holding(1)
         async with engine:
             task = await ask(engine, engine.context("x"), 7)
-            assert engine._busy(spy) == 7
+            assert engine._in_flight[spy] == 7
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-            assert engine._busy(spy) == 0
+            assert engine._in_flight[spy] == 0
 
     asyncio.run(scenario())
 
@@ -210,9 +210,59 @@ def test_the_error_of_a_replica_passes() -> None:
             context = engine.context("x")
             with pytest.raises(EngineError, match="failed on purpose"):
                 await engine.complete(Request(context))
-            assert engine._busy(failing) == 0
+            assert engine._in_flight[failing] == 0
         with pytest.raises(EngineError, match="no new weights here"):
             await Replicas([Spy(), Spy(broken=True)]).load(Path("new"), 1)
+
+    asyncio.run(scenario())
+
+
+def test_a_replica_whose_load_failed_takes_no_requests_until_the_next_load() -> None:
+    spies = [Spy(), Spy(broken=True), Spy()]
+    engine = Replicas(spies)
+
+    async def scenario() -> set[int]:
+        with pytest.raises(EngineError, match="no new weights here"):
+            await engine.load(Path("new"), 1)
+        requests = [Request(engine.context(prompt(str(n)))) for n in range(9)]
+        found = await asyncio.gather(*map(engine.complete, requests))
+        assert not spies[1].asked
+        spies[1]._broken = False
+        await engine.load(Path("new"), 2)
+        await asyncio.gather(*(engine.complete(Request(engine.context(str(n)))) for n in range(9)))
+        assert all(spy.asked for spy in spies)
+        return {completion.version for completions in found for completion in completions}
+
+    assert asyncio.run(scenario()) == {1}
+
+
+def test_weights_refused_by_all_replicas_change_nothing() -> None:
+    engine = Replicas([Spy(broken=True), Spy(broken=True)])
+
+    async def scenario() -> None:
+        with pytest.raises(EngineError, match="no new weights here"):
+            await engine.load(Path("new"), 1)
+        assert (await engine.complete(Request(engine.context("x"))))[0].version == 0
+
+    asyncio.run(scenario())
+
+
+def test_a_cancelled_load_leaves_no_replica_ready() -> None:
+    class Slow(Spy):
+        async def load(self, weights: Weights, version: int) -> None:
+            await asyncio.sleep(3600)
+
+    engine = Replicas([Slow(), Slow()])
+
+    async def scenario() -> None:
+        loading = asyncio.create_task(engine.load(Path("new"), 1))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        loading.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await loading
+        with pytest.raises(EngineError, match="loading weights failed on every replica"):
+            await engine.complete(Request(engine.context("x")))
 
     asyncio.run(scenario())
 

@@ -113,11 +113,11 @@ def test_torch_is_imported_for_local_engines_only() -> None:
 def test_names_of_a_hub_are_told_from_missing_folders(name: str) -> None:
     with pytest.raises(ConfigError) as caught:
         check_model(parse_model(f"hf:{name}"))
-    assert "Names of a model hub are not loaded" in str(caught.value)
+    assert "Models are not downloaded from a hub" in str(caught.value)
     assert f"`hf download {name} --local-dir models/{name.partition('/')[2]}`" in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["/nowhere/at-all", "one", "a/b/c", "~/org/model"])
 def test_missing_folders_are_no_hub_names(name: str) -> None:
-    with pytest.raises(ConfigError, match=r"no model there: .*config\.json is missing"):
+    with pytest.raises(ConfigError, match=r"not a model folder: .*config\.json is missing"):
         check_model(parse_model(f"hf:{name}"))

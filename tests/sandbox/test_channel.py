@@ -20,7 +20,7 @@ def test_messages_arrive(message: channel.Message) -> None:
         assert channel.receive(other) == (message, [])
 
 
-@pytest.mark.parametrize("size", [0, channel.INLINE - 20, channel.INLINE, 5_000_000])
+@pytest.mark.parametrize("size", [0, channel.MAX_PACKET - 20, channel.MAX_PACKET, 5_000_000])
 def test_size_does_not_matter(size: int) -> None:
     one, other = channel.pair()
     with one, other:
@@ -39,9 +39,9 @@ def test_the_end() -> None:
     one, other = channel.pair()
     with other:
         assert channel.receive_untrusted(other) is None
-        one.send(b"x" * (channel.UNTRUSTED + 10))
+        one.send(b"x" * (channel.MAX_REPORT + 10))
         one.close()
-        assert channel.receive_untrusted(other) == b"x" * channel.UNTRUSTED
+        assert channel.receive_untrusted(other) == b"x" * channel.MAX_REPORT
         assert channel.receive_untrusted(other) == b""
         assert channel.receive(other) is None
 

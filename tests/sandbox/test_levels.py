@@ -13,9 +13,9 @@ import pytest
 
 import rstar
 from rstar.errors import IsolationError
-from rstar.sandbox import LEVELS, Level, LocalSandbox, Report, Result, probe
+from rstar.sandbox import LEVELS, Capabilities, Level, LocalSandbox, Result, probe
 from rstar.sandbox.levels import Mechanism
-from rstar.sandbox.parent.pool import refusal
+from rstar.sandbox.parent.pool import isolation_error
 
 from .conftest import QUICK
 
@@ -44,11 +44,11 @@ def test_probe_agrees_with_what_starts() -> None:
 
 def test_report_names_what_is_missing() -> None:
     refused = Mechanism("namespaces", False, "PermissionError: no")
-    report = Report((refused, *(Mechanism(name, True) for name in LEVELS["no-namespaces"])))
+    report = Capabilities((refused, *(Mechanism(name, True) for name in LEVELS["no-namespaces"])))
     assert report.missing("full") == (refused,)
     assert report.levels == ("no-namespaces", "limits")
     assert report.strongest == "no-namespaces"
-    assert Report(tuple(Mechanism(name, False) for name in LEVELS["full"])).strongest is None
+    assert Capabilities(tuple(Mechanism(name, False) for name in LEVELS["full"])).strongest is None
 
 
 @pytest.mark.parametrize("level", [level for level in LEVELS if not probe().missing(level)])
@@ -124,7 +124,7 @@ def test_scratch_in_total_is_watched_without_namespaces() -> None:
     [("namespaces", "no-namespaces"), ("landlock", "limits"), ("seccomp", "limits"), ("identity", "ordinary user")],
 )
 def test_a_refusal_says_what_to_do(mechanism: str, advice: str) -> None:
-    text = str(refusal("full", mechanism, "PermissionError: [Errno 1]"))
+    text = str(isolation_error("full", mechanism, "PermissionError: [Errno 1]"))
     assert "'full'" in text
     assert mechanism in text
     assert "Errno 1" in text

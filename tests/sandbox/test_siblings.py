@@ -85,6 +85,6 @@ os.close(handle)
     async def work() -> bool:
         state, result = await box.sandbox.start().run(keeps)
         assert state is not None, result
-        return state._node.single
+        return state._node.unforkable
 
     assert box.do(work())

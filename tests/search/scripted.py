@@ -43,7 +43,7 @@ def nodes_of(solution: Solution) -> list[TreeNode]:
 def tree_line(solution: Solution) -> dict[str, Any]:
     """Its tree as it is stored, with tokens."""
     assert solution.tree is not None
-    return solution.tree.plain(tokens=True)
+    return solution.tree.to_json(tokens=True)
 
 
 def written(request: Request) -> str:

@@ -2,29 +2,21 @@ import asyncio
 import time
 from fractions import Fraction
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rstar.problems import Problem
 from rstar.search.choose import Votes, choose
-from rstar.search.value import Agreement, Grounded, LogProb, open_value
-from rstar.specs import parse_value
 from rstar.trajectories import Segment, Step, Trajectory
 
 PROMPT = Segment("q", "template")
-
-
-def wrote(code: str, *logprobs: float) -> Step:
-    return Step((Segment(code, "policy", (), logprobs or None),))
 
 
 def same(a: str, b: str) -> bool:
     return Fraction(a) == Fraction(b)
 
 
-def trajectory(answer: str | None, value: float | None = None, mass: float = 1.0, logprob: float = 0.0) -> Trajectory:
-    step = wrote("x", logprob)
+def trajectory(answer: str | None, value: float | None = None, mass: float = 1.0) -> Trajectory:
+    step = Step((Segment("x", "policy"),))
     return Trajectory(PROMPT, (step,), "answer" if answer is not None else "code_error", answer, value, mass=mass)
 
 
@@ -76,48 +68,6 @@ def test_votes() -> None:
         assert not votes.settled(0.76, 3)
 
     asyncio.run(run())
-
-
-def test_rules() -> None:
-    async def run() -> None:
-        votes = Votes(same)
-        await votes.count([("1", 2, 2.0), ("2", 1, 1.0)])
-        problem = Problem("p", "q")
-        found = [trajectory("2"), trajectory(None), trajectory("1")]
-        assert await Agreement().score(problem, found, votes) == [pytest.approx(1 / 3), None, pytest.approx(2 / 3)]
-        likely, unlikely = trajectory("1", logprob=-0.5), trajectory("1", logprob=-50.0)
-        first, second = await LogProb().score(problem, [likely, unlikely], votes)
-        assert 1 >= (first or 0) > (second or 0) > 0
-
-    asyncio.run(run())
-
-
-def test_grounded_solutions_use_the_numbers_of_the_question() -> None:
-    problem = Problem("p", "Ann, 12 years old, has 1,500 cents and pays 2.50 dollars for 3x + 12. How much?")
-    shares = {
-        "x3 = 1500 - 2.5 * 3\nprint(12)": 1.0,
-        "# 12\nx = 1500 - 2.50 * 3": 1 / 4,
-        "x = f(1,500) + 3": 1 / 4**3,
-        "x12 = 1": 1 / 4**4,
-        "x = '#' + f(1_500, 3, 12, 2.5)": 1.0,
-        "x = 1500 * 0.12 - .03 * 2.5": 1.0,
-        "x = 1500 * 2.5 * 3 * 0.012": 1 / 4,
-    }
-    found = [Trajectory(PROMPT, (wrote("x\n"), wrote(code)), "answer", "1") for code in shares]
-
-    async def run() -> None:
-        votes = Votes(same)
-        await votes.count([("1", 2, 2.0)])
-        values = await Grounded().score(problem, [*found, trajectory(None)], votes)
-        assert values == [*map(pytest.approx, shares.values()), None]
-
-    asyncio.run(run())
-
-
-def test_names_of_values() -> None:
-    assert open_value(parse_value("agreement")).name == "agreement"
-    with pytest.raises(ValueError, match=r"agreement, grounded, logprob"):
-        parse_value("gold")
 
 
 def test_equivalent_answers_that_come_at_once_are_one_group() -> None:

@@ -22,7 +22,7 @@ def test_duplicates_are_merged_and_failures_kept_with_their_reason() -> None:
     fewest, *others = sorted(node.votes for node in root.children)
     assert others == [fewest, 2 * fewest], "two samples of four wrote the same step, whenever the root was sampled"
     assert solution.failures == {"code_error": 1}
-    failed = next(node for node in nodes if node.ending == "code_error")
+    failed = next(node for node in nodes if node.finish_reason == "code_error")
     assert failed.step is not None
     assert failed.step.error == "AssertionError (line 1)"
     assert (failed.q, failed.visits) == (-1.0, 1)

@@ -20,8 +20,8 @@ def test_tree_statistics_are_those_of_the_answers() -> None:
     nodes = nodes_of(solution)
     answers = [node for node in nodes if node.answer is not None]
     for node in nodes:
-        if node.answer is None and node.ending is None:
-            below = [child for child in node.children if child.ending != "code_error"]
+        if node.answer is None and node.finish_reason is None:
+            below = [child for child in node.children if child.finish_reason != "code_error"]
             assert node.visits == sum(child.visits for child in below) or node.parent is not None
             assert node.q * node.visits == pytest.approx(sum(child.q * child.visits for child in below), abs=1e-4)
     assert nodes[0].visits == len(answers) + 1 == 3, "two answers, and one descent that met a failure only"

@@ -16,14 +16,14 @@ TINY, FAKE = Config(), Config(policy="fake:steps")
 BY_SHARE = Config(search={"method": "sample"})
 
 
-def root(ending: Any = None) -> Node:
+def root(finish_reason: Any = None) -> Node:
     node = Node(None, None, Context(""), None)
-    node.ending = ending
+    node.finish_reason = finish_reason
     return node
 
 
 @pytest.mark.parametrize(
-    ("config", "own", "ending", "question", "value", "expected"),
+    ("config", "own", "finish_reason", "question", "value", "expected"),
     [
         (TINY, False, None, KNOWN, 0.9, ()),
         (TINY, False, None, KNOWN, -0.01, ("low_value",)),
@@ -38,9 +38,9 @@ def root(ending: Any = None) -> Node:
     ],
 )
 def test_notices(
-    config: Config, own: bool, ending: str | None, question: str, value: float | None, expected: tuple[str, ...]
+    config: Config, own: bool, finish_reason: str | None, question: str, value: float | None, expected: tuple[str, ...]
 ) -> None:
-    assert notices(config, own, root(ending), question, value) == expected
+    assert notices(config, own, root(finish_reason), question, value) == expected
 
 
 @pytest.mark.parametrize("name", [name for name, family in families().items() if family.kind == "search"])

@@ -90,7 +90,7 @@ def test_a_cancelled_question_leaves_the_others_alone(folder):
 
 def test_a_failure_reaches_who_asks(folder, monkeypatch):
     scorer = Scorer(folder)
-    monkeypatch.setattr(scorer, "_forward", lambda rows: 1 / 0)
+    monkeypatch.setattr(scorer, "score_rows", lambda rows: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         score(scorer, ("Question\n", ["x"]))
 
@@ -136,7 +136,7 @@ def test_a_search_with_it(folder):
     config = Config(value=f"ppm:{folder}", search={"method": "mcts", "rollouts": 6, "expansions": 4})
     (solution,) = Solver(config, policy=FakeEngine(), sandbox=PlainSandbox()).solve([Problem("p", "What is 3 + 4?")])
     nodes = nodes_of(solution)
-    scored = [node for node in nodes if node.ending in (None, "answer") and node.parent is not None]
+    scored = [node for node in nodes if node.finish_reason in (None, "answer") and node.parent is not None]
     assert scored
     assert all(node.value is not None for node in scored)
     best = max(node.value for node in nodes if node.answer is not None)
@@ -179,7 +179,7 @@ def test_the_bundled_ppm_reads_what_the_bundled_policy_writes():
     problem = Problem("p", "What is 7 * 6 - 5?")
     config = Config(search={"method": "mcts", "rollouts": 4, "expansions": 2})
     (solution,) = Solver(config, sandbox=PlainSandbox()).solve([problem])
-    values = [node.value for node in nodes_of(solution)[1:] if node.ending in (None, "answer")]
+    values = [node.value for node in nodes_of(solution)[1:] if node.finish_reason in (None, "answer")]
     assert values
     assert all(-1 < one < 1 for one in values)
     assert len(set(values)) > 1

@@ -104,16 +104,21 @@ def test_the_masses_of_all_leaves_are_one(drawn: Any) -> None:
     assert sum(leaf.mass for leaf in grow(None, drawn)) == pytest.approx(1.0)
 
 
-def wrote(parent: Node, votes: int, *, text: str = "x", ending: str | None = "code_error", times: int = 1) -> Node:
+def wrote(
+    parent: Node, votes: int, *, text: str = "x", finish_reason: str | None = "code_error", times: int = 1
+) -> Node:
     """The last of `times` new children with a step of this text, each sampled `votes` times."""
-    return [node(parent, votes=votes, step=Step((Segment(text, "policy"),)), ending=ending) for _ in range(times)][-1]
+    return [
+        node(parent, votes=votes, step=Step((Segment(text, "policy"),)), finish_reason=finish_reason)
+        for _ in range(times)
+    ][-1]
 
 
 def test_a_tree_is_widened_where_most_is_unknown() -> None:
     """Not where samples repeat each other, not where the policy hardly ever comes, not where solutions have ended."""
     root = node(expanded=True)
     assert unexplored(root) is root
-    likely, unlikely = wrote(root, 9, ending=None), wrote(root, 3, ending=None)
+    likely, unlikely = wrote(root, 9, finish_reason=None), wrote(root, 3, finish_reason=None)
     wrote(likely, 8)
     wrote(unlikely, 1, times=4)
     assert unexplored(root) is unlikely
@@ -123,7 +128,7 @@ def test_a_tree_is_widened_where_most_is_unknown() -> None:
 
 def test_a_tree_is_widened_where_samples_are_cheap() -> None:
     root = node(expanded=True)
-    inner = [wrote(root, 1, text="a long beginning " * 10, ending=None) for _ in range(4)]
+    inner = [wrote(root, 1, text="a long beginning " * 10, finish_reason=None) for _ in range(4)]
     wrote(inner[2], 1, times=4)
     assert unexplored(root) is inner[2], "the root is four times as promising, and costs a hundred times as much"
     for child in inner:
@@ -156,9 +161,9 @@ def test_a_tree_is_never_widened_where_it_has_ended(drawn: Any) -> None:
         for inner in below:
             grow(grown, inner)
         if parent is not None and not below and next(ended) % 2:
-            grown.ending = "answer"
+            grown.finish_reason = "answer"
         return grown
 
     root = grow(None, drawn)
-    assert unexplored(root).ending is None
+    assert unexplored(root).finish_reason is None
     assert unexplored(root) in list(root.walk())

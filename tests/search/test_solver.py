@@ -79,7 +79,7 @@ def test_given_parts_are_opened_and_closed() -> None:
     solver = Solver(Config(), policy=FakeEngine(), sandbox=sandbox)
     for _ in range(2):
         assert len(list(solver.solve([Problem("p", "Add 1 and 2.")]))) == 1
-    assert not sandbox._open
+    assert not sandbox._is_open
 
 
 def test_a_solver_closes_with_its_last_user() -> None:

@@ -19,14 +19,14 @@ def test_what_was_recorded_is_read_again(method: str) -> None:
     solver = Solver(config, policy=FakeEngine(), sandbox=PlainSandbox())
     (solution,) = solver.solve([Problem("1", "What is 7 + 1?")])
     line = tree_line(solution)
-    found = [trajectory for _, trajectory in Tree.of_plain(json.loads(json.dumps(line))).ends()]
+    found = [trajectory for _, trajectory in Tree.from_json(json.loads(json.dumps(line))).ends()]
     assert len({one.answer for one in found}) > 1
     assert [one.text for one in found] == [one.text for one in solution.trajectories]
     for one, other in zip(found, solution.trajectories, strict=True):
         assert one.prompt == other.prompt
         assert one.mass == pytest.approx(other.mass)
         assert one.value == pytest.approx(other.value, abs=1e-6)
-        assert (one.answer, one.ending, one.votes) == (other.answer, other.ending, other.votes)
+        assert (one.answer, one.finish_reason, one.votes) == (other.answer, other.finish_reason, other.votes)
         for step, before in zip(one.steps, other.steps, strict=True):
             assert (step.values, step.status, step.error) == (before.values, before.status, before.error)
             for segment, original in zip(step.segments, before.segments, strict=True):
@@ -40,4 +40,4 @@ def test_nodes_that_are_no_tree_are_refused(parent: int) -> None:
     node |= {"segments": [{"author": "policy", "text": "x"}]}
     line = {"prompt": {"author": "template", "text": "q"}, "nodes": [node | {"parent": -1}, node | {"parent": parent}]}
     with pytest.raises(ValueError, match="parent does not come before"):
-        Tree.of_plain(line)
+        Tree.from_json(line)

@@ -200,7 +200,7 @@ def test_a_family_reads_its_name_and_purpose_from_the_function() -> None:
     @family("word", trained="- {n}?\n- And {n}\n  too?", held="- Held {n}?")
     def two_words(r: random.Random, level: int) -> Draft:
         """What it is about."""
-        return Draft({"n": level}, [("one", "x = 1")], "x", r.randint(0, 99), (level,))
+        return Draft({"n": level}, [("one", "x = 1")], r.randint(0, 99), (level,))
 
     assert (two_words.name, two_words.about, two_words.kind) == ("two-words", "What it is about", "word")
     assert two_words.templates == {"t1": "{n}?\n", "t2": "And {n}\n  too?"}

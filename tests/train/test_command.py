@@ -54,7 +54,7 @@ def test_exit_statuses(
     missing = arguments(home, tmp_path / "out")
     missing[3] = str(tmp_path / "none.jsonl")
     assert main(missing) == BAD_INPUT
-    assert "error: no data file" in capsys.readouterr().err
+    assert "error: data file" in capsys.readouterr().err
     with pytest.raises(SystemExit) as left:
         main(["sft", "recipe.toml", "--out", "out"])
     assert left.value.code == BAD_INPUT
@@ -91,3 +91,11 @@ def test_settings_over_the_recipe(home: Path, tmp_path: Path, monkeypatch: pytes
     ((config, data, out),) = seen
     assert (config.tokens, config.warmup_tokens, config.wandb) == (7, 0, "sums")
     assert (data, out) == ([Path("a"), Path("b")], tmp_path)
+
+
+def test_without_torch_the_missing_package_is_named(home: Path, tmp_path: Path) -> None:
+    program = "import sys; sys.modules['torch'] = None; from rstar.train.__main__ import main; sys.exit(main())"
+    command = [sys.executable, "-c", program, *arguments(home, tmp_path / "out")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == BAD_INPUT
+    assert done.stderr == "error: training: needs torch; install rstar[local]\n"

@@ -13,9 +13,9 @@ from rstar.errors import DataError
 from rstar.models.decoder import Decoder, DecoderConfig
 from rstar.prompts import code_steps as prompt
 from rstar.tiny.generate import draw
-from rstar.train.data import LENGTH_STEP, TokenSet, alone, collate, pack, plan, rounded, tokenize
+from rstar.train.data import LENGTH_STEP, TokenSet, collate, pack, plan, rounded, tokenize
 from rstar.train.settings import TokenizerConfig, TrainConfig
-from rstar.train.sft import Supervised
+from rstar.train.sft import SupervisedObjective, sft_batches
 from rstar.train.tokenizer import EOS, find_phrases, train_tokenizer
 
 
@@ -90,11 +90,11 @@ def test_files_are_stages_of_a_curriculum(tmp_path: Path, tokenizer: Tokenizer) 
     data, _ = tokenize(files, tokenizer, 0, 100)
     assert data.stages.tolist() == [0, 30, 61, 93]
     data.save(tmp_path / "tokens.npz")
-    objective = Supervised(TokenSet.load(tmp_path / "tokens.npz"), TrainConfig(batch_tokens=256, micro_tokens=128))
+    batches = sft_batches(TokenSet.load(tmp_path / "tokens.npz"), TrainConfig(batch_tokens=256, micro_tokens=128))
     stage_of = {tokenizer.token_to_id(str(stage)): stage for stage in range(3)}
     seen: list[int] = []
     for step in itertools.count():
-        seen += [stage_of[int(row[1])] for batch in objective.micro_batches(step) for row in batch.ids]
+        seen += [stage_of[int(row[1])] for batch in batches.of_step(step) for row in batch.ids]
         if len(seen) >= 2 * len(data):
             break
     epoch = [0] * 30 + [1] * 31 + [2] * 32
@@ -129,7 +129,7 @@ def test_damaged_tokens_are_named(tmp_path: Path, tokenizer: Tokenizer) -> None:
     whole = stored.read_bytes()
     for cut in (0, 30, len(whole) // 2, len(whole) - 10):
         stored.write_bytes(whole[:cut])
-        with pytest.raises(DataError, match=r"tokens\.npz: damaged; without it, it is made again"):
+        with pytest.raises(DataError, match=r"tokens\.npz: damaged; delete it, and the data is tokenised again"):
             TokenSet.load(stored)
 
 
@@ -154,7 +154,7 @@ def test_collate(tmp_path: Path, tokenizer: Tokenizer) -> None:
     file = tmp_path / "d.jsonl"
     file.write_text("".join(json.dumps({"pieces": ["q", "1" * n]}) + "\n" for n in (2, 30)))
     data, _ = tokenize([file], tokenizer, 0, 50)
-    batch = collate(data, alone(data)[0])
+    batch = collate(data, np.arange(2, dtype=np.int32)[:, None])
     assert batch.ids.shape == batch.written.shape == (2, 2 * LENGTH_STEP)
     assert batch.written.sum() == data.written.sum()
     assert not batch.written[0, data.lengths[0] :].any()
@@ -186,8 +186,8 @@ def test_packing_changes_neither_loss_nor_gradient() -> None:
     for packing in (False, True):
         config = TrainConfig(batch_tokens=4096, micro_tokens=4096, packing=packing)
         model = Decoder(DecoderConfig(50, 16, 32, 2, 2, 1, 8, 64), seed=1)
-        objective = Supervised(data, config)
-        (batch,) = objective.micro_batches(0)
+        objective = SupervisedObjective()
+        (batch,) = sft_batches(data, config).of_step(0)
         assert (batch.ends is not None) == packing
         loss = objective.loss(model, batch)
         loss.backward()

@@ -7,7 +7,7 @@ import pytest
 
 from rstar.errors import ConfigError, DataError, ResumeError
 from rstar.train import folder as folders
-from rstar.train.folder import claimed
+from rstar.train.folder import training_folder
 from rstar.train.settings import TrainConfig
 
 CONFIG = TrainConfig(device="cpu")
@@ -26,24 +26,24 @@ def test_a_run_keeps_the_arithmetic_that_it_began_with(
 ) -> None:
     out = tmp_path / "out"
     monkeypatch.setattr(folders, "computes_bf16", lambda device: able)
-    with claimed(CONFIG, [data], out) as (config, _):
+    with training_folder(CONFIG, [data], out) as (config, _):
         assert config.bf16 is able
     assert json.loads((out / "config.json").read_text())["identity"]["bf16"] is able
     monkeypatch.setattr(folders, "computes_bf16", lambda device: not able)  # another machine
-    with claimed(CONFIG, [data], out) as (config, _):
+    with training_folder(CONFIG, [data], out) as (config, _):
         assert config.bf16 is able
-    with claimed(CONFIG.model_copy(update={"bf16": able}), [data], out) as (config, _):
+    with training_folder(CONFIG.model_copy(update={"bf16": able}), [data], out) as (config, _):
         assert config.bf16 is able
-    refused = claimed(CONFIG.model_copy(update={"bf16": not able}), [data], out)
+    refused = training_folder(CONFIG.model_copy(update={"bf16": not able}), [data], out)
     with pytest.raises(ResumeError, match="bf16"), refused:
         pass
 
 
 def test_where_and_how_visibly_is_no_part_of_the_identity(tmp_path: Path, data: Path) -> None:
-    with claimed(CONFIG, [data], tmp_path / "out"):
+    with training_folder(CONFIG, [data], tmp_path / "out"):
         pass
     other = TrainConfig(device="auto", threads=1, checkpoint_seconds=5, tensorboard=False)
-    with claimed(other, [data], tmp_path / "out"):
+    with training_folder(other, [data], tmp_path / "out"):
         pass
 
 
@@ -51,28 +51,28 @@ def test_a_folder_with_something_else_in_it_is_left_alone(tmp_path: Path, data: 
     thesis = tmp_path / "out" / "model" / "thesis.txt"
     thesis.parent.mkdir(parents=True)
     thesis.write_text("years of work")
-    refused = claimed(CONFIG, [data], tmp_path / "out")
+    refused = training_folder(CONFIG, [data], tmp_path / "out")
     with pytest.raises(ResumeError, match="not empty: it holds 'model'"), refused:
         pass
     assert thesis.read_text() == "years of work"
     other = tmp_path / "other"
     other.mkdir()
     (other / "config.json").write_text("[]")
-    refused = claimed(CONFIG, [data], other)
+    refused = training_folder(CONFIG, [data], other)
     with pytest.raises(ResumeError, match="is not the configuration of a run"), refused:
         pass
 
 
 def test_a_base_that_is_not_there_claims_nothing(tmp_path: Path, data: Path) -> None:
-    refused = claimed(CONFIG.model_copy(update={"base": Path("tiny")}), [data], tmp_path / "out")
-    with pytest.raises(ConfigError, match="base = 'tiny': no model there"), refused:
+    refused = training_folder(CONFIG.model_copy(update={"base": Path("tiny")}), [data], tmp_path / "out")
+    with pytest.raises(ConfigError, match="base = 'tiny': not a model folder"), refused:
         pass
     assert not (tmp_path / "out" / "config.json").exists()
 
 
 def test_a_new_folder_in_which_a_training_is_refused_is_gone_again(tmp_path: Path, data: Path) -> None:
     def refuse(out: Path, wrote: str = "") -> None:
-        with claimed(CONFIG, [data], out):
+        with training_folder(CONFIG, [data], out):
             if wrote:
                 (out / wrote).write_text("half")
             raise DataError("bad lines")
@@ -82,7 +82,7 @@ def test_a_new_folder_in_which_a_training_is_refused_is_gone_again(tmp_path: Pat
         with pytest.raises(DataError, match="bad lines"):
             refuse(tmp_path / name, "tokens.npz")
         assert not (tmp_path / name).exists()
-    with claimed(CONFIG, [data], tmp_path / "known"):
+    with training_folder(CONFIG, [data], tmp_path / "known"):
         pass
     with pytest.raises(DataError, match="bad lines"):
         refuse(tmp_path / "known")
@@ -94,10 +94,10 @@ def test_a_new_folder_in_which_a_training_is_refused_is_gone_again(tmp_path: Pat
 
 def test_two_trainings_cannot_share_it(tmp_path: Path, data: Path) -> None:
     with (
-        claimed(CONFIG, [data], tmp_path / "out"),
+        training_folder(CONFIG, [data], tmp_path / "out"),
         pytest.raises(ResumeError, match="in use"),
-        claimed(CONFIG, [data], tmp_path / "out"),
+        training_folder(CONFIG, [data], tmp_path / "out"),
     ):
         pass
-    with claimed(CONFIG, [data], tmp_path / "out"):
+    with training_folder(CONFIG, [data], tmp_path / "out"):
         pass

@@ -17,7 +17,7 @@ from rstar.train.loop import Objective, Progress, Trainer, build_optimizers, run
 from rstar.train.losses import sft_loss
 from rstar.train.ranks import Ranks
 from rstar.train.settings import TrainConfig
-from rstar.train.sft import Supervised
+from rstar.train.sft import SupervisedObjective, sft_batches
 from tests.train.trainings import CONFIG, StopError, prepare, train
 
 
@@ -86,8 +86,8 @@ def test_random_numbers_differ_from_step_to_step_and_by_seed(home: Path, tmp_pat
 def test_a_loss_that_is_no_number_ends_the_training(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    loss = Supervised.loss
-    monkeypatch.setattr(Supervised, "loss", lambda *given: loss(*given) * float("nan"))
+    loss = SupervisedObjective.loss
+    monkeypatch.setattr(SupervisedObjective, "loss", lambda *given: loss(*given) * float("nan"))
     with pytest.raises(TrainingError, match="step 1: the loss is nan"):
         train("sft", home, tmp_path)
     assert not (tmp_path / "checkpoint.pt").exists()
@@ -117,13 +117,13 @@ def test_epochs_are_passes_over_the_data(home: Path, tmp_path: Path) -> None:
     tokens = tokens_of(home)
     for epochs in (1.0, 2.5):
         config = CONFIG.model_copy(update={"epochs": epochs})
-        data, objective = (Supervised(tokens, config) for _ in range(2))
+        data, again = (sft_batches(tokens, config) for _ in range(2))
         told: list[Progress] = []
         (folder := tmp_path / str(epochs)).mkdir()
-        run(trainer_of(home, config, data), data, folder, told.append)
-        steps = round(epochs * objective.steps_per_epoch)
+        run(trainer_of(home, config, SupervisedObjective()), data, folder, told.append)
+        steps = round(epochs * data.steps_per_epoch)
         assert [(one.step, one.steps) for one in told] == [(step, steps) for step in range(1, steps + 1)]
-        seen = [len(b.ids) for step in range(objective.steps_per_epoch) for b in objective.micro_batches(step)]
+        seen = [len(b.ids) for step in range(again.steps_per_epoch) for b in again.of_step(step)]
         assert sum(seen) == len(tokens)
 
 
@@ -154,17 +154,15 @@ class WrittenTokens:
 
 def recorded_run(home: Path, folder: Path) -> tuple[Trainer[Decoder], list[tuple[list[Batch], float]], list[float]]:
     """A training: its trainer, the micro-batches and the rate of each step, and the losses."""
-    data = Supervised(tokens_of(home), CONFIG)
+    data = sft_batches(tokens_of(home), CONFIG)
+    of_step = data.of_step
     steps: list[tuple[list[Batch], float]] = []
     losses: list[float] = []
 
-    class Recorded:
-        steps_per_epoch, tokens_per_step = data.steps_per_epoch, data.tokens_per_step
-
-        def micro_batches(self, step: int) -> list[Batch]:
-            batches = data.micro_batches(step)
-            steps.append((batches, 0.0))
-            return batches
+    def record(step: int) -> list[Batch]:
+        batches = of_step(step)
+        steps.append((batches, 0.0))
+        return batches
 
     def report(progress: Progress) -> None:
         losses.append(progress.loss)
@@ -172,7 +170,8 @@ def recorded_run(home: Path, folder: Path) -> tuple[Trainer[Decoder], list[tuple
 
     folder.mkdir()
     trainer = trainer_of(home, CONFIG, WrittenTokens())
-    run(trainer, Recorded(), folder, report)
+    data.of_step = record  # type: ignore[method-assign]
+    run(trainer, data, folder, report)
     return trainer, steps, losses
 
 
@@ -193,7 +192,7 @@ def test_steps_need_no_data_set(home: Path, tmp_path: Path) -> None:
         assert update.grad_norm > 0
         assert trainer.steps_done == number + 1
     assert same_weights(trainer, whole)
-    finished = trainer.whole()
+    finished = trainer.full_model()
     assert finished is not None
     assert all(torch.equal(t, trainer.model.state_dict()[name]) for name, t in finished.state_dict().items())
 
@@ -224,3 +223,19 @@ def test_a_loss_that_is_no_number_changes_nothing(home: Path, tmp_path: Path) ->
     objective.broken = False
     assert trainer.step(batches, factor) == untroubled.step(batches, factor)
     assert same_weights(trainer, untroubled)
+
+
+class RootLoss(WrittenTokens):
+    """A finite loss with an infinite gradient."""
+
+    def loss(self, model: Decoder, batch: Batch) -> Tensor:
+        return (super().loss(model, batch) * 0.0).sqrt()
+
+
+def test_a_gradient_that_is_not_finite_changes_nothing(home: Path, tmp_path: Path) -> None:
+    (batches, factor), *_ = recorded_run(home, tmp_path / "whole")[1]
+    trainer, untrained = trainer_of(home, CONFIG, RootLoss()), trainer_of(home, CONFIG, WrittenTokens())
+    with pytest.raises(TrainingError, match=r"step 1: the gradient norm is (nan|inf)"):
+        trainer.step(batches, factor)
+    assert trainer.steps_done == 0
+    assert same_weights(trainer, untrained)

@@ -3,6 +3,7 @@
 import json
 import math
 import random
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,19 @@ from rstar.cli.app import app
 from rstar.errors import ConfigError, DataError
 from rstar.models.decoder import Decoder, DecoderConfig
 from rstar.models.decoder_files import save_decoder
-from rstar.models.ppm.inputs import INPUTS, Piece, Reader, collate_rows, join
+from rstar.models.ppm.inputs import INPUTS, Piece, SolutionEncoder, collate_rows, join
 from rstar.models.ppm.model import PreferenceModel, load_ppm
 from rstar.train.loop import Progress
-from rstar.train.ppm import Line, PPMConfig, Preferences, _final_only, collate_lines, pair_scores, read_pairs, train_ppm
+from rstar.train.ppm import (
+    ComparedTree,
+    PPMConfig,
+    PreferenceObjective,
+    collate_lines,
+    pair_scores,
+    preference_batches,
+    read_pairs,
+    train_ppm,
+)
 from rstar.trajectories import Segment, Step
 
 TINY = Path(str(files("rstar") / "tiny" / "weights"))
@@ -49,7 +59,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def node(parent: int, q: float, text: str, shown: str = "") -> dict[str, Any]:
     after = (Segment(shown, "tool"),) if shown else ()
     step = Step((Segment(text, "policy", (), (-0.5,) * 3), *after))
-    return {"parent": parent, "q": q, **step.plain(tokens=True)}
+    return {"parent": parent, "q": q, **step.to_json(tokens=True)}
 
 
 def line(draw: random.Random) -> dict[str, Any]:
@@ -72,16 +82,16 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
-def reader(base: Path, inputs=()) -> Reader:
-    return Reader(Tokenizer.from_file(str(base / "tokenizer.json")), inputs)
+def reader(base: Path, inputs=()) -> SolutionEncoder:
+    return SolutionEncoder(Tokenizer.from_file(str(base / "tokenizer.json")), inputs)
 
 
-def lines_of(file: Path, base: Path, inputs=()) -> list[Line]:
+def lines_of(file: Path, base: Path, inputs=()) -> list[ComparedTree]:
     return list(read_pairs(file, reader(base, inputs), 256))
 
 
-def accuracy(folder: Path, lines: list[Line]) -> dict[str, float]:
-    margins = list(pair_scores(load_ppm(folder), lines, at_once=7))
+def accuracy(folder: Path, lines: list[ComparedTree]) -> dict[str, float]:
+    margins = list(pair_scores(load_ppm(folder), lines, batch_lines=7))
     by_kind = {kind: [margin > 0 for name, margin in margins if name == kind] for kind in ("step", "final")}
     return {kind: sum(found) / len(found) for kind, found in by_kind.items()}
 
@@ -160,7 +170,7 @@ def test_the_loss_is_the_mean_of_each_steps_pairs(base, data):
     with torch.no_grad():
         model.score.weight *= 20
     lines = lines_of(data, base)[:3]
-    objective = Preferences(lines, CONFIG)
+    objective = PreferenceObjective("pairs")
     loss = {n: objective.loss(model, collate_lines(lines[:n])).item() for n in (1, 2, 3)}
     scores = model(collate_lines(lines[:1]).rows)
     by_hand = [
@@ -175,20 +185,20 @@ def test_an_outcome_model_learns_as_much_from_every_problem(base, data):
     """However many steps of it are compared, too."""
     line = lines_of(data, base)[0]
     assert {one.kind for one in line.comparisons} == {"step", "final"}
-    only = _final_only(line)
+    only = replace(line, comparisons=[one for one in line.comparisons if one.kind == "final"])
     assert {one.kind for one in only.comparisons} == {"final"}
     model = PreferenceModel(Decoder(DecoderConfig(vocab_size=2_000, **SHAPE)))
     with torch.no_grad():
         model.score.weight.zero_()
-    objective = Preferences([only], CONFIG.model_copy(update={"target": "outcome"}))
+    objective = PreferenceObjective("outcome")
     assert objective.loss(model, collate_lines([only])).item() == pytest.approx(math.log(2))
 
 
 def test_an_epoch_holds_every_line_once(base, data):
-    objective = Preferences(lines_of(data, base), CONFIG)
+    batches = preference_batches(lines_of(data, base), CONFIG)
     seen, step = 0, 0
     while seen < 200:
-        seen += sum(objective.count(batch) for batch in objective.micro_batches(step))
+        seen += sum(batch.lines for batch in batches.of_step(step))
         step += 1
     assert seen == 200
 
@@ -232,7 +242,7 @@ def test_bad_lines_are_named(tmp_path, base, text):
 def test_a_policy_is_no_ppm(base, tmp_path):
     with pytest.raises(ConfigError, match="LlamaForSequenceClassification"):
         load_ppm(base)
-    with pytest.raises(ConfigError, match="begins from a policy"):
+    with pytest.raises(ConfigError, match="starts from a policy"):
         train_ppm(CONFIG, [], tmp_path, lambda progress: None)
 
 

@@ -13,7 +13,7 @@ import torch
 from rstar.errors import ConfigError
 from rstar.models.decoder_files import load_decoder
 from rstar.models.ppm.model import load_ppm
-from rstar.train.ranks import LAUNCHER, Ranks, computes_bf16, joined
+from rstar.train.ranks import LAUNCHER, Ranks, computes_bf16, process_group
 from tests.train.trainings import prepare, train
 
 CPU = torch.device("cpu")
@@ -105,7 +105,7 @@ def test_a_launcher_that_says_too_little_is_named(monkeypatch: pytest.MonkeyPatc
     for variable in LAUNCHER:
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("WORLD_SIZE", "2")
-    with pytest.raises(ConfigError, match="RANK, LOCAL_RANK, MASTER_ADDR, MASTER_PORT"), joined("cpu"):
+    with pytest.raises(ConfigError, match="RANK, LOCAL_RANK, MASTER_ADDR, MASTER_PORT"), process_group("cpu"):
         pass
 
 
@@ -125,5 +125,5 @@ def test_bf16_is_for_processors_that_have_it(
 
 
 def test_a_device_that_is_not_there_is_named() -> None:
-    with pytest.raises(ConfigError, match="device 'cuda:77'"), joined("cuda:77"):
+    with pytest.raises(ConfigError, match="device 'cuda:77'"), process_group("cuda:77"):
         pass

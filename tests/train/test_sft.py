@@ -14,7 +14,7 @@ from rstar.cli.app import app
 from rstar.errors import ConfigError, DataError, ResumeError
 from rstar.models.decoder import Decoder, DecoderConfig
 from rstar.models.decoder_files import load_decoder
-from rstar.runs import Folder
+from rstar.runs import RunFolder
 from rstar.tiny.generate import draw, pick
 from rstar.train.loop import Progress
 from rstar.train.losses import sft_loss
@@ -104,7 +104,7 @@ def test_steps_behind_the_checkpoint_are_logged_once(tmp_path: Path, data: Path)
 
 
 def test_one_process_at_a_time(tmp_path: Path, data: Path) -> None:
-    with Folder.open(tmp_path, {}):
+    with RunFolder.open(tmp_path, {}):
         with pytest.raises(ResumeError, match="in use by another process"):
             train_sft(CONFIG, [data], tmp_path, lambda p: None)
         assert not list(tmp_path.iterdir())
@@ -140,7 +140,7 @@ def test_another_run_is_refused(tmp_path: Path, data: Path) -> None:
     other.write_text(data.read_text() + data.read_text())
     with pytest.raises(ResumeError, match=r"data\.sha256"):
         train_sft(config, [other], tmp_path / "run", lambda p: None)
-    with pytest.raises(DataError, match="no data file"):
+    with pytest.raises(DataError, match="data file"):
         train_sft(config, [tmp_path / "none"], tmp_path / "run2", lambda p: None)
 
 

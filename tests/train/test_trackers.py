@@ -12,15 +12,15 @@ from tensorboardX.proto.event_pb2 import Event, SessionLog
 
 from rstar.errors import ConfigError
 from rstar.train.settings import TrainConfig
-from rstar.train.trackers import EVENTS, METRICS, JsonLines, check_trackers, opened_trackers
+from rstar.train.trackers import EVENTS, METRICS, check_trackers, json_lines, opened_trackers
 
 
 def log(config: TrainConfig, folder: Path, after: int, last: int, name: str = "loss") -> None:
     """Steps `after` + 1 to `last` of a training."""
     with opened_trackers(config, folder, after) as trackers:
         for step in range(after + 1, last + 1):
-            for tracker in trackers:
-                tracker.log(step, {name: step + after / 10})
+            for record in trackers:
+                record(step, {name: step + after / 10})
 
 
 def events(file: Path) -> Iterator[Event]:
@@ -57,7 +57,8 @@ def test_steps_made_again_are_there_once(tmp_path: Path) -> None:
 
 def test_damaged_metrics_do_not_stop_a_training(tmp_path: Path) -> None:
     (tmp_path / "metrics.jsonl").write_bytes(b'{"step": 1}\n{"st\xff\n[]\n{"step": 2}\n{"step": 3')
-    JsonLines(tmp_path, 3).close()
+    with json_lines(tmp_path, 3):
+        pass
     assert (tmp_path / "metrics.jsonl").read_text() == '{"step": 1}\n{"step": 2}\n'
 
 

@@ -16,13 +16,13 @@ from torch import Tensor
 from rstar.models.decoder import Decoder, DecoderConfig
 from rstar.models.decoder_files import load_decoder, save_decoder
 from rstar.tiny.generate import draw, pick
-from rstar.train.data import Batch, TokenSet, tokenize
-from rstar.train.folder import claimed
+from rstar.train.data import Batch, tokenize
+from rstar.train.folder import training_folder
 from rstar.train.loop import Progress, Trainer, run
 from rstar.train.losses import sft_loss
 from rstar.train.ppm import PPMConfig, train_ppm
 from rstar.train.settings import TokenizerConfig, TrainConfig
-from rstar.train.sft import Supervised, train_sft
+from rstar.train.sft import SupervisedObjective, sft_batches, train_sft
 from rstar.train.tokenizer import save_tokenizer, train_tokenizer
 from rstar.trajectories import Segment, Step
 
@@ -46,11 +46,10 @@ class StopError(Exception):
     """A training that is interrupted."""
 
 
-class Noisy(Supervised):
+class Noisy(SupervisedObjective):
     """Leaves out written tokens at random, by torch's generator."""
 
-    def __init__(self, data: TokenSet, config: TrainConfig, spy: Callable[[float], None]) -> None:
-        super().__init__(data, config)
+    def __init__(self, spy: Callable[[float], None]) -> None:
         self.spy = spy
 
     def loss(self, model: Decoder, batch: Batch) -> Tensor:
@@ -61,7 +60,7 @@ class Noisy(Supervised):
 
 def _first_step(text: str) -> dict[str, Any]:
     """A node of a line of pairs."""
-    return {"parent": -1, "q": 0} | Step((Segment(text, "policy"),)).plain(tokens=True)
+    return {"parent": -1, "q": 0} | Step((Segment(text, "policy"),)).to_json(tokens=True)
 
 
 def prepare(folder: Path) -> None:
@@ -117,11 +116,10 @@ def train_noisy(
     spy: Callable[[float], None],
 ) -> None:
     assert config.base is not None
-    with claimed(config, [data], folder) as (config, ranks):
+    with training_folder(config, [data], folder) as (config, ranks):
         tokens, _ = tokenize([data], Tokenizer.from_file(str(config.base / "tokenizer.json")), 0, 1024)
         model = load_decoder(config.base, torch.float32)
-        objective = Noisy(tokens, config, spy)
-        run(Trainer(model, objective, config, ranks), objective, folder, report)
+        run(Trainer(model, Noisy(spy), config, ranks), sft_batches(tokens, config), folder, report)
 
 
 if __name__ == "__main__":

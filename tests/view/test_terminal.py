@@ -19,7 +19,7 @@ def node(parent: int, text: str = "", **extra: Any) -> dict[str, Any]:
 
 
 def tree(nodes: list[dict[str, Any]]) -> Tree:
-    return Tree.of_plain({"prompt": {"author": "template", "text": "q"}, "nodes": nodes})
+    return Tree.from_json({"prompt": {"author": "template", "text": "q"}, "nodes": nodes})
 
 
 def test_tree_shows_answers_and_why_branches_failed() -> None:

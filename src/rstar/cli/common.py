@@ -30,6 +30,15 @@ Overrides = Annotated[
     list[str] | None,
     typer.Option("--set", help="One setting, such as `search.rollouts=64`; may be repeated.", show_default=False),
 ]
+Policy = Annotated[
+    str | None,
+    typer.Option(help="The model: `tiny`, `hf:PATH`, `openai:URL#MODEL` or `fake:KIND`.", show_default="tiny"),
+]
+Seed = Annotated[int | None, typer.Option(help="Seed of every random choice.", show_default="0")]
+GradedProblems = Annotated[
+    Path, typer.Option("--problems", help="Problem file with gold answers.", exists=True, dir_okay=False)
+]
+RunFolder = Annotated[Path, typer.Option("--out", help="Run folder; resumes the run in it.")]
 QuestionField = Annotated[
     str | None,
     typer.Option(help="Field of the problem file that holds the question.", show_default="question, problem, prompt"),
@@ -38,23 +47,23 @@ AnswerField = Annotated[
     str | None,
     typer.Option(help="Field that holds the gold answer.", show_default="answer, final_answer, … (docs/solving.md)"),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of text for people.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
 
 def console(stderr: bool = False) -> Screen:
-    """For text that people read. Nothing is wrapped or cut where it is no terminal."""
+    """A console for text; without a terminal, nothing is wrapped or cut."""
     terminal = (sys.stderr if stderr else sys.stdout).isatty()
     width = None if terminal else UNLIMITED
     return Screen(stderr=stderr, soft_wrap=False, emoji=False, width=width)  # xs[0:m:2] is not an emoji
 
 
-def counted(n: int, one: str, many: str = "") -> str:
+def counted(n: int, singular: str, plural: str = "") -> str:
     """A number with its noun.
 
     >>> counted(1, "problem"), counted(1_200, "family", "families")
     ('1 problem', '1,200 families')
     """
-    return f"{n:,} {one if n == 1 else many or one + 's'}"
+    return f"{n:,} {singular if n == 1 else plural or singular + 's'}"
 
 
 def print_json(value: Any) -> None:
@@ -65,38 +74,40 @@ def print_json(value: Any) -> None:
         sys.stdout.write(json.dumps(value) + "\n")
 
 
-def print_settings(kind: type[Section], as_json: bool, whole: Sequence[type[Section]] = ()) -> None:
-    """All that can be set, with defaults; groups of the kinds `whole` are not taken apart."""
-    settings = settings_of(kind, whole)
+def print_result(result: Any, as_json: bool, *shown: str | Grid) -> None:
+    """A command's result: as JSON, or the lines and tables `shown`."""
     if as_json:
-        print_json(
-            [
-                {"setting": one.key, "methods": one.variants, "default": _plain(one), "meaning": one.field.description}
-                for one in settings
-            ]
-        )
+        print_json(result)
         return
+    for part in shown:
+        console().print(part, highlight=False)
+
+
+def print_settings(kind: type[Section], as_json: bool, whole: Sequence[type[Section]] = ()) -> None:
+    """Print all settings with defaults; each group of a kind in `whole` counts as one setting."""
     table = Grid([Column("setting"), Column("default", flow="wrap", least=8), Column("meaning", flow="wrap")])
-    for one in settings:
-        methods = f"{', '.join(one.variants)}: " if one.variants else ""
-        table.add(one.key, escape(_shown(one)), escape(methods + (one.field.description or "")))
-    console().print(table)
+    rows = []
+    for setting in settings_of(kind, whole):
+        default, meaning = _default(setting), setting.field.description
+        rows.append({"setting": setting.key, "methods": setting.variants, "default": default, "meaning": meaning})
+        methods = f"{', '.join(setting.variants)}: " if setting.variants else ""
+        unset = "" if setting.field.is_required() or isinstance(_value(setting), Section) else "unset"
+        table.add(setting.key, escape(unset if default is None else str(default)), escape(methods + (meaning or "")))
+    print_result(rows, as_json, table)
 
 
-def _plain(setting: Setting) -> Any:
-    default = setting.field.get_default(call_default_factory=True)
+def _value(setting: Setting) -> Any:
+    return setting.field.get_default(call_default_factory=True)
+
+
+def _default(setting: Setting) -> Any:
+    """The default as plain data; None for a required setting or a group."""
+    default = _value(setting)
     if default is None or isinstance(default, bool | int | float | str | list | dict):
         return default
     return None if setting.field.is_required() or isinstance(default, Section) else str(default)
 
 
-def _shown(setting: Setting) -> str:
-    default = setting.field.get_default(call_default_factory=True)
-    if setting.field.is_required() or isinstance(default, Section):
-        return ""
-    return "unset" if default is None else str(default)
-
-
 def run_folder(name: str) -> Path:
-    """A fresh folder below ``runs/`` in the working directory, named by what it is for and the time."""
+    """A new folder below ``runs/`` in the working directory, named by its purpose and the time."""
     return Path("runs") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"

@@ -29,7 +29,7 @@ MCTS = {
 
 
 def demo(
-    n: Annotated[int, typer.Option("--n", help="How many of the bundled problems.", min=1, max=20)] = 20,
+    n: Annotated[int, typer.Option("--n", help="Number of bundled problems.", min=1, max=20)] = 20,
     out: Annotated[Path | None, typer.Option(help="Folder for the two runs.", show_default="runs/demo-…")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the search.", min=0)] = 0,
 ) -> None:
@@ -42,27 +42,27 @@ def demo(
     folder = out or run_folder("demo")
     screen = console()
     greedy = solve_file(resolve(options={"search.method": "greedy", "seed": seed}), problems, folder / "greedy")
-    found = solve_file(resolve(options=MCTS | {"seed": seed}), problems, folder / "mcts")
-    screen.print(results_table(found.results, title="Monte Carlo tree search over code steps, bundled model"))
-    trees = {line["id"]: Tree.of_plain(line) for line in read_lines(folder / "mcts" / TREES)}
-    shown = _most_telling(found.results, greedy.results)
-    screen.print(f"\nThe search tree of {escape(shown['id'])}:", highlight=False)
-    screen.print(search_tree(trees[shown["id"]], shown["question"], most=25, answer=shown["answer"]))
-    screen.print(f"answer [bold]{escape(str(shown['answer']))}[/], gold {escape(shown['gold'])}\n", highlight=False)
+    searched = solve_file(resolve(options=MCTS | {"seed": seed}), problems, folder / "mcts")
+    screen.print(results_table(searched.results, title="Monte Carlo tree search over code steps, bundled model"))
+    trees = {line["id"]: Tree.from_json(line) for line in read_lines(folder / "mcts" / TREES)}
+    example = _most_telling(searched.results, greedy.results)
+    screen.print(f"\nThe search tree of {escape(example['id'])}:", highlight=False)
+    screen.print(search_tree(trees[example["id"]], example["question"], most=25, answer=example["answer"]))
+    screen.print(f"answer [bold]{escape(str(example['answer']))}[/], gold {escape(example['gold'])}\n", highlight=False)
     right = sum(row["correct"] for row in greedy.results)
     screen.print(f"greedy decoding: accuracy {percent(right, len(greedy.results))}", highlight=False)
     screen.print("tree search:     ", end="")
-    print_summary(found.results, found.folder)
+    print_summary(searched.results, searched.folder)
     screen.print(
-        f"another tree: [bold]rstar view {escape(str(found.folder))} {escape(found.results[0]['id'])}[/];"
+        f"another tree: [bold]rstar view {escape(str(searched.folder))} {escape(searched.results[0]['id'])}[/];"
         " half of these problems are of the search families, so both figures are lower than over the whole mix",
         highlight=False,
     )
 
 
-def _most_telling(found: list[dict[str, object]], greedy: list[dict[str, object]]) -> dict[str, str]:
+def _most_telling(searched: list[dict[str, object]], greedy: list[dict[str, object]]) -> dict[str, str]:
     """A result to show the tree of: solved by search and not greedily, with failed branches; else the first."""
     missed = {row["id"] for row in greedy if not row["correct"]}
-    gained = [row for row in found if row["correct"] and row["id"] in missed]
+    gained = [row for row in searched if row["correct"] and row["id"] in missed]
     with_failures = [row for row in gained if row["failures"]]
-    return (with_failures or gained or found)[0]  # type: ignore[return-value]
+    return (with_failures or gained or searched)[0]  # type: ignore[return-value]

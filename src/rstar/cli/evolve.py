@@ -16,11 +16,16 @@ from rstar.cli.common import (
     AnswerField,
     AsJson,
     ConfigFile,
+    GradedProblems,
     Overrides,
+    Policy,
     QuestionField,
+    RunFolder,
+    Seed,
     console,
     counted,
     print_json,
+    print_result,
     print_settings,
 )
 from rstar.config import EngineConfig, MctsConfig, SandboxConfig, resolve
@@ -28,7 +33,7 @@ from rstar.datasets import read_problems
 from rstar.errors import ConfigError
 from rstar.evolve.extract import Counts, ExtractConfig
 from rstar.view.progress import progress
-from rstar.view.tables import Column, Grid
+from rstar.view.tables import Column, Grid, figures_table
 
 if TYPE_CHECKING:
     from rstar.evolve.rounds import Result
@@ -41,22 +46,22 @@ _DEFAULTS = ExtractConfig()
 
 @app.command("search")
 def search(
-    problems: Annotated[Path, typer.Option(help="Problem file with gold answers.", exists=True, dir_okay=False)],
-    out: Annotated[Path, typer.Option(help="Run folder; continued when it holds this run.")],
-    policy: Annotated[str | None, typer.Option(help="Model that searches.", show_default="tiny")] = None,
+    problems: GradedProblems,
+    out: RunFolder,
+    policy: Policy = None,
     ppm: Annotated[
-        Path | None, typer.Option(help="PPM with whose scores the Q of partial solutions begins.", file_okay=False)
+        Path | None, typer.Option(help="PPM whose scores initialise Q of partial solutions.", file_okay=False)
     ] = None,
     config: ConfigFile = None,
     set_: Overrides = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of the run.", show_default="0")] = None,
+    seed: Seed = None,
     question_field: QuestionField = None,
     answer_field: AnswerField = None,
 ) -> None:
     """Search problems for training data: trees whose ends are checked with the gold answers.
 
-    What `rstar solve` does by MCTS, but the value of an end is +1 or -1; nothing here measures a model. For a PPM that
-    reads the policy's log-probabilities, as the bundled one does, add --set search.record_tokens=true.
+    Like `rstar solve` with MCTS, but the gold answers decide the value of an end, +1 or -1, so this measures no model.
+    For a PPM that reads the policy's log-probabilities, like the bundled one, add --set search.record_tokens=true.
 
     Example: `rstar evolve search --problems train.jsonl --set search.rollouts=8 --out runs/trees`
     """
@@ -64,9 +69,9 @@ def search(
 
     value = None if ppm is None else f"ppm:{ppm}"
     settings = resolve(config, set_ or (), {"policy": policy, "value": value, "seed": seed})
-    found = read_problems(problems, False, question_field, answer_field)
+    problem_set = read_problems(problems, False, question_field, answer_field)
     solved = done = 0
-    with progress(len(found), "search") as advance:
+    with progress(len(problem_set), "search") as advance:
 
         def on_result(record: dict[str, Any]) -> None:
             nonlocal solved, done
@@ -74,7 +79,7 @@ def search(
             solved += is_solved(record)
             advance(1, f"{solved}/{done} solved")
 
-        asyncio.run(generate(settings, found, out, on_result))
+        asyncio.run(generate(settings, problem_set, out, on_result))
     console().print(
         f"{solved} of {counted(done, 'problem')} with a verified solution, trees in [bold]{escape(str(out))}[/]",
         highlight=False,
@@ -85,18 +90,18 @@ def search(
 def score(
     ppms: Annotated[list[Path], typer.Argument(help="Folders of preference models.", file_okay=False, exists=True)],
     pairs: Annotated[
-        Path | None, typer.Option(help="pairs.jsonl of problems that nobody was trained on.", dir_okay=False)
+        Path | None, typer.Option(help="pairs.jsonl of problems not used in training.", dir_okay=False)
     ] = None,
     run_: Annotated[
         Path | None,
-        typer.Option("--run", help="Run of method sample with search.record_tokens: choose among its solutions."),
+        typer.Option("--run", help="Run of method sample, with search.record_tokens, to choose solutions from."),
     ] = None,
     fit: Annotated[
-        Path | None, typer.Option(help="pairs.jsonl for a regression on simple features, to compare with.")
+        Path | None, typer.Option(help="pairs.jsonl to fit a baseline: a regression on simple features.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure preference models: right about pairs, calibrated, and of use for choosing among solutions.
+    """Measure preference models: accuracy on pairs, calibration, and choice among solutions.
 
     The interval of the accuracy is clustered by problem: pairs of one problem are not independent.
 
@@ -111,20 +116,16 @@ def score(
         raise ConfigError("give --pairs FILE, --run FOLDER, or both")
     accuracies = {str(ppm): pair_accuracy(ppm, pairs) for ppm in ppms} if pairs else {}
     chosen = choices(run_, ppms, fit) if run_ else []
-    if as_json:
-        plain = {name: [asdict(one) for one in found] for name, found in accuracies.items()}
-        print_json({"pairs": plain, "choosers": [asdict(one) for one in chosen]})
-        return
-    for name, found in accuracies.items():
-        console().print(_pairs_table(name, found))
-    if chosen:
-        console().print(_choices_table(chosen))
+    pairs_json = {name: [asdict(entry) for entry in pair_accuracies] for name, pair_accuracies in accuracies.items()}
+    tables = [_pairs_table(name, pair_accuracies) for name, pair_accuracies in accuracies.items()]
+    tables += [_choices_table(chosen)] if chosen else []
+    print_result({"pairs": pairs_json, "choosers": [asdict(entry) for entry in chosen]}, as_json, *tables)
 
 
 @app.command("extract")
 def extract(
     runs: Annotated[list[Path], typer.Argument(help="Run folders whose trees have verified ends.", file_okay=False)],
-    out: Annotated[Path, typer.Option(help="Folder that gets sft.jsonl, pairs.jsonl and counts.json.")],
+    out: Annotated[Path, typer.Option(help="Folder for sft.jsonl, pairs.jsonl and counts.json.")],
     solutions: Annotated[
         int, typer.Option(help="Correct solutions of a problem for the policy, of highest mean Q.", min=1)
     ] = _DEFAULTS.solutions,
@@ -147,19 +148,15 @@ def extract(
 
     config = ExtractConfig(solutions=solutions, candidates=candidates, margin=margin, distance=distance)
     counts = run(runs, out, config)
-    if as_json:
-        print_json(counts.record())
-        return
-    console().print(_table(counts))
-    console().print(f"data in [bold]{escape(str(out))}[/]", highlight=False)
+    print_result(counts.record(), as_json, _counts_table(counts), f"data in [bold]{escape(str(out))}[/]")
 
 
 @app.command("run")
 def run(
     recipe: Annotated[Path, typer.Argument(help="TOML file: models, problems, rounds.", exists=True, dir_okay=False)],
-    out: Annotated[Path, typer.Option(help="Folder of this run; continued when it holds this one.")],
+    out: RunFolder,
     smoke: Annotated[
-        bool, typer.Option("--smoke", help="The same in small, as the recipe's table `smoke` says: does it all work?")
+        bool, typer.Option("--smoke", help="A small run with the settings of the recipe's table `smoke`.")
     ] = False,
     set_: Overrides = None,
     as_json: AsJson = False,
@@ -167,9 +164,8 @@ def run(
     """Let a policy and a process preference model train themselves, round after round (rStar-Math).
 
     Each round searches problems with gold answers, takes solutions and preference pairs from the trees, trains the
-    policy from the base and the PPM from the policy, and measures both on held-out problems. An interrupted run goes on
-    where it was, and ends with the same table. `OUT/report.html` has the pictures. `rstar evolve settings` lists what a
-    recipe can say.
+    policy from the base and the PPM from the policy, and measures both on held-out problems. An interrupted run
+    resumes, and ends with the same table. `OUT/report.html` has the charts. `rstar evolve settings` lists the settings.
 
     Example: `rstar evolve run recipes/tiny/evolve.toml --smoke --out runs/evolve-smoke`
     """
@@ -190,22 +186,22 @@ def run(
     try:
         results = evolve(config, out, announce, progress, draw)
     except KeyboardInterrupt:
-        console(stderr=True).print(f"interrupted; the same command goes on in [bold]{escape(str(out))}[/]")
+        console(stderr=True).print(f"interrupted; the same command resumes [bold]{escape(str(out))}[/]")
         raise typer.Exit(130) from None
     draw(results)
     if as_json:
-        print_json({"rounds": [result.plain() for result in results]})
+        print_json({"rounds": [result.to_json() for result in results]})
         return
     console().print(results_table(results))
-    console().print(f"pictures in [bold]{escape(str(page))}[/]", highlight=False, soft_wrap=True)
+    console().print(f"charts in [bold]{escape(str(page))}[/]", highlight=False, soft_wrap=True)
 
 
 @app.command("settings")
 def settings(as_json: AsJson = False) -> None:
-    """List what a recipe of self-evolution can say, with defaults.
+    """List the settings of a self-evolution recipe, with defaults.
 
-    Settings stand in the recipe, a TOML file; rounds are tables `[[round]]`, and what is measured after each of them
-    `[[entry]]`. What is no list stands behind `--set`, too.
+    A recipe is a TOML file. Tables `[[round]]` are the rounds; tables `[[entry]]` are measured after each of them.
+    `--set` changes all settings outside these lists.
     """
     from rstar.evolve.settings import EvolveConfig
     from rstar.train.ppm import PPMConfig
@@ -214,35 +210,40 @@ def settings(as_json: AsJson = False) -> None:
     print_settings(EvolveConfig, as_json, (MctsConfig, SandboxConfig, EngineConfig, TrainConfig, PPMConfig))
 
 
-def _pairs_table(name: str, found: Sequence[PairAccuracy]) -> Grid:
+def _pairs_table(name: str, accuracies: Sequence[PairAccuracy]) -> Grid:
     table = Grid(
         [
             Column("pairs"),
             Column("n", number=True),
             Column("problems", number=True, rank=1),
             Column("accuracy [95%]", number=True),
-            Column("says / is right, by rising confidence", number=True, flow="wrap"),
+            Column("confidence / accuracy, by rising confidence", number=True, flow="wrap"),
         ],
         title=escape(name),
     )
-    for one in found:
-        bins = "  ".join(f"{100 * b.said:.0f}/{100 * b.right:.0f}" for b in one.bins)
-        accuracy = escape(f"{100 * one.right / one.n:.1f}% [{100 * one.low:.1f}, {100 * one.high:.1f}]")
-        table.add(one.kind, f"{one.n:,}", f"{one.problems:,}", accuracy, bins)
+    for group in accuracies:
+        bins = "  ".join(f"{100 * b.confidence:.0f}/{100 * b.accuracy:.0f}" for b in group.bins)
+        accuracy = escape(f"{100 * group.right / group.n:.1f}% [{100 * group.low:.1f}, {100 * group.high:.1f}]")
+        table.add(group.kind, f"{group.n:,}", f"{group.problems:,}", accuracy, bins)
     return table
 
 
 def _choices_table(chosen: Sequence[Choice]) -> Grid:
     names = ("n", "accuracy", "p (against the majority)")
-    table = Grid([Column("chooser", flow="wrap"), *(Column(name, number=True) for name in names)])
-    for one in chosen:
-        table.add(escape(one.name), str(one.n), f"{100 * one.accuracy:.1f}%", "" if one.p is None else f"{one.p:.1g}")
+    table = figures_table("chooser", names)
+    for choice in chosen:
+        table.add(
+            escape(choice.name),
+            str(choice.n),
+            f"{100 * choice.accuracy:.1f}%",
+            "" if choice.p is None else f"{choice.p:.1g}",
+        )
     return table
 
 
-def _table(counts: Counts) -> Grid:
-    table = Grid([Column("what", flow="wrap"), Column("how many", number=True)])
-    for title, some in (("", counts.found), ("dropped, ", counts.dropped), ("difficulty: ", counts.difficulty)):
-        for name, count in sorted(some.items()):
+def _counts_table(counts: Counts) -> Grid:
+    table = figures_table("what", ["count"])
+    for title, group in (("", counts.found), ("dropped, ", counts.dropped), ("difficulty: ", counts.difficulty)):
+        for name, count in sorted(group.items()):
             table.add(escape(title + name), f"{count:,}")
     return table

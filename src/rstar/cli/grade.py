@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated, Any, TextIO, get_args
+from typing import Annotated, Any, BinaryIO, get_args
 
 import typer
 from rich.markup import escape
@@ -19,30 +18,36 @@ from rstar.errors import ConfigError, DataError
 from rstar.grading import grade as compare
 from rstar.grading.golds import GOLD_FIELDS, check_gold, gold_of
 from rstar.grading.verdict import Outcome, Verdict
+from rstar.jsonl import encode_line
 from rstar.view.progress import progress
 from rstar.view.tables import Column, Grid
 
-MOST_SHOWN = 20
-"""Golds, or mistakes in a file, that are named one by one in the text for people."""
+MAX_SHOWN = 20
+"""Maximum number of gold answers or errors listed in text output."""
 
 Row = dict[str, Any]
 
 
 def grade(
-    gold: Annotated[str | None, typer.Argument(help="The right answer.", show_default=False)] = None,
-    prediction: Annotated[str | None, typer.Argument(help="What was answered.", show_default=False)] = None,
-    explain: Annotated[bool, typer.Option("--explain", help="Show what was compared, and which rule decided.")] = False,
+    gold: Annotated[str | None, typer.Argument(help="The gold answer.", show_default=False)] = None,
+    prediction: Annotated[
+        str | None, typer.Argument(help="The prediction: an answer, or a text with one.", show_default=False)
+    ] = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Show the forms compared and the rule that decided.")
+    ] = False,
     file: Annotated[
         Path | None,
         typer.Option(
-            help='Pairs, as JSONL or a JSON list: {"id"?, "gold", "pred"}; - is standard input.', show_default=False
+            help='Grade pairs from JSONL or a JSON list: {"id"?, "gold", "pred"}; - reads standard input.',
+            show_default=False,
         ),
     ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
-            help="With --file: a new file for the verdicts, a JSON line each, written as they are found. With --run: a "
-            "new run folder with the new verdicts.",
+            help="With --file: a new file for the verdicts, one JSON object per line, written during grading. With "
+            "--run: a new run folder with the new verdicts.",
             show_default=False,
         ),
     ] = None,
@@ -57,7 +62,7 @@ def grade(
     run: Annotated[
         Path | None,
         typer.Option(
-            help="Grade a finished run anew, and show what changes. The run is not altered.",
+            help="Grade a finished run again and show what changes. The run is not modified.",
             exists=True,
             file_okay=False,
             show_default=False,
@@ -65,7 +70,7 @@ def grade(
     ] = None,
     problems: Annotated[
         Path | None,
-        typer.Option(help="With --run: a problem file with other gold answers, found by id.", show_default=False),
+        typer.Option(help="With --run: a problem file with other gold answers, matched by id.", show_default=False),
     ] = None,
     question_field: QuestionField = None,
     answer_field: AnswerField = None,
@@ -73,11 +78,11 @@ def grade(
 ) -> None:
     """Compare answers: are they equal as mathematics, and why?
 
-    Give two answers as arguments, or many with `--file`. `--check-golds` tests whether each gold answer of a data set
-    can be read, and equals itself when a prediction states it. `--run` grades the answers of a finished run again, by
-    this version of the grader or against the gold answers of `--problems`; `--out` writes them to a new run folder.
+    Give two answers as arguments, or a file of pairs with `--file`. `--check-golds` tests whether each gold answer of a
+    data set can be read and equals itself when a prediction states it. `--run` grades the answers of a finished run
+    again, with this version of the grader or the gold answers of `--problems`; `--out` writes a new run folder.
 
-    Exit code: 0 right, 1 not right (or a gold that cannot be graded), 2 bad input; 0 for `--file` and `--run`.
+    Exit code: 0 correct, 1 not correct (or a gold answer that cannot be graded), 2 bad input; `--file` and `--run`: 0.
 
     Examples: `rstar grade '\\frac{1}{2}' 'The answer is 0.5.' --explain`
 
@@ -89,13 +94,13 @@ def grade(
     if gold is not None and prediction is None:
         raise ConfigError("the prediction is missing: rstar grade GOLD PREDICTION")
     if sum((gold is not None, file is not None, check_golds is not None, run is not None)) != 1:
-        raise ConfigError("give two answers, or --file, or --check-golds, or --run: one of the four")
+        raise ConfigError("give exactly one of: two answers, --file, --check-golds, --run")
     if out is not None and file is None and run is None:
-        raise ConfigError("--out goes with --file or --run")
+        raise ConfigError("--out needs --file or --run")
     if problems is not None and run is None:
-        raise ConfigError("--problems goes with --run")
+        raise ConfigError("--problems needs --run")
     if (question_field or answer_field) and problems is None:
-        raise ConfigError("--question-field and --answer-field go with --problems")
+        raise ConfigError("--question-field and --answer-field need --problems")
     if run is not None:
         corrected = None if problems is None else read_problems(problems, False, question_field, answer_field)
         grade_run(run, corrected, out, as_json)
@@ -134,7 +139,7 @@ def _plain(verdict: Verdict) -> dict[str, str]:
 def _grade_file(file: Path, out: Path | None, as_json: bool) -> None:
     pairs = list(_pairs(file))
     if not pairs:
-        raise DataError(f"{file}: no pair in it")
+        raise DataError(f"{file}: the file has no pairs")
     found: dict[str, int] = dict.fromkeys(get_args(Outcome), 0)
     with ExitStack() as stack:
         verdicts = None if out is None else stack.enter_context(_new_file(out))
@@ -144,7 +149,7 @@ def _grade_file(file: Path, out: Path | None, as_json: bool) -> None:
             found[verdict.outcome] += 1
             if verdicts is not None:
                 row = {"id": name, "gold": gold, "pred": prediction, **_plain(verdict)}
-                verdicts.write(json.dumps(row, ensure_ascii=False) + "\n")
+                verdicts.write(encode_line(row))
             advance()
     accuracy = found["correct"] / len(pairs)
     if as_json:
@@ -156,11 +161,11 @@ def _grade_file(file: Path, out: Path | None, as_json: bool) -> None:
         console().print(f"verdicts in [bold]{escape(str(out))}[/]", highlight=False)
 
 
-def _new_file(out: Path) -> TextIO:
+def _new_file(out: Path) -> BinaryIO:
     try:
-        return out.open("x", encoding="utf-8", errors="backslashreplace", buffering=1)
+        return out.open("xb", buffering=0)  # every verdict is written at once
     except FileExistsError:
-        raise ConfigError(f"--out {out}: there is a file of this name already") from None
+        raise ConfigError(f"--out {out}: the file already exists; choose another name") from None
     except OSError as error:
         raise ConfigError(f"--out {out}: {error.strerror}") from error
 
@@ -184,8 +189,8 @@ def _pairs(file: Path) -> Iterator[tuple[Any, str, str | None]]:
         else:
             yield entry.get("id", number), gold, _text(entry["pred"])
     if errors:
-        more = f"\n… and {len(errors) - MOST_SHOWN:,} more" if len(errors) > MOST_SHOWN else ""
-        raise DataError("\n".join(errors[:MOST_SHOWN]) + more)
+        more = f"\n… and {len(errors) - MAX_SHOWN:,} more" if len(errors) > MAX_SHOWN else ""
+        raise DataError("\n".join(errors[:MAX_SHOWN]) + more)
 
 
 def _text(value: Any) -> str | None:
@@ -195,7 +200,7 @@ def _text(value: Any) -> str | None:
 def _check_golds(file: Path, as_json: bool) -> None:
     checked = list(_checked(file))
     if not checked:
-        raise DataError(f"{file}: no gold answer in it; looked for {', '.join(GOLD_FIELDS)}")
+        raise DataError(f"{file}: the file has no gold answers; looked for {', '.join(GOLD_FIELDS)}")
     kinds = Counter(row["kind"] for row in checked)
     bad = [row for row in checked if row["kind"] in ("not gradeable", "missing")]
     if as_json:
@@ -229,8 +234,8 @@ def _checked(file: Path) -> Iterator[Row]:
 
 def _bad_golds(rows: list[Row]) -> Grid:
     table = Grid([Column("id"), Column("gold", flow="wrap"), Column("why", flow="wrap")])
-    for row in rows[:MOST_SHOWN]:
+    for row in rows[:MAX_SHOWN]:
         table.add(escape(str(row["id"])), escape(row["gold"]), escape(row["reason"]))
-    if len(rows) > MOST_SHOWN:
-        table.add("…", f"{len(rows) - MOST_SHOWN:,} more", "see --json")
+    if len(rows) > MAX_SHOWN:
+        table.add("…", f"{len(rows) - MAX_SHOWN:,} more", "see --json")
     return table

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from rstar.cli.common import AsJson, console, print_json, print_settings
+from rstar.cli.common import AsJson, print_result, print_settings
 from rstar.config import Config
 from rstar.evals.run import versions
 from rstar.sandbox.levels import probe
@@ -22,9 +22,9 @@ def info(
     settings: Annotated[bool, typer.Option("--settings", help="List all settings instead, with defaults.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show versions, the sandbox's isolation on this machine, and the models found; or all that can be set.
+    """Show versions, the sandbox's isolation on this machine and the models found; or all settings.
 
-    Settings stand in a TOML file (`--config`), with a table per group, or behind `--set`.
+    Settings are set in a TOML file (`--config`), with a table per group, or with `--set`.
     """
     if settings:
         print_settings(Config, as_json)
@@ -47,9 +47,6 @@ def info(
         },
         "families": len(families()),
     }
-    if as_json:
-        print_json(facts)
-        return
     table = Grid([Column("fact"), Column("value", flow="wrap")], head=False)
     for name, version in facts["versions"].items():
         table.add(f"[bold]{name}[/]", version)
@@ -62,4 +59,4 @@ def info(
     table.add("[bold]policy tiny[/]", facts["models"]["tiny"])
     table.add("[bold]value ppm:tiny[/]", facts["models"]["ppm:tiny"])
     table.add("[bold]families[/]", f"{facts['families']} (rstar problems families)")
-    console().print(table)
+    print_result(facts, as_json, table)

@@ -19,7 +19,7 @@ app = typer.Typer(no_args_is_help=True, help="Make problem files from the synthe
 
 @app.command("make")
 def make(
-    n: Annotated[int, typer.Option("--n", help="How many problems.", min=1)],
+    n: Annotated[int, typer.Option("--n", help="Number of problems.", min=1)],
     out: Annotated[Path, typer.Option(help="JSONL file to write.", dir_okay=False)],
     seed: Annotated[int, typer.Option(help="Seed of the set.", min=0)] = 0,
     levels: Annotated[str, typer.Option(help="Difficulty, such as `3` or `1-5`.")] = "1-5",
@@ -41,19 +41,19 @@ def make(
     """
     drawing = draw_set(n, seed, split, levels, family or [])
     written = 0
-    different: set[str] = set()
+    families_drawn: set[str] = set()
     with progress(n, "problems") as advance:
         for drawn in write_set(out, drawing, solutions):
             written += 1
-            different.add(drawn.family.name)
+            families_drawn.add(drawn.family.name)
             advance()
     console().print(
-        f"{counted(written, 'problem')} of {counted(len(different), 'family', 'families')} written to"
+        f"{counted(written, 'problem')} of {counted(len(families_drawn), 'family', 'families')} written to"
         f" [bold]{escape(str(out))}[/]",
         highlight=False,
     )
     if written < n:
-        console().print(f"[yellow]fewer than {n}: there are no more different ones at these levels[/]")
+        console().print(f"[yellow]fewer than {n}: these families and levels have no more distinct problems[/]")
 
 
 @app.command("families")

@@ -20,11 +20,11 @@ def grade_run(run: Path, problems: ProblemSet | None, out: Path | None, as_json:
     """Grade a run anew and print what changes; with `out`, write a new run folder.
 
     Raises:
-        DataError: no finished run, a run whose search used the gold answers, or problems that do not fit.
-        ConfigError: `out` is there already.
+        DataError: the run is unfinished or its search used the gold answers, or the problems do not match it.
+        ConfigError: `out` already exists.
     """
     if out is not None and out.exists():
-        raise ConfigError(f"--out {out}: there is something of this name already")
+        raise ConfigError(f"--out {out}: the path already exists; choose another name")
     found = regrade(run, problems)
     if is_verified(run):
         raise DataError(f"{run}: its search used the gold answers, so other verdicts would not fit its trees")

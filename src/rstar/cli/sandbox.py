@@ -26,9 +26,9 @@ def run(
     config: ConfigFile = None,
     set_: Overrides = None,
 ) -> None:
-    """Run a Python file isolated, under the limits of the configuration, and show how it went.
+    """Run a Python file in the sandbox, under the limits of the configuration, and print its output.
 
-    Exit code 0 when the code ran to its end, 1 otherwise. With `--json` the typed result is printed as one object.
+    Exit code: 0 if the code ran without an error, else 1. `--json` prints the result as one object.
 
     Example: `echo 'print(1 + 1)' | rstar sandbox run - --json`
     """
@@ -62,18 +62,18 @@ def _write(text: str, out: TextIO) -> None:
 
 
 def _why(result: Result, limits: Limits) -> str:
-    """What ended a run that did not end well."""
+    """Why a run failed."""
     match result.status:
         case "timeout":
-            return f"it may take {limits.seconds:g} s (sandbox.seconds)"
+            return f"the time limit is {limits.seconds:g} s (sandbox.seconds)"
         case "memory":
-            return f"it may use {limits.memory_mb} MiB (sandbox.memory_mb)"
+            return f"the memory limit is {limits.memory_mb} MiB (sandbox.memory_mb)"
         case "output_limit":
-            return f"it may write {limits.output_bytes} bytes (sandbox.output_bytes)"
+            return f"the output limit is {limits.output_bytes} bytes (sandbox.output_bytes)"
         case "killed":
-            return "its process died (a forbidden call, a limit of the system, or its own doing)"
+            return "its process was killed (a forbidden system call, a system limit, or by itself)"
     if result.exit_code is not None:
-        return f"it left with exit code {result.exit_code}"
+        return f"it ended with exit code {result.exit_code}"
     if result.error is None:
         return "see above"
     return f"{result.error.kind}: {result.error.message}" if result.error.message else result.error.kind

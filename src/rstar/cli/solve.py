@@ -16,11 +16,15 @@ from rstar.cli.common import (
     AnswerField,
     AsJson,
     ConfigFile,
+    GradedProblems,
     Overrides,
+    Policy,
     QuestionField,
+    Seed,
     console,
     counted,
     print_json,
+    print_result,
     run_folder,
 )
 from rstar.config import Config, Method, resolve
@@ -29,7 +33,7 @@ from rstar.errors import NO_ANSWER, ConfigError
 from rstar.evals.compare import Entry, compare_methods, comparison_table, groups_by, read_entries, run_entries
 from rstar.evals.compare_samples import solve_entry
 from rstar.evals.metrics import percent
-from rstar.evals.run import Finished, solve_run
+from rstar.evals.run import FinishedRun, solve_run
 from rstar.jsonl import Record, read_lines
 from rstar.problems import Problem
 from rstar.runs import RESULTS
@@ -37,9 +41,9 @@ from rstar.search.solver import Solution, Solver
 from rstar.view.progress import progress
 from rstar.view.terminal import NOTICES, reasons, results_table, search_tree
 
-SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Leave bad entries of the problem file out, and count them.")]
+SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Skip and count bad entries of the problem file.")]
 Limit = Annotated[int | None, typer.Option(help="Solve only the first N problems.", min=1, show_default=False)]
-Out = Annotated[Path | None, typer.Option(help="Run folder; continued when it holds this run.", show_default="runs/…")]
+Out = Annotated[Path | None, typer.Option(help="Run folder; resumes the run in it.", show_default="runs/…")]
 
 
 def solve(
@@ -47,7 +51,7 @@ def solve(
     problems: Annotated[
         Path | None,
         typer.Option(
-            help="Problem file (JSONL, a JSON list or CSV): a question and perhaps an answer each.", show_default=False
+            help="Problem file (JSONL, JSON list or CSV) with questions, and answers if known.", show_default=False
         ),
     ] = None,
     method: Annotated[
@@ -58,15 +62,11 @@ def solve(
             show_default="mcts",
         ),
     ] = None,
-    policy: Annotated[
-        str | None,
-        typer.Option(help="`tiny`, `hf:PATH`, `openai:URL#MODEL` or `fake:KIND`.", show_default="tiny"),
-    ] = None,
+    policy: Policy = None,
     value: Annotated[
         str | None,
         typer.Option(
-            help="What a solution is worth: `agreement`, `grounded`, `logprob`, `ppm:PATH`, or `ppm:tiny`, the bundled"
-            " PPM.",
+            help="Value of a solution: `agreement`, `grounded`, `logprob`, `ppm:PATH`, or `ppm:tiny`, the bundled PPM.",
             show_default="ppm:tiny where the bundled policy is searched, else agreement",
         ),
     ] = None,
@@ -74,7 +74,7 @@ def solve(
         str | None, typer.Option(help="`local`, or `http://HOST:PORT` of a judge service.", show_default="local")
     ] = None,
     out: Out = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of every random choice.", show_default="0")] = None,
+    seed: Seed = None,
     limit: Limit = None,
     config: ConfigFile = None,
     set_: Overrides = None,
@@ -85,13 +85,13 @@ def solve(
 ) -> None:
     """Solve a question, or a file of problems, by search over steps of code that really run.
 
-    With a question, the answer and the solution are printed. With `--problems`, every result goes to a run folder
-    as it is finished; the same command with the same `--out` goes on after an interruption. Gold answers in the file
-    are used for grading only.
+    With a question, the answer and the solution are printed. With `--problems`, each result is stored in a run folder
+    when its problem is finished; after an interruption, the same command with the same `--out` resumes. Gold answers in
+    the file are used for grading only.
 
-    A notice says when the bundled model was not trained on a question's wording, when its own judge gives the answer a
-    low value, and when a question is too long for the model's context. `docs/solving.md` says how far to trust answers,
-    and what a problem file may look like.
+    Notices warn that the bundled model was not trained on a question's wording, that its PPM gives the answer a low
+    value, or that a question is too long for the model's context. `docs/solving.md` describes how far to trust answers,
+    and the format of problem files.
 
     Exit code: 0 done, 1 the model or the sandbox failed, 2 bad input, 3 a single question got no answer.
 
@@ -107,33 +107,33 @@ def solve(
     if (question is None) == (problems is None):
         raise ConfigError("give either a question or --problems FILE")
     if question is not None:
-        only: dict[str, object] = {"--out": out, "--limit": limit, "--skip-bad": skip_bad or None}
-        only |= {"--question-field": question_field, "--answer-field": answer_field}
-        if given := [name for name, value in only.items() if value is not None]:
-            raise ConfigError(f"{', '.join(given)}: only for --problems; a question's answer is only printed")
+        file_options: dict[str, object] = {"--out": out, "--limit": limit, "--skip-bad": skip_bad or None}
+        file_options |= {"--question-field": question_field, "--answer-field": answer_field}
+        if used := [name for name, value in file_options.items() if value is not None]:
+            raise ConfigError(f"{', '.join(used)}: only with --problems; the answer to a question is only printed")
         _solve_question(settings, question, as_json)
         return
     assert problems is not None
-    found = read_problems(problems, skip_bad, question_field, answer_field).head(limit)
+    problem_set = read_problems(problems, skip_bad, question_field, answer_field).head(limit)
     folder = out or run_folder(settings.search.method)
     try:
-        finished = solve_file(settings, found, folder)
+        finished = solve_file(settings, problem_set, folder)
     except KeyboardInterrupt:
         done = len(list(read_lines(folder / RESULTS))) if (folder / RESULTS).is_file() else 0
         console(stderr=True).print(
-            f"interrupted with {done} of {counted(len(found), 'problem')} solved;"
-            f" the same command with [bold]--out {escape(str(folder))}[/] goes on",
+            f"interrupted with {done} of {counted(len(problem_set), 'problem')} solved;"
+            f" the same command with [bold]--out {escape(str(folder))}[/] resumes",
             highlight=False,
         )
         raise typer.Exit(130) from None
     if as_json:
-        print_json(finished.summary | {"out": str(folder), "skipped": len(found.skipped)})
+        print_json(finished.summary | {"out": str(folder), "skipped": len(problem_set.skipped)})
         return
     console().print(results_table(finished.results[:50]))
-    print_summary(finished.results, folder, found.skipped)
+    print_summary(finished.results, folder, problem_set.skipped)
 
 
-def solve_file(settings: Config, problems: ProblemSet, folder: Path) -> Finished:
+def solve_file(settings: Config, problems: ProblemSet, folder: Path) -> FinishedRun:
     """Solve a problem set into a run folder, with a progress bar."""
     with _progress(len(problems), settings.search.method) as on_result:
         return asyncio.run(solve_run(settings, problems, folder, on_result))
@@ -166,8 +166,8 @@ def print_summary(
     if ends_verified:
         solved = sum(any(t["correct"] for t in row["trajectories"]) for row in results)
         out.print(
-            f"{solved:,} of {counted(len(results), 'problem')} with a verified solution; the search was told which "
-            "answers are right, so this measures no model",
+            f"{solved:,} of {counted(len(results), 'problem')} with a verified solution; the search knew the gold "
+            "answers, so this is not an accuracy",
             highlight=False,
         )
     elif graded:
@@ -190,7 +190,7 @@ def _solve_question(settings: Config, question: str, as_json: bool) -> None:
         raise ConfigError("the question is empty")
     (solution,) = Solver(settings).solve([Problem("", question)])
     if as_json:
-        print_json(_plain(solution))
+        print_json(_to_json(solution))
     else:
         _print_solution(solution, settings)
     if solution.answer is None:
@@ -199,8 +199,8 @@ def _solve_question(settings: Config, question: str, as_json: bool) -> None:
 
 def _print_solution(solution: Solution, settings: Config) -> None:
     out = console()
-    same = [t for t in solution.trajectories if t.answer == solution.answer]
-    best = max(same, key=lambda t: t.value or 0.0, default=None)
+    supporters = [t for t in solution.trajectories if t.answer == solution.answer]
+    best = max(supporters, key=lambda t: t.value or 0.0, default=None)
     if solution.tree is not None and settings.search.method == "mcts":
         out.print(search_tree(solution.tree, solution.problem.question, answer=solution.answer))
     if best is None:
@@ -220,16 +220,11 @@ def _why_none(solution: Solution) -> str:
     return f"no branch of the search reached one{reasons(solution.failures)}"
 
 
-def _plain(solution: Solution) -> dict[str, Any]:
+def _to_json(solution: Solution) -> dict[str, Any]:
+    names = ("answer", "value", "method", "rollouts", "steps", "tokens_in", "tokens_out")
     return {
         "question": solution.problem.question,
-        "answer": solution.answer,
-        "value": solution.value,
-        "method": solution.method,
-        "rollouts": solution.rollouts,
-        "steps": solution.steps,
-        "tokens_in": solution.tokens_in,
-        "tokens_out": solution.tokens_out,
+        **{name: getattr(solution, name) for name in names},
         "seconds": round(solution.seconds, 3),
         "failures": solution.failures,
         "notices": list(solution.notices),
@@ -239,10 +234,10 @@ def _plain(solution: Solution) -> dict[str, Any]:
 
 def compare(
     recipe: Annotated[Path, typer.Argument(help="TOML file with one `[[entry]]` per method.", exists=True)],
-    problems: Annotated[Path, typer.Option(help="Problem file with gold answers.", show_default=False)],
-    out: Annotated[Path, typer.Option(help="Folder; one run folder per entry goes below it.")],
-    policy: Annotated[str | None, typer.Option(help="Model, for all entries.", show_default="tiny")] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed, for all entries.", show_default="0")] = None,
+    problems: GradedProblems,
+    out: Annotated[Path, typer.Option(help="Folder for one run folder per entry.")],
+    policy: Policy = None,
+    seed: Seed = None,
     limit: Limit = None,
     question_field: QuestionField = None,
     answer_field: AnswerField = None,
@@ -262,8 +257,8 @@ def compare(
     of the exact paired test (McNemar). An entry with `samples_of = "NAME"` chooses among the solutions of an earlier
     entry by its own `value` and `search.choose`.
 
-    Continues what is in the folder. The recipe lists the methods and their settings; that of the bundled model takes
-    about a quarter of a minute per problem on 2 cores.
+    Runs in the folder are resumed. The recipe lists the methods and their settings; the bundled model's recipe takes
+    about 15 seconds per problem on 2 cores.
 
     Examples:
     `rstar compare recipes/tiny/compare.toml --problems problems.jsonl --limit 20 --out runs/compared`
@@ -271,25 +266,24 @@ def compare(
     `rstar compare recipes/tiny/compare.toml --problems problems.jsonl --by kind=search --out runs/compared`
     """
     entries = read_entries(recipe, {"policy": policy, "seed": seed})
-    found = read_problems(problems, False, question_field, answer_field).head(limit)
-    found.need_gold("a comparison", problems)
+    problem_set = read_problems(problems, False, question_field, answer_field).head(limit)
+    problem_set.require_gold("a comparison", problems)
     groups: dict[str, Callable[[Record], bool]] = {"all problems": lambda meta: True}
-    for one in by or ():
-        groups |= groups_by(one, [problem.meta for problem in found.problems])
+    for label in by or ():
+        groups |= groups_by(label, [problem.meta for problem in problem_set.problems])
 
-    def run(entry: Entry) -> Finished:
-        with _progress(len(found), entry.name) as on_result:
-            return asyncio.run(solve_entry(entry, found, out, on_result))
+    def run(entry: Entry) -> FinishedRun:
+        with _progress(len(problem_set), entry.name) as on_result:
+            return asyncio.run(solve_entry(entry, problem_set, out, on_result))
 
     outcomes = run_entries(entries, run)
     rows = {name: compare_methods(outcomes, among) for name, among in groups.items()}
-    if as_json:
-        print_json([{"group": name, **row.plain()} for name, some in rows.items() for row in some])
-        return
-    for name, some in rows.items():
-        console().print(comparison_table(some, escape(f"{name} (n = {some[0].n})") if by else ""))
-    console().print(
-        f"n = {len(found)}; some right: at least one solution found is; difference (points) and p (exact paired test)"
-        f" are against {escape(entries[0].name)}; one run folder per method below [bold]{escape(str(out))}[/]",
-        highlight=False,
+    tables = (
+        comparison_table(group, escape(f"{name} (n = {group[0].n})") if by else "") for name, group in rows.items()
     )
+    legend = (
+        f"n = {len(problem_set)}; any correct: at least one solution found is; difference (points) and p (exact paired"
+        f" test) are against {escape(entries[0].name)}; one run folder per method below [bold]{escape(str(out))}[/]"
+    )
+    lines = [{"group": name, **row.to_json()} for name, group in rows.items() for row in group]
+    print_result(lines, as_json, *tables, legend)

@@ -20,12 +20,12 @@ from rstar.view.terminal import NOTICES, results_table, search_tree
 
 
 def view(
-    run: Annotated[Path, typer.Argument(help="Run folder, or that of a self-evolution.", exists=True, file_okay=False)],
+    run: Annotated[Path, typer.Argument(help="Folder of a run or of a self-evolution.", exists=True, file_okay=False)],
     problem: Annotated[str | None, typer.Argument(help="Id of a problem: draw its search tree.")] = None,
     nodes: Annotated[int, typer.Option(help="Draw at most this many nodes.", min=1)] = 40,
     as_json: AsJson = False,
 ) -> None:
-    """Show the results of a run, or the search tree of one of its problems; or the table of a self-evolution.
+    """Show the results of a run, the search tree of one of its problems, or the table of a self-evolution.
 
     With `--json`, one object: the summary (null while the run is not finished) and all results; the result and the
     whole tree of the problem; or the rounds.
@@ -39,7 +39,7 @@ def view(
         return
     if not (run / RESULTS).is_file():
         if (run / CONFIG).is_file():
-            raise DataError(f"{run}: nothing is finished yet")
+            raise DataError(f"{run}: no problem is finished yet")
         below = sorted(folder.parent for folder in run.glob(f"*/{RESULTS}"))
         hint = f"; there is one in {below[0]}" if below else ""
         raise DataError(f"{run} is not a run folder: it has no {RESULTS}{hint}")
@@ -83,7 +83,7 @@ def _tree(run: Path, results: list[dict[str, Any]], problem: str, nodes: int, as
 
 def _tree_of(run: Path, line: dict[str, Any]) -> Tree:
     try:
-        return Tree.of_plain(line)
+        return Tree.from_json(line)
     except (AttributeError, LookupError, TypeError, ValueError) as error:
         raise DataError(f"{run / TREES}: the tree of problem {line['id']!r} is damaged: {error!r}") from error
 
@@ -106,11 +106,11 @@ def _rounds(run: Path, as_json: bool) -> None:
     from rstar.evolve.rounds import read_results
 
     if as_json:
-        print_json({"rounds": [result.plain() for result in read_results(run)]})
+        print_json({"rounds": [result.to_json() for result in read_results(run)]})
         return
     console().print(report.results_table(read_results(run)))
-    pictures = run / "report.html"
-    shown = f"pictures in [bold]{escape(str(pictures))}[/]; " if pictures.is_file() else ""
+    charts = run / "report.html"
+    shown = f"charts in [bold]{escape(str(charts))}[/]; " if charts.is_file() else ""
     searches = sorted(folder.parent for folder in run.glob(f"round*/search*/{RESULTS}"))
     trees = f"trees: [bold]rstar view {escape(str(searches[0]))}[/]" if searches else ""
     console().print(shown + trees, highlight=False, soft_wrap=True)

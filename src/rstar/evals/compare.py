@@ -8,7 +8,7 @@ the solutions of an earlier entry (`rstar.evals.compare_samples`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +17,11 @@ from rich.markup import escape
 from rstar.config import Config, build
 from rstar.errors import ConfigError
 from rstar.evals.metrics import paired_difference, percent, sign_test
-from rstar.evals.run import Finished
+from rstar.evals.run import FinishedRun
 from rstar.jsonl import Record
 from rstar.search.solver import Solver
 from rstar.sections import flatten, merged, read_toml
-from rstar.view.tables import Column, Grid
+from rstar.view.tables import Grid, figures_table
 
 _CHOICE = ("value", "search.choose", "search.top_k")
 """Settings allowed in an entry with ``samples_of``; all others are those of its source entry."""
@@ -48,13 +48,13 @@ class Outcome:
 
     Attributes:
         correct: the given answer is right.
-        some: at least one trajectory was right.
+        any_correct: at least one trajectory was right.
         tokens: generated.
         meta: the problem's labels.
     """
 
     correct: bool
-    some: bool
+    any_correct: bool
     tokens: int
     meta: Record
 
@@ -72,7 +72,7 @@ class Row:
         n: graded problems.
         right: solved problems.
         search_n, search_right: the same among the search families (label ``kind`` = ``search``).
-        some: problems with at least one right trajectory (pass@k of the samples drawn).
+        any_correct: problems with at least one right trajectory (pass@k of the samples drawn).
         tokens: generated, mean per problem.
         p: paired exact test against the first entry, two-sided; None for the first entry.
         won, lost: problems solved only by this entry, and only by the first; None for the first entry, and in tables of
@@ -84,15 +84,20 @@ class Row:
     right: int
     search_n: int
     search_right: int
-    some: int
+    any_correct: int
     tokens: float
     p: float | None
     won: int | None = None
     lost: int | None = None
 
-    def plain(self) -> Record:
-        """JSON form."""
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+    def to_json(self) -> Record:
+        """JSON form; `any_correct` is stored as ``some``."""
+        return {"some" if name == "any_correct" else name: value for name, value in asdict(self).items()}
+
+    @classmethod
+    def from_json(cls, row: Mapping[str, Any]) -> Row:
+        """Inverse of `to_json`. Raises `TypeError` for malformed data."""
+        return cls(**{"any_correct" if name == "some" else name: value for name, value in row.items()})
 
 
 def read_entries(recipe: Path, options: Mapping[str, Any]) -> list[Entry]:
@@ -117,7 +122,7 @@ def entries_of(
     """
     entries: list[Entry] = []
     trees: dict[str, Mapping[str, Any]] = {}
-    given = {key: value for key, value in options.items() if value is not None}
+    chosen = {key: value for key, value in options.items() if value is not None}
     for number, table in enumerate(tables, 1):
         own = dict(table)
         name, samples_of = own.pop("name", None), own.pop("samples_of", None)
@@ -133,7 +138,7 @@ def entries_of(
             # It stores no trees: the source has them.
             tree = merged(merged(trees[samples_of], own), {"search": {"keep_trees": False, "record_tokens": False}})
         trees[name] = tree
-        entries.append(Entry(name, build(tree | given, where=label), samples_of))
+        entries.append(Entry(name, build(tree | chosen, where=label), samples_of))
     return entries
 
 
@@ -150,7 +155,7 @@ def _check_source(samples_of: object, source: Entry | None, own: Mapping[str, An
         )
 
 
-def run_entries(entries: Sequence[Entry], run: Callable[[Entry], Finished]) -> Outcomes:
+def run_entries(entries: Sequence[Entry], run: Callable[[Entry], FinishedRun]) -> Outcomes:
     """Run every entry. Raises `ConfigError` for an entry that cannot run, before the first one starts."""
     for entry in entries:
         Solver(entry.config)
@@ -158,7 +163,7 @@ def run_entries(entries: Sequence[Entry], run: Callable[[Entry], Finished]) -> O
         entry.name: {
             row["id"]: Outcome(
                 correct=bool(row["correct"]),
-                some=any(t["correct"] for t in row["trajectories"]),
+                any_correct=any(t["correct"] for t in row["trajectories"]),
                 tokens=row["tokens_out"],
                 meta=row["meta"],
             )
@@ -173,20 +178,20 @@ def compare_methods(outcomes: Outcomes, among: Callable[[Record], bool] = lambda
     """One row per entry, compared with the first, over the problems whose labels `among` accepts."""
     rows: list[Row] = []
     first: dict[str, Outcome] = {}
-    for name, every in outcomes.items():
-        found = {key: one for key, one in every.items() if among(one.meta)}
-        first = first or found
-        pairs = [(first[key].correct, one.correct) for key, one in found.items()]
-        search = [one.correct for one in found.values() if one.meta.get("kind") == "search"]
+    for name, by_problem in outcomes.items():
+        selected = {key: outcome for key, outcome in by_problem.items() if among(outcome.meta)}
+        first = first or selected
+        pairs = [(first[key].correct, outcome.correct) for key, outcome in selected.items()]
+        search = [outcome.correct for outcome in selected.values() if outcome.meta.get("kind") == "search"]
         rows.append(
             Row(
                 name=name,
-                n=len(found),
-                right=sum(one.correct for one in found.values()),
+                n=len(selected),
+                right=sum(outcome.correct for outcome in selected.values()),
                 search_n=len(search),
                 search_right=sum(search),
-                some=sum(one.some for one in found.values()),
-                tokens=sum(one.tokens for one in found.values()) / max(len(found), 1),
+                any_correct=sum(outcome.any_correct for outcome in selected.values()),
+                tokens=sum(outcome.tokens for outcome in selected.values()) / max(len(selected), 1),
                 p=sign_test(pairs) if rows else None,
                 won=sum(this and not other for other, this in pairs) if rows else None,
                 lost=sum(other and not this for other, this in pairs) if rows else None,
@@ -205,12 +210,12 @@ def groups_by(by: str, labels: Iterable[Record]) -> dict[str, Callable[[Record],
     Raises:
         ConfigError: no problem has the label, or the value.
     """
-    every = list(labels)
+    all_labels = list(labels)
     label, equals, wanted = by.partition("=")
-    if not any(label in meta for meta in every):
-        known = ", ".join(sorted({name for meta in every for name in meta})) or "none"
+    if not any(label in meta for meta in all_labels):
+        known = ", ".join(sorted({name for meta in all_labels for name in meta})) or "none"
         raise ConfigError(f"--by {by}: no problem has the label {label!r}; labels of these problems: {known}")
-    values = sorted({str(meta.get(label)) for meta in every})
+    values = sorted({str(meta.get(label)) for meta in all_labels})
     if not equals:
         return {f"{label}={value}": _has(label, value) for value in values}
     if wanted not in values:
@@ -227,15 +232,14 @@ def comparison_table(rows: Sequence[Row], title: str = "") -> Grid:
     """The rows as a table; search families get a column if only some of the problems belong to them."""
     apart = any(0 < row.search_n < row.n for row in rows)
     ranks = {"accuracy [95%]": 0} | ({"search families [95%]": 2} if apart else {})
-    ranks |= {"some right": 4, "tokens": 3, "difference [95%]": 1, "p": 0}
-    figures = [Column(escape(name), number=True, rank=rank) for name, rank in ranks.items()]
-    table = Grid([Column("method", flow="wrap"), *figures], title=title)
+    ranks |= {"any correct": 4, "tokens": 3, "difference [95%]": 1, "p": 0}
+    table = figures_table("method", ranks, title)
     for row in rows:
         table.add(
             escape(row.name),
             percent(row.right, row.n),
             *((percent(row.search_right, row.search_n),) if apart else ()),
-            f"{100 * row.some / max(row.n, 1):.1f}%",
+            f"{100 * row.any_correct / max(row.n, 1):.1f}%",
             f"{row.tokens:,.0f}",
             "" if row.won is None or row.lost is None else _difference(row.won, row.lost, row.n),
             "" if row.p is None else f"{row.p:.1g}",
@@ -247,5 +251,5 @@ def _difference(won: int, lost: int, n: int) -> str:
     """``-1.5 [-3.0, +0.1]``, in percentage points; a dash for n = 0."""
     if n == 0:
         return "–"
-    found, low, high = (100 * one for one in paired_difference(won, lost, n))
-    return escape(f"{found:+.1f} [{low:+.1f}, {high:+.1f}]")
+    difference, low, high = (100 * share for share in paired_difference(won, lost, n))
+    return escape(f"{difference:+.1f} [{low:+.1f}, {high:+.1f}]")

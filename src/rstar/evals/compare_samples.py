@@ -16,7 +16,7 @@ from rstar.config import Config
 from rstar.datasets import ProblemSet
 from rstar.errors import DataError
 from rstar.evals.compare import Entry
-from rstar.evals.run import Finished, solve_run
+from rstar.evals.run import FinishedRun, solve_run
 from rstar.grading import is_equivalent
 from rstar.jsonl import Record, read_lines
 from rstar.problems import Problem
@@ -34,7 +34,7 @@ async def solve_entry(
     out: Path,
     on_result: Callable[[Record], None] = lambda record: None,
     extra_identity: Mapping[str, str] | None = None,
-) -> Finished:
+) -> FinishedRun:
     """Run an entry of a comparison in the folder of its name below `out`; see `solve_run`.
 
     Raises:
@@ -90,15 +90,15 @@ class StoredSamples:
 
     def _solutions(self, line: Record) -> list[Trajectory]:
         try:
-            return [trajectory for _, trajectory in Tree.of_plain(line).ends()]
+            return [trajectory for _, trajectory in Tree.from_json(line).ends()]
         except (AttributeError, LookupError, TypeError, ValueError) as error:
             raise DataError(f"{self._source / TREES}: damaged tree of problem {line['id']!r}: {error!r}") from error
 
     async def _choose(self, problem: Problem, ends: Sequence[Trajectory], cost: Mapping[str, Any]) -> Solution:
         votes = Votes(is_equivalent)
-        await votes.count((one.answer or "", one.votes, one.mass) for one in ends)
+        await votes.count((end.answer or "", end.votes, end.mass) for end in ends)
         values = await self._value.score(problem, ends, votes)
-        scored = tuple(replace(one, value=value) for one, value in zip(ends, values, strict=True))
+        scored = tuple(replace(end, value=value) for end, value in zip(ends, values, strict=True))
         chosen = await choose_as_set(scored, self._config.search, is_equivalent)
         return Solution(
             problem=problem,

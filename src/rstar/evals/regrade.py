@@ -17,7 +17,7 @@ from rstar.evals.run import Grader, grading_identity, refuse_bad_checks, summari
 from rstar.grading import verify
 from rstar.jsonl import Record, read_lines
 from rstar.problems import Problem
-from rstar.runs import CONFIG, RESULTS, SUMMARY, TREES, Folder, read_config
+from rstar.runs import CONFIG, RESULTS, SUMMARY, TREES, RunFolder, read_config
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +63,9 @@ def regrade(run: Path, problems: ProblemSet | None = None, grade: Grader = verif
     if not (run / SUMMARY).is_file() or not (run / CONFIG).is_file():
         raise DataError(f"{run} is not the folder of a finished run: it has no {SUMMARY}")
     before = list(read_lines(run / RESULTS))
-    given = _own_problems(before) if problems is None else problems.only(_matching(before, problems))
+    given = _own_problems(before) if problems is None else problems.subset(_matching(before, problems))
     if not given.keys:
-        raise DataError(f"{run}: no gold answers in it; give them in a problem file")
+        raise DataError(f"{run}: the run has no gold answers; give a problem file that has them")
     refuse_bad_checks(given)
     after = []
     for row in before:
@@ -89,9 +89,9 @@ def _matching(results: list[Record], problems: ProblemSet) -> list[Problem]:
     by_id = {problem.id: problem for problem in problems.problems}
     for row in results:
         if row["id"] not in by_id:
-            raise DataError(f"problem {row['id']!r} of the run is not in the problem file")
+            raise DataError(f"problem {row['id']!r} is in the run but not in the problem file")
         if by_id[row["id"]].question != row["question"]:
-            raise DataError(f"problem {row['id']!r} has another question in the problem file than in the run")
+            raise DataError(f"problem {row['id']!r} has different questions in the run and in the problem file")
     return [by_id[row["id"]] for row in results]
 
 
@@ -107,9 +107,9 @@ def write_regraded(run: Path, found: Regraded, out: Path, grade: Grader = verify
     identity = config["identity"] | grading_identity(found.problems, grade)
     about = {key: value for key, value in config.items() if key != "identity"} | {"versions": versions()}
     trees = {tree["id"]: tree for tree in read_lines(run / TREES)} if (run / TREES).is_file() else {}
-    with Folder.open(out, identity, about, (RESULTS, TREES)) as target:
+    with RunFolder.open(out, identity, about, (RESULTS, TREES)) as target:
         for row in found.after:
-            if row["id"] not in target.stream(RESULTS).keys:
+            if row["id"] not in target.record_file(RESULTS).keys:
                 target.add(results=row, trees=trees.get(row["id"]))
         summary = summarize(found.after)
         target.seal([row["id"] for row in found.after], summary)

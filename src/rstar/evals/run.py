@@ -25,10 +25,10 @@ from rstar.evals.metrics import wilson
 from rstar.grading import Verdict, verify
 from rstar.grading.checks import run_check
 from rstar.jsonl import Record
-from rstar.models.spec import arithmetic, fingerprint, is_local, local_folder
+from rstar.models.spec import fingerprint, is_local, local_folder, resolved_dtype
 from rstar.problems import Problem
-from rstar.runs import RESULTS, TREES, Folder
-from rstar.search.checks import mistake, name_of
+from rstar.runs import RESULTS, TREES, RunFolder
+from rstar.search.checks import invalid_return, name_of
 from rstar.search.solver import Solution, Solver
 from rstar.search.value import ppm_folder, value_name
 
@@ -38,7 +38,7 @@ GRADING = frozenset({"golds", "grader"})
 """Identity keys that describe how a run was graded, not how it was solved."""
 
 
-class Solves(Protocol):
+class SolverLike(Protocol):
     """Makes a solution of each problem: a `Solver` or a stand-in."""
 
     async def __aenter__(self) -> Self:
@@ -55,7 +55,7 @@ class Solves(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class FinishedRun:
     """A finished run: its folder, all results in problem order, and the summary."""
 
     folder: Path
@@ -68,10 +68,10 @@ async def solve_run(
     problems: ProblemSet,
     folder: Path,
     on_result: Callable[[Record], None] = lambda record: None,
-    solver: Solves | None = None,
+    solver: SolverLike | None = None,
     grade: Grader = verify,
     extra_identity: Mapping[str, str] | None = None,
-) -> Finished:
+) -> FinishedRun:
     """Solve the problems that `folder` does not hold yet, and finish the run.
 
     Args:
@@ -97,7 +97,7 @@ async def solve_run(
     )
     about = {"digest": config.digest(), "config": config.model_dump(mode="json"), "versions": versions()}
     with _open_run(folder, identity, about | {"problems": len(problems)}) as run:
-        order, results = [problem.id for problem in problems.problems], run.stream(RESULTS)
+        order, results = [problem.id for problem in problems.problems], run.record_file(RESULTS)
         for record in results:
             on_result(record)
         finished = results.keys
@@ -117,16 +117,16 @@ async def solve_run(
         ordered = [stored[name] for name in order]
         summary = summarize(ordered)
         run.seal(order, summary)
-    return Finished(folder, ordered, summary)
+    return FinishedRun(folder, ordered, summary)
 
 
 def _tree_line(solution: Solution, tokens: bool) -> Record | None:
-    return None if solution.tree is None else {"id": solution.problem.id, **solution.tree.plain(tokens)}
+    return None if solution.tree is None else {"id": solution.problem.id, **solution.tree.to_json(tokens)}
 
 
-def _open_run(folder: Path, identity: Mapping[str, Any], about: Mapping[str, Any]) -> Folder:
+def _open_run(folder: Path, identity: Mapping[str, Any], about: Mapping[str, Any]) -> RunFolder:
     try:
-        return Folder.open(folder, identity, about, (RESULTS, TREES))
+        return RunFolder.open(folder, identity, about, (RESULTS, TREES))
     except ResumeError as error:
         if error.keys and error.keys <= GRADING:
             hint = "only the grading differs: `rstar grade --run` grades a finished run anew"
@@ -164,10 +164,10 @@ def verdict_fields(key: AnswerKey | None, answer: str | None, trajectories: list
     if key is None:
         return {}
     verdicts: dict[str | None, Verdict] = {}
-    for given in {answer, *(row["answer"] for row in trajectories)}:
-        verdicts[given] = grade(key, given)
-        if not isinstance(verdicts[given], Verdict):
-            raise mistake("grader", grade, verdicts[given], "a rstar.grading.Verdict from a plain function")
+    for candidate in {answer, *(row["answer"] for row in trajectories)}:
+        verdicts[candidate] = grade(key, candidate)
+        if not isinstance(verdicts[candidate], Verdict):
+            raise invalid_return("grader", grade, verdicts[candidate], "a rstar.grading.Verdict from a plain function")
     for row in trajectories:
         row["correct"] = verdicts[row["answer"]].correct
     verdict = verdicts[answer]
@@ -240,10 +240,10 @@ def _model_identity(config: Config) -> dict[str, str]:
     identity: dict[str, str] = {}
     if is_local(config.policy):
         identity |= weights_identity("policy", local_folder(config.policy))
-        identity["engine.dtype"] = arithmetic(config.engine)
+        identity["engine.dtype"] = resolved_dtype(config.engine)
     if (ppm := ppm_folder(value_name(config))) is not None:
         identity |= weights_identity("value", ppm)
-        identity["value.dtype"] = arithmetic(config.engine.model_copy(update={"dtype": "auto"}))
+        identity["value.dtype"] = resolved_dtype(config.engine.model_copy(update={"dtype": "auto"}))
     return identity
 
 

@@ -13,7 +13,7 @@ from rstar.config import Config
 from rstar.datasets import ProblemSet
 from rstar.errors import ConfigError
 from rstar.evals.rewards import Reward, verified
-from rstar.evals.run import Finished, solve_run
+from rstar.evals.run import FinishedRun, solve_run
 from rstar.evolve.trees import VERIFIED_ENDS
 from rstar.jsonl import Record
 from rstar.problems import Problem
@@ -54,7 +54,7 @@ async def generate(
     folder: Path,
     on_result: Callable[[Record], None] = lambda record: None,
     extra_identity: Mapping[str, str] | None = None,
-) -> Finished:
+) -> FinishedRun:
     """Search problems for training data: trees with verified ends, in a run folder that can be resumed.
 
     Args:
@@ -71,7 +71,7 @@ async def generate(
     """
     if config.search.method != "mcts":
         raise ConfigError(f"search.method = {config.search.method!r}: training data comes from mcts")
-    problems.need_gold("training data")
+    problems.require_gold("training data")
     partial = None
     if ppm_folder(config.value) is not None:
         partial = open_value(config.value, config.engine.device)

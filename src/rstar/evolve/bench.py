@@ -13,7 +13,7 @@ from pathlib import Path
 
 from rstar.evals.rewards import RIGHT, WRONG
 from rstar.evolve.trees import VERIFIED_ENDS
-from rstar.jsonl import line_of, write_json
+from rstar.jsonl import encode_line, write_json
 from rstar.prompts import code_steps
 from rstar.runs import CONFIG, RESULTS, TREES
 from rstar.trajectories import Segment, Step
@@ -49,8 +49,8 @@ def bench_extract(trees: int, seed: int = 0) -> Extraction:
         with (run / RESULTS).open("wb") as results, (run / TREES).open("wb") as lines:
             for number in range(trees):
                 question = QUESTION.format(*(draw.randrange(2, 99) for _ in range(3)))
-                results.write(line_of({"id": str(number), "question": question}))
-                lines.write(line_of({"id": str(number), **_tree(draw, question).plain(tokens=True)}))
+                results.write(encode_line({"id": str(number), "question": question}))
+                lines.write(encode_line({"id": str(number), **_tree(draw, question).to_json(tokens=True)}))
         size = (run / TREES).stat().st_size
         command = [sys.executable, "-c", _EXTRACT, str(run), str(out)]
         started = time.perf_counter()

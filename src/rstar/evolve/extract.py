@@ -28,14 +28,14 @@ from rapidfuzz.distance import Levenshtein
 
 from rstar.errors import ConfigError
 from rstar.evolve.trees import Solved, VerifiedTree, check_verified, read_trees
-from rstar.jsonl import Record, line_of, replaced, write_json
+from rstar.jsonl import Record, atomic_write, encode_line, write_json
 from rstar.prompts import code_steps as prompt
 from rstar.runs import make_folder
 from rstar.sections import Section
 from rstar.trees import TreeNode
 
 SFT, PAIRS, COUNTS = "sft.jsonl", "pairs.jsonl", "counts.json"
-SAID, ENOUGH = "solution: said before", "solution: enough of this problem"
+DUPLICATE, SURPLUS = "solution: said before", "solution: enough of this problem"  # keys of `COUNTS`
 
 Difficulty = Literal["easy", "medium", "hard"]
 
@@ -43,10 +43,10 @@ Difficulty = Literal["easy", "medium", "hard"]
 class ExtractConfig(Section):
     """What to extract from trees."""
 
-    solutions: int = Field(2, ge=1, description="solutions of a problem for the policy")
-    candidates: int = Field(2, ge=1, description="candidates on either side of a step's pairs")
-    margin: float = Field(0.5, ge=0, le=2, description="least difference of Q between the two of a pair")
-    distance: int = Field(20, ge=0, description="least edit distance between the two of a pair, characters")
+    solutions: int = Field(2, ge=1, description="correct solutions kept per problem")
+    candidates: int = Field(2, ge=1, description="candidates on each side of a step's pairs")
+    margin: float = Field(0.5, ge=0, le=2, description="minimum difference in Q within a pair")
+    distance: int = Field(20, ge=0, description="minimum edit distance within a pair, characters")
 
 
 @dataclass(slots=True)
@@ -87,19 +87,19 @@ def extract(folders: Sequence[Path], out: Path, config: ExtractConfig) -> Counts
             raise ConfigError(f"{folder}: given twice")
     counts = Counts()
     make_folder(out)
-    best = _Best(config.solutions)
-    with replaced(out / SFT) as solutions, replaced(out / PAIRS) as pairs:
+    best = _BestSolutions(config.solutions)
+    with atomic_write(out / SFT) as solutions, atomic_write(out / PAIRS) as pairs:
         for folder in folders:
             for tree in read_trees(folder):
                 counts.found["trees"] += 1
                 for mean_q, line in sft_lines(tree, config, counts):
-                    solutions.write(line_of(line))
+                    solutions.write(encode_line(line))
                     if len(folders) > 1:
-                        best.see(line, mean_q)
+                        best.add(line, mean_q)
                 if len(folders) > 1:
                     best.problems.add(hash((tree.id, tree.question)))
                 if (compared := pair_line(tree, config, counts)) is not None:
-                    pairs.write(line_of(compared))
+                    pairs.write(encode_line(compared))
     counts.found["problems"] = len(best.problems) or counts.found["trees"]
     if len(folders) > 1:
         best.keep_only(out / SFT, counts)
@@ -107,34 +107,34 @@ def extract(folders: Sequence[Path], out: Path, config: ExtractConfig) -> Counts
     return counts
 
 
-class _Best:
+class _BestSolutions:
     """The solutions of highest mean Q per problem, if its trees are in several folders; only hashes are kept."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, count: int) -> None:
+        self._count = count
         self._found: dict[int, dict[int, float]] = {}
         """Problem hash → solution hash → mean Q."""
         self.problems: set[int] = set()
 
-    def see(self, line: Record, mean_q: float) -> None:
+    def add(self, line: Record, mean_q: float) -> None:
         problem, text = self._hashes(line)
         found = self._found.setdefault(problem, {})
         found[text] = max(mean_q, found.get(text, -1.0))
-        if len(found) > self._most:
-            del found[min(reversed(found), key=lambda one: found[one])]  # on ties the first stays
+        if len(found) > self._count:
+            del found[min(reversed(found), key=found.__getitem__)]  # on ties the first stays
 
     def keep_only(self, file: Path, counts: Counts) -> None:
         """Drop the lines that are not among the best, or are duplicates."""
-        taken: set[tuple[int, int]] = set()
-        with file.open("rb") as lines, replaced(file) as kept:
+        kept_keys: set[tuple[int, int]] = set()
+        with file.open("rb") as lines, atomic_write(file) as kept:
             for line in lines:
-                problem, text = which = self._hashes(json.loads(line))
-                if text in self._found[problem] and which not in taken:
-                    taken.add(which)
+                problem, text = key = self._hashes(json.loads(line))
+                if text in self._found[problem] and key not in kept_keys:
+                    kept_keys.add(key)
                     kept.write(line)
                 else:
                     counts.found["solutions kept"] -= 1
-                    counts.dropped[SAID if which in taken else ENOUGH] += 1
+                    counts.dropped[DUPLICATE if key in kept_keys else SURPLUS] += 1
 
     @staticmethod
     def _hashes(line: Record) -> tuple[int, int]:
@@ -160,9 +160,9 @@ def sft_lines(tree: VerifiedTree, config: ExtractConfig, counts: Counts) -> Iter
         elif not one.ran:
             counts.dropped["solution: a step failed"] += 1
         elif (text := one.trajectory.text) in taken:
-            counts.dropped[SAID] += 1
+            counts.dropped[DUPLICATE] += 1
         elif len(taken) == config.solutions:
-            counts.dropped[ENOUGH] += 1
+            counts.dropped[SURPLUS] += 1
         else:
             taken.add(text)
             counts.found["solutions kept"] += 1
@@ -173,7 +173,7 @@ def pair_line(tree: VerifiedTree, config: ExtractConfig, counts: Counts) -> Reco
     """The preference pairs of a tree, of each step and of whole solutions; None if there are none."""
     compared: list[tuple[str, list[tuple[TreeNode, TreeNode]]]] = []
     for node in tree.tree.nodes:
-        steps = [(child, child.step) for child in node.children if child.answer is None and child.ending is None]
+        steps = [(child, child.step) for child in node.children if child.answer is None and child.finish_reason is None]
         open_steps = [Candidate(child, step.text, child.q) for child, step in steps if step is not None]
         good = [one for one in open_steps if tree.right[one.node] and one.node.step is not None and one.node.step.ran]
         bad = [one for one in open_steps if tree.wrong[one.node]]
@@ -202,7 +202,7 @@ def pair_line(tree: VerifiedTree, config: ExtractConfig, counts: Counts) -> Reco
 def _plain(node: TreeNode, numbers: dict[TreeNode, int]) -> Record:
     assert node.step is not None
     parent = -1 if node.parent is None else numbers.get(node.parent, -1)
-    return {"parent": parent, "q": round(node.q, 4), **node.step.plain(tokens=True)}
+    return {"parent": parent, "q": round(node.q, 4), **node.step.to_json(tokens=True)}
 
 
 class Candidate(NamedTuple):
@@ -218,17 +218,13 @@ def informative_pairs(
 ) -> list[tuple[TreeNode, TreeNode]]:
     """The informative pairs among the best of the good and the worst of the bad candidates."""
     pairs: list[tuple[TreeNode, TreeNode]] = []
-    for one in sorted(good, key=lambda candidate: -candidate.q)[: config.candidates]:
-        for other in sorted(bad, key=lambda candidate: candidate.q)[: config.candidates]:
-            if one.q - other.q < config.margin:
+    for better in sorted(good, key=lambda candidate: -candidate.q)[: config.candidates]:
+        for worse in sorted(bad, key=lambda candidate: candidate.q)[: config.candidates]:
+            if better.q - worse.q < config.margin:
                 counts.dropped[f"{kind} pair: Q differs by less than {config.margin:g}"] += 1
-            elif _alike(one.text, other.text, config.distance):
+            elif Levenshtein.distance(better.text, worse.text, score_cutoff=config.distance) < max(config.distance, 1):
                 counts.dropped[f"{kind} pair: texts differ by less than {config.distance}"] += 1
             else:
-                pairs.append((one.node, other.node))
+                pairs.append((better.node, worse.node))
                 counts.found[f"{kind} pairs kept"] += 1
     return pairs
-
-
-def _alike(text: str, other: str, distance: int) -> bool:
-    return text == other or Levenshtein.distance(text, other, score_cutoff=distance) < distance

@@ -20,51 +20,39 @@ from rstar.train.ppm import paths_of
 
 Floats = npt.NDArray[np.float64]
 
-NAMES = (
-    "sum of log-probabilities",
-    "mean log-probability",
-    "least log-probability",
-    "least mean log-probability of a piece",
-    "tokens",
-    "steps",
-    "characters",
-    "numbers that are not in the question",
-    "numbers of the question that are not used",
-    "number of the question used more than once",
-    "answer is no whole number",
-    "answer is negative",
-    "answer is longer than five characters",
-)
 
-
-def features(question: str, solution: Sequence[Piece]) -> Floats:
-    """(len(`NAMES`),) the features of a solution, or of its beginning."""
-    told = [np.asarray(piece.logprobs) for piece in solution if len(piece.logprobs)]
-    every = np.concatenate(told) if told else np.zeros(1)
+def named_features(question: str, solution: Sequence[Piece]) -> dict[str, float]:
+    """Features of a solution, or of its beginning."""
+    logprobs = [np.asarray(piece.logprobs) for piece in solution if len(piece.logprobs)]
+    all_logprobs = np.concatenate(logprobs) if logprobs else np.zeros(1)
     written = "\n".join(piece.text for piece in solution if piece.kind == "written")
-    asked, used = numbers(IN_TEXT, question), numbers(IN_CODE, written)
-    shares = {value for value in used if value in asked or 100 * value in asked}
+    given, used = numbers(IN_TEXT, question), numbers(IN_CODE, written)
+    known = {value for value in used if value in given or 100 * value in given}
     answer = next(
         (found for piece in reversed(solution) if piece.kind != "values" and (found := boxed(piece.text))), ""
     )
-    return np.asarray(
-        [
-            every.sum(),
-            every.mean(),
-            every.min(),
-            min((float(part.mean()) for part in told), default=0.0),
-            len(every) / 100,
-            written.count("<end_of_"),
-            len(written) / 100,
-            len(set(used) - shares),
-            sum(value not in used and value / 100 not in used for value in set(asked)),
-            sum(used.count(value) > 1 for value in set(asked)),
-            "." in answer or "/" in answer,
-            answer.startswith("-"),
-            len(answer) > 5,
-        ],
-        np.float64,
-    )
+    return {
+        "sum of log-probabilities": all_logprobs.sum(),
+        "mean log-probability": all_logprobs.mean(),
+        "least log-probability": all_logprobs.min(),
+        "least mean log-probability of a piece": min((float(part.mean()) for part in logprobs), default=0.0),
+        "tokens": len(all_logprobs) / 100,
+        "steps": written.count("<end_of_"),
+        "characters": len(written) / 100,
+        "numbers that are not in the question": len(set(used) - known),
+        "numbers of the question that are not used": sum(
+            value not in used and value / 100 not in used for value in set(given)
+        ),
+        "number of the question used more than once": sum(used.count(value) > 1 for value in set(given)),
+        "answer is no whole number": "." in answer or "/" in answer,
+        "answer is negative": answer.startswith("-"),
+        "answer is longer than five characters": len(answer) > 5,
+    }
+
+
+def features(question: str, solution: Sequence[Piece]) -> Floats:
+    """(F,) the values of `named_features`."""
+    return np.asarray([*named_features(question, solution).values()], np.float64)
 
 
 def fit(better: Floats, other: Floats, decay: float = 1e-3, rounds: int = 50) -> Floats:

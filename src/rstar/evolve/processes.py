@@ -19,7 +19,7 @@ import httpx
 
 from rstar.errors import BAD_INPUT, ConfigError, DataError, EngineError, TrainingError
 from rstar.lifecycle import die_with_parent
-from rstar.specs import Folder, Model, Server
+from rstar.specs import LocalModel, Model, Server
 from rstar.train.folder import MODEL
 from rstar.train.settings import TrainConfig
 
@@ -87,7 +87,7 @@ def served(model: Path, command: Sequence[str], port: int, seconds: float) -> It
         EngineError: the server ended, or was not ready in time.
     """
     if not command:
-        yield Folder(str(model))
+        yield LocalModel(str(model))
         return
     with socket.socket() as other:
         if other.connect_ex(("127.0.0.1", port)) == 0:

@@ -16,9 +16,9 @@ CLASSES = ("easy", "medium", "hard")
 def results_table(results: Sequence[Result]) -> Grid:
     """Accuracy by round, and results of the searches."""
     head, rows = _cells(results)
-    first, *entries, some, solved, trees = head
+    first, *entries, any_correct, solved, trees = head
     others = [Column(name, number=True, rank=4 if place else 0) for place, name in enumerate(entries)]
-    counts = [Column(name, number=True, rank=rank) for rank, name in ((2, some), (1, solved), (3, trees))]
+    counts = [Column(name, number=True, rank=rank) for rank, name in ((2, any_correct), (1, solved), (3, trees))]
     return Grid([Column(first), *others, *counts], [*rows])
 
 
@@ -30,7 +30,7 @@ def report(results: Sequence[Result]) -> str:
         return [(numbers[name], value) for name, value in values.items()]
 
     accuracy = {name: curve(_by_round(results, name)) for name in _names(results)}
-    some = {name: curve(_by_round(results, name, "some")) for name in _names(results)}
+    any_correct = {name: curve(_by_round(results, name, "any_correct")) for name in _names(results)}
     labels = list(dict.fromkeys(label for result in results for label in result.solved))
     solved = {
         label: curve({r.name: 100 * r.solved[label][0] / r.solved[label][1] for r in results if label in r.solved})
@@ -38,7 +38,7 @@ def report(results: Sequence[Result]) -> str:
     }
     charts = [
         curves("Accuracy on held-out problems", accuracy, "round (0: base)", "% right"),
-        curves("At least one solution right", some, "round (0: base)", "% of problems"),
+        curves("At least one solution right", any_correct, "round (0: base)", "% of problems"),
         curves("Training problems with a verified solution", solved, "round", "% of problems searched"),
     ]
     counts = [(result.name, result.counts) for result in results if result.counts]
@@ -66,15 +66,15 @@ def _row(result: Result, entry: str) -> Row | None:
 
 def _cells(results: Sequence[Result]) -> tuple[list[str], list[list[str]]]:
     entries = _names(results)
-    head = ["", *(f"{name} [95%]" for name in entries), "some right", "solved in search", "easy / medium / hard trees"]
+    head = ["", *(f"{name} [95%]" for name in entries), "any correct", "solved in search", "easy / medium / hard trees"]
     rows = []
     for result in results:
         cells = [result.name]
         for name in entries:
             row = _row(result, name)
             cells.append("–" if row is None else percent(row.right, row.n))
-        some = max(result.rows, key=lambda row: row.some, default=None)
-        cells.append("–" if some is None else f"{100 * some.some / max(some.n, 1):.1f}% ({some.name})")
+        best = max(result.rows, key=lambda row: row.any_correct, default=None)
+        cells.append("–" if best is None else f"{100 * best.any_correct / max(best.n, 1):.1f}% ({best.name})")
         right, n = result.solved.get("all", (0, 0))
         cells.append(f"{right:,} of {n:,}" if n else "–")
         classes = result.counts.get("difficulty", {})

@@ -34,24 +34,24 @@ from rstar.datasets import ProblemSet, read_problems
 from rstar.errors import ConfigError, DataError
 from rstar.evals.compare import Entry, Row, compare_methods, entries_of, run_entries
 from rstar.evals.compare_samples import solve_entry
-from rstar.evals.run import Finished, refuse_bad_checks, weights_identity
+from rstar.evals.run import FinishedRun, refuse_bad_checks, weights_identity
 from rstar.evolve.annotate import generate, is_solved
 from rstar.evolve.extract import COUNTS, PAIRS, SFT, extract
 from rstar.evolve.processes import served, train
-from rstar.evolve.settings import EvolveConfig, Problems, Round, varied
+from rstar.evolve.settings import EvolveConfig, ProblemSource, Round, with_overrides
 from rstar.jsonl import Record, read_lines, write_json
 from rstar.models.spec import check_model, fingerprint, is_local, local_folder
 from rstar.problems import Problem
-from rstar.runs import RESULTS, ROUNDS, Folder
+from rstar.runs import RESULTS, ROUNDS, RunFolder
 from rstar.search.value import open_value
 from rstar.seeds import derive
 from rstar.specs import Model, Ppm
 from rstar.tiny.generate import draw_set, parse_levels, write_set
 
-_OWN_PPM = Ppm(specs.Folder("of-the-round"))
+_OWN_PPM = Ppm(specs.LocalModel("of-the-round"))
 """Placeholder for the PPM of a round that has none yet."""
 
-Bar = Callable[[int, str], AbstractContextManager[Callable[..., None]]]
+ProgressBar = Callable[[int, str], AbstractContextManager[Callable[..., None]]]
 """A progress bar: (total, label) → context manager that yields a function (advance, note)."""
 
 
@@ -71,23 +71,23 @@ class Result:
     counts: dict[str, dict[str, int]]
     solved: dict[str, tuple[int, int]]
 
-    def plain(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """JSON form."""
-        rows = [row.plain() for row in self.rows]
+        rows = [row.to_json() for row in self.rows]
         return {"name": self.name, "evaluation": rows, "counts": self.counts, "solved": self.solved}
 
     @classmethod
-    def of_plain(cls, plain: Mapping[str, Any]) -> Result:
-        """Inverse of `plain`. Raises `KeyError`, `TypeError` or `ValueError` for malformed data."""
+    def from_json(cls, plain: Mapping[str, Any]) -> Result:
+        """Inverse of `to_json`. Raises `KeyError`, `TypeError` or `ValueError` for malformed data."""
         solved = {label: (int(right), int(n)) for label, (right, n) in plain["solved"].items()}
-        return cls(plain["name"], [Row(**row) for row in plain["evaluation"]], plain["counts"], solved)
+        return cls(plain["name"], [Row.from_json(row) for row in plain["evaluation"]], plain["counts"], solved)
 
 
 def evolve(
     config: EvolveConfig,
     folder: Path,
     announce: Callable[[str], None],
-    bar: Bar,
+    bar: ProgressBar,
     on_round: Callable[[Sequence[Result]], None] = lambda results: None,
 ) -> list[Result]:
     """Run or resume all rounds.
@@ -104,7 +104,7 @@ def evolve(
         ResumeError: the folder belongs to another run, or is in use.
         EngineError, SandboxError, TrainingError: infrastructure failed; the same call resumes.
     """
-    with Folder.open(folder, _identity(config)) as opened:
+    with RunFolder.open(folder, _identity(config)) as opened:
         opened.begin()
         evolution = _Evolution(config, folder, announce, bar)
         opened.keep()
@@ -115,13 +115,13 @@ def read_results(folder: Path) -> list[Result]:
     """The finished rounds of a run. Raises `DataError` if they are damaged."""
     try:
         plain = json.loads((folder / ROUNDS).read_text(encoding="utf-8"))
-        return [Result.of_plain(one) for one in plain["rounds"]]
+        return [Result.from_json(one) for one in plain["rounds"]]
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise DataError(f"{folder / ROUNDS}: damaged: {error!r}") from error
 
 
 class _Evolution:
-    def __init__(self, config: EvolveConfig, folder: Path, announce: Callable[[str], None], bar: Bar) -> None:
+    def __init__(self, config: EvolveConfig, folder: Path, announce: Callable[[str], None], bar: ProgressBar) -> None:
         self._config, self._folder, self._announce, self._bar = config, folder, announce, bar
         for entry in self._entries(None, None):
             if entry.config.value not in ("auto", _OWN_PPM):
@@ -133,7 +133,7 @@ class _Evolution:
         self._problems = self._read(config.problems, "problems")
         self._held_out = self._read(config.held_out, "held_out")
         _refuse_overlap(self._problems, self._held_out)
-        self._shares = _shares(self._problems, config.rounds)
+        self._problems_by_round = _problems_by_round(self._problems, config.rounds)
 
     def run(self, on_round: Callable[[Sequence[Result]], None]) -> list[Result]:
         config = self._config
@@ -141,23 +141,24 @@ class _Evolution:
         results = [Result("base", self._evaluate("base", base, None, self._folder / "evaluation"), {}, {})]
         policy, ppm = base, None
         searched: list[Path] = []
-        for number, (one, some) in enumerate(zip(config.rounds, self._shares, strict=True), 1):
+        for number, (settings, problems) in enumerate(zip(config.rounds, self._problems_by_round, strict=True), 1):
             name, folder = f"round {number}", self._folder / f"round{number}"
             before = searched if config.accumulate else []
-            given, shots = (config.first_policy, config.first_shots) if number == 1 else (None, 0)
-            searched = [*before, *self._search(name, one, some, before, policy, given, shots, ppm, folder)]
+            searcher, shots = (config.first_policy, config.first_shots) if number == 1 else (None, 0)
+            searched = [*before, *self._search(name, settings, problems, before, policy, searcher, shots, ppm, folder)]
             counts = self._extract(name, searched, folder / "data")
             self._announce(f"{name}: training the policy from the base")
-            policy_config = varied(config.policy, one.policy).model_copy(update={"base": base, "curriculum": False})
+            policy_config = with_overrides(config.policy, settings.policy)
+            policy_config = policy_config.model_copy(update={"base": base, "curriculum": False})
             replayed = self._references() if config.bootstrap and config.bootstrap.replay else []
             policy = train("sft", policy_config, [*replayed, folder / "data" / SFT], folder / "policy", config.launcher)
             self._announce(f"{name}: training the process preference model")
-            ppm_config = varied(config.ppm, one.ppm).model_copy(update={"base": policy})
+            ppm_config = with_overrides(config.ppm, settings.ppm).model_copy(update={"base": policy})
             ppm = train("ppm", ppm_config, folder / "data" / PAIRS, folder / "ppm", config.launcher)
             rows = self._evaluate(name, policy, ppm, folder / "evaluation")
             results.append(Result(name, rows, counts, solved_by_label(searched)))
             if not self._is_stored(results):
-                write_json(self._folder / ROUNDS, {"rounds": [result.plain() for result in results]})
+                write_json(self._folder / ROUNDS, {"rounds": [result.to_json() for result in results]})
                 on_round(results)
         return results
 
@@ -167,15 +168,15 @@ class _Evolution:
             return read_results(self._folder)[: len(results)] == results
         return False
 
-    def _read(self, source: Problems, name: str) -> ProblemSet:
+    def _read(self, source: ProblemSource, name: str) -> ProblemSet:
         """Read the problems of a source; drawn ones are stored in the run folder."""
-        file = source.file or self._drawn(source, self._folder / f"{name}.jsonl")
+        file = source.file or self._draw(source, self._folder / f"{name}.jsonl")
         found = read_problems(file)
-        found.need_gold("self-evolution", file)
+        found.require_gold("self-evolution", file)
         refuse_bad_checks(found)
         return found
 
-    def _drawn(self, source: Problems, file: Path, solutions: bool = False) -> Path:
+    def _draw(self, source: ProblemSource, file: Path, solutions: bool = False) -> Path:
         if not file.exists():
             assert source.n is not None
             drawing = draw_set(source.n, source.seed, source.split, source.levels, source.family)
@@ -190,25 +191,25 @@ class _Evolution:
             assert is_local(config.base)  # validated with the recipe
             return local_folder(config.base)
         assert config.bootstrap is not None
-        self._announce("base: training from nothing on reference solutions")
+        self._announce("base: training from scratch on reference solutions")
         return train("sft", config.bootstrap.train, self._references(), self._folder / "base" / "sft", config.launcher)
 
     def _references(self) -> list[Path]:
         """Files of the reference solutions on which the base is trained."""
         assert self._config.bootstrap is not None
         return [
-            self._drawn(source, self._folder / "base" / f"stage{number}.jsonl", solutions=True)
+            self._draw(source, self._folder / "base" / f"stage{number}.jsonl", solutions=True)
             for number, source in enumerate(self._config.bootstrap.problems, 1)
         ]
 
     def _search(
         self,
         name: str,
-        one: Round,
+        settings: Round,
         problems: ProblemSet,
         before: Sequence[Path],
         policy: Path,
-        given: Model | None,
+        searcher: Model | None,
         shots: int,
         ppm: Path | None,
         folder: Path,
@@ -216,44 +217,44 @@ class _Evolution:
         """Search the round's problems, then again the unsolved ones; return the run folders."""
         config = self._config
         found: list[Path] = []
-        for number, rollouts in enumerate((one.rollouts, *one.unsolved), 1):
+        for number, rollouts in enumerate((settings.rollouts, *settings.unsolved), 1):
             if found:
-                solved, everything = _solved([*before, *found]), self._problems
+                solved, everything = _solved_ids([*before, *found]), self._problems
                 unsolved = [problem for problem in everything.problems if not solved.get(problem.id, True)]
-                problems = everything.only(unsolved if one.most is None else _spread(unsolved, one.most))
+                problems = everything.subset(_evenly_spaced(unsolved, settings.most or len(unsolved)))
                 if not problems:
                     break
             out = folder / (f"search-{number}" if found else "search")
             self._announce(f"{name}: {rollouts} rollouts of {len(problems):,} problems")
             tokens = config.search.record_tokens or any(
-                "logprobs" in varied(config.ppm, a_round.ppm).inputs for a_round in config.rounds
+                "logprobs" in with_overrides(config.ppm, a_round.ppm).inputs for a_round in config.rounds
             )
             own = {"rollouts": rollouts, "record_tokens": tokens}
             search = config.search.model_copy(update=own | ({"shots": shots} if shots else {}))
-            with self._served(policy) if given is None else nullcontext(given) as model:
-                settings = Config(
+            with self._served(policy) if searcher is None else nullcontext(searcher) as model:
+                search_config = Config(
                     policy=model,
-                    value=Ppm(specs.Folder(str(ppm))) if one.value == "ppm" else "agreement",
+                    value=Ppm(specs.LocalModel(str(ppm))) if settings.value == "ppm" else "agreement",
                     seed=derive(config.seed, name, number) % 2**31,
                     search=search,
                     sandbox=config.sandbox,
                     engine=config.engine,
                 )
-                with self._counted(len(problems), name, is_solved, "solved") as on_result:
-                    identity = self._identified(policy) if given is None else {}
-                    asyncio.run(generate(settings, problems, out, on_result, identity))
+                with self._counting(len(problems), name, is_solved, "solved") as on_result:
+                    identity = self._served_identity(policy) if searcher is None else {}
+                    asyncio.run(generate(search_config, problems, out, on_result, identity))
             found.append(out)
         return found
 
     def _served(self, model: Path) -> AbstractContextManager[Model]:
         return served(model, self._config.serve, self._config.serve_port, self._config.serve_seconds)
 
-    def _identified(self, model: Path) -> dict[str, str]:
+    def _served_identity(self, model: Path) -> dict[str, str]:
         """Identity keys of a served model: its weights, not its port or name."""
         return weights_identity("policy", model) | {"engine.dtype": "served"} if self._config.serve else {}
 
     @contextmanager
-    def _counted(
+    def _counting(
         self, total: int, what: str, good: Callable[[Record], bool], called: str
     ) -> Iterator[Callable[[Record], None]]:
         """A progress bar over results that shows the number of good ones."""
@@ -290,7 +291,7 @@ class _Evolution:
                 left_out.append(table.get("name"))
                 continue
             if own:
-                table = table | {"value": _OWN_PPM if ppm is None else Ppm(specs.Folder(str(ppm)))}
+                table = table | {"value": _OWN_PPM if ppm is None else Ppm(specs.LocalModel(str(ppm)))}
             tables.append(table)
         sandbox, engine = (part.model_dump(mode="json") for part in (self._config.sandbox, self._config.engine))
         shared = {"sandbox": sandbox, "engine": engine}
@@ -299,10 +300,10 @@ class _Evolution:
     def _evaluate(self, name: str, policy: Path, ppm: Path | None, out: Path) -> list[Row]:
         with self._served(policy) as model:
 
-            def run(entry: Entry) -> Finished:
+            def run(entry: Entry) -> FinishedRun:
                 self._announce(f"{name}: evaluation, {entry.name}")
-                with self._counted(len(self._held_out), entry.name, lambda row: row["correct"], "right") as on_result:
-                    identity = self._identified(policy)
+                with self._counting(len(self._held_out), entry.name, lambda row: row["correct"], "right") as on_result:
+                    identity = self._served_identity(policy)
                     return asyncio.run(solve_entry(entry, self._held_out, out, on_result, identity))
 
             return compare_methods(run_entries(self._entries(model, ppm), run))
@@ -326,7 +327,7 @@ def _find_programs(config: EvolveConfig) -> None:
     """Raise `ConfigError` now for missing programs of the recipe, which are needed only much later."""
     for name, command in (("launcher", config.launcher), ("serve", config.serve)):
         if command and shutil.which(command[0]) is None:
-            raise ConfigError(f"{name}: no program {command[0]!r} on this machine")
+            raise ConfigError(f"{name}: program {command[0]!r} not found")
 
 
 def _refuse_overlap(problems: ProblemSet, held_out: ProblemSet) -> None:
@@ -335,11 +336,11 @@ def _refuse_overlap(problems: ProblemSet, held_out: ProblemSet) -> None:
     both = [problem.id for problem in held_out.problems if problem.question in asked]
     if both:
         raise DataError(
-            f"{len(both)} of {len(held_out)} held-out problems are among the others too, such as {both[0]!r}"
+            f"{len(both)} of {len(held_out)} held-out problems are also training problems, such as {both[0]!r}"
         )
 
 
-def _shares(problems: ProblemSet, rounds: Sequence[Round]) -> list[ProblemSet]:
+def _problems_by_round(problems: ProblemSet, rounds: Sequence[Round]) -> list[ProblemSet]:
     """The problems that each round searches. Raises `DataError` if a round takes more new ones than there are."""
     shares: list[ProblemSet] = []
     taken: set[str] = set()
@@ -352,16 +353,16 @@ def _shares(problems: ProblemSet, rounds: Sequence[Round]) -> list[ProblemSet]:
             of = f" of level {one.levels}" if one.levels else ""
             raise DataError(f"round {number} takes {one.take or 'all'} new problems{of}, and there are {len(fit)}")
         taken |= {problem.id for problem in fit}
-        shares.append(problems.only(fit))
+        shares.append(problems.subset(fit))
     return shares
 
 
-def _spread(problems: list[Problem], most: int) -> list[Problem]:
+def _evenly_spaced(problems: list[Problem], most: int) -> list[Problem]:
     """At most `most` problems, evenly spaced."""
     return [problems[n * len(problems) // most] for n in range(most)] if len(problems) > most else problems
 
 
-def _solved(folders: Iterable[Path]) -> dict[str, bool]:
+def _solved_ids(folders: Iterable[Path]) -> dict[str, bool]:
     """Problem id → whether any of the folders holds a verified solution."""
     found: dict[str, bool] = {}
     for folder in folders:
@@ -376,7 +377,7 @@ def solved_by_label(folders: Sequence[Path]) -> dict[str, tuple[int, int]]:
         record["id"]: record["meta"].get("level") for folder in folders for record in read_lines(folder / RESULTS)
     }
     counts: dict[str, tuple[int, int]] = {}
-    for name, right in _solved(folders).items():
+    for name, right in _solved_ids(folders).items():
         for label in ("all", *(() if labels[name] is None else (f"level {labels[name]}",))):
             solved, searched = counts.get(label, (0, 0))
             counts[label] = solved + right, searched + 1

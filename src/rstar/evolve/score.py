@@ -6,6 +6,7 @@ log-probabilities, a random solution, and a regression on simple features.
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -19,13 +20,12 @@ from rstar.evals.metrics import clustered_wilson, sign_test
 from rstar.evolve.features import features, fit, pairs_of
 from rstar.grading import is_equivalent
 from rstar.jsonl import read_lines
-from rstar.models.decoder_files import read_tokenizer
 from rstar.models.device import few_threads
-from rstar.models.ppm.inputs import Piece, Reader, collate_rows, join, pieces
-from rstar.models.ppm.model import load_ppm
+from rstar.models.ppm.inputs import Piece, join, pieces
+from rstar.models.ppm.scorer import Scorer
 from rstar.prompts.code_steps import prompt
 from rstar.runs import RESULTS, TREES
-from rstar.train.data import LENGTH_STEP
+from rstar.search.choose import Group, Votes, weighted_vote
 from rstar.train.ppm import pair_scores, read_pairs
 from rstar.trees import Tree
 
@@ -37,8 +37,8 @@ class Bin:
     """Pairs of similar margin: their number, the PPM's mean confidence, and its accuracy."""
 
     n: int
-    said: float
-    right: float
+    confidence: float
+    accuracy: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class PairAccuracy:
         right: correctly ordered pairs.
         low, high: 95% interval of right / n, clustered by problem (`clustered_wilson`): pairs of one problem share
             steps and solutions, so they carry less information than independent pairs.
-        bins: equally many pairs each, by rising margin; `Bin.said` is the mean of σ(|r⁺ − r⁻|).
+        bins: equally many pairs each, by rising margin; `Bin.confidence` is the mean of σ(|r⁺ − r⁻|).
     """
 
     kind: str
@@ -101,28 +101,29 @@ def pair_accuracy(folder: Path, pairs: Path) -> list[PairAccuracy]:
 
     Raises `ConfigError` if `folder` is not a PPM, and `DataError` for a file without pairs.
     """
-    model = load_ppm(folder)
-    reader = Reader(read_tokenizer(folder), model.inputs)
-    lines = list(read_pairs(pairs, reader, model.config.max_position_embeddings))
-    problems = [number for number, line in enumerate(lines) for one in line.comparisons for _ in one.pairs]
+    scorer = Scorer(folder, device="cpu")
+    trees = list(read_pairs(pairs, scorer.encoder, scorer.model.config.max_position_embeddings))
+    problems = [
+        number for number, tree in enumerate(trees) for comparison in tree.comparisons for _ in comparison.pairs
+    ]
     margins: dict[str, dict[int, list[float]]] = {}
-    with few_threads(model):
-        for problem, (kind, margin) in zip(problems, pair_scores(model, lines), strict=True):
+    with few_threads(scorer.model):
+        for problem, (kind, margin) in zip(problems, pair_scores(scorer.model, trees), strict=True):
             margins.setdefault(kind, {}).setdefault(problem, []).append(margin)
     if not margins:
-        raise DataError(f"{pairs}: no pairs in it")
+        raise DataError(f"{pairs}: contains no pairs")
     return [_accuracy(kind, list(found.values())) for kind, found in sorted(margins.items())]
 
 
 def _accuracy(kind: str, problems: Sequence[Sequence[float]]) -> PairAccuracy:
     """`problems`: the margins of the pairs of each problem."""
-    margins = np.asarray([margin for some in problems for margin in some])
-    low, high = clustered_wilson([(sum(margin > 0 for margin in some), len(some)) for some in problems])
+    margins = np.concatenate([np.asarray(own) for own in problems])
+    low, high = clustered_wilson([(sum(margin > 0 for margin in own), len(own)) for own in problems])
     order = np.argsort(np.abs(margins), kind="stable")
     bins = []
-    for some in np.array_split(margins[order], min(BINS, len(margins))):
-        said = 1 / (1 + np.exp(-np.abs(some)))
-        bins.append(Bin(len(some), float(said.mean()), float((some > 0).mean())))
+    for part in np.array_split(margins[order], min(BINS, len(margins))):
+        confidence = 1 / (1 + np.exp(-np.abs(part)))
+        bins.append(Bin(len(part), float(confidence.mean()), float((part > 0).mean())))
     return PairAccuracy(kind, len(margins), len(problems), int((margins > 0).sum()), low, high, bins)
 
 
@@ -134,7 +135,7 @@ def read_candidates(run: Path) -> list[tuple[str, list[Candidate]]]:
     """
     for name in (RESULTS, TREES):
         if not (run / name).exists():
-            raise DataError(f"{run}: no {name} in it")
+            raise DataError(f"{run}: {name} is missing")
     trees = {line["id"]: line for line in read_lines(run / TREES)}
     found: list[tuple[str, list[Candidate]]] = []
     for record in read_lines(run / RESULTS):
@@ -142,9 +143,9 @@ def read_candidates(run: Path) -> list[tuple[str, list[Candidate]]]:
             continue
         right = {row["answer"]: row["correct"] for row in record["trajectories"]}
         tree = trees.get(record["id"])
-        ends = [] if tree is None else [trajectory for _, trajectory in Tree.of_plain(tree).ends()]
+        ends = [] if tree is None else [trajectory for _, trajectory in Tree.from_json(tree).ends()]
         if any(end.lacks_logprobs for end in ends):
-            raise DataError(f"{run / TREES}: no log-probabilities in it; solve with --set search.record_tokens=true")
+            raise DataError(f"{run / TREES}: lacks log-probabilities; solve with --set search.record_tokens=true")
         solutions = [Candidate(pieces(end.steps), end.answer or "", end.votes, right[end.answer]) for end in ends]
         found.append((record["question"], solutions))
     return found
@@ -162,25 +163,24 @@ def choices(run: Path, ppms: Sequence[Path] = (), training: Path | None = None) 
         ConfigError, DataError: an input cannot be read.
     """
     problems = read_candidates(run)
-    groups = [_groups(solutions) for _, solutions in problems]
+    solutions = [candidates for _, candidates in problems]
+    groups = asyncio.run(_grouped(solutions))
     rows: dict[str, list[float]] = {
-        "one right (the most that choosing can give)": [any(c.correct for c in some) for _, some in problems],
-        "random distinct solution": [_random(some) for _, some in problems],
-        "majority": [_vote(some, group, [0.0] * len(some)) for (_, some), group in zip(problems, groups, strict=True)],
+        "oracle (at least one solution is right)": [any(c.correct for c in candidates) for candidates in solutions],
+        "random distinct solution": [_random(candidates) for candidates in solutions],
+        "majority": [_vote(own, group, [0.0] * len(own)) for own, group in zip(solutions, groups, strict=True)],
     }
-    scorers: dict[str, list[list[float]]] = {
-        "log-probability": [[candidate.logprob for candidate in some] for _, some in problems]
-    }
+    scores = {"log-probability": [[candidate.logprob for candidate in candidates] for candidates in solutions]}
     if training is not None:
-        scorers["regression on simple features"] = _regression(problems, training)
+        scores["regression on simple features"] = _regression(problems, training)
     for folder in ppms:
-        scorers[f"PPM {folder}"] = _scores(problems, folder)
-    for name, scores in scorers.items():
-        together = list(zip(problems, groups, scores, strict=True))
+        scores[f"PPM {folder}"] = _ppm_logits(problems, folder)
+    for name, logits in scores.items():
         rows[f"{name}: best"] = [
-            float(some[int(np.argmax(score))].correct) if some else 0.0 for (_, some), _, score in together
+            float(own[int(np.argmax(logit))].correct) if own else 0.0
+            for own, logit in zip(solutions, logits, strict=True)
         ]
-        rows[f"{name}: weighted majority"] = [_vote(some, group, score) for (_, some), group, score in together]
+        rows[f"{name}: weighted majority"] = [*map(_vote, solutions, groups, logits)]
     base = rows["majority"]
     found = []
     for name, right in rows.items():
@@ -190,29 +190,18 @@ def choices(run: Path, ppms: Sequence[Path] = (), training: Path | None = None) 
     return found
 
 
-def _groups(solutions: Sequence[Candidate]) -> list[int]:
-    """The index of each solution's group of equivalent answers."""
-    leaders: list[str] = []
-    found: list[int] = []
-    for solution in solutions:
-        same = (number for number, leader in enumerate(leaders) if is_equivalent(leader, solution.answer))
-        number = next(same, len(leaders))
-        if number == len(leaders):
-            leaders.append(solution.answer)
-        found.append(number)
-    return found
+async def _grouped(problems: Sequence[Sequence[Candidate]]) -> list[list[Group]]:
+    """The group of equivalent answers of each solution of each problem."""
+    votes = [(Votes(is_equivalent), candidates) for candidates in problems]
+    return [[await found.group(candidate.answer) for candidate in candidates] for found, candidates in votes]
 
 
-def _vote(solutions: Sequence[Candidate], groups: Sequence[int], logits: Sequence[float]) -> float:
+def _vote(solutions: Sequence[Candidate], groups: Sequence[Group], logits: Sequence[float]) -> float:
     """Whether the answer with the most votes is right, each vote weighted by exp(logit)."""
     if not solutions:
         return 0.0
-    top = max(logits)
-    weights: dict[int, float] = {}
-    for solution, group, logit in zip(solutions, groups, logits, strict=True):
-        weights[group] = weights.get(group, 0.0) + solution.votes * math.exp(logit - top)
-    best = max(weights, key=lambda group: weights[group])
-    return float(solutions[groups.index(best)].correct)
+    weights = [one.votes * math.exp(logit - max(logits)) for one, logit in zip(solutions, logits, strict=True)]
+    return float(solutions[weighted_vote(groups, weights)].correct)
 
 
 def _random(solutions: Sequence[Candidate]) -> float:
@@ -227,20 +216,20 @@ Problems = Iterable[tuple[str, Sequence[Candidate]]]
 def _regression(problems: Problems, training: Path) -> list[list[float]]:
     pairs = list(pairs_of(training, "final"))
     if not pairs:
-        raise DataError(f"{training}: no pairs of whole solutions in it")
+        raise DataError(f"{training}: contains no pairs of whole solutions")
     weights = fit(np.stack([better for better, _ in pairs]), np.stack([other for _, other in pairs]))
-    return [[float(features(prompt(question), one.pieces) @ weights) for one in some] for question, some in problems]
+    return [
+        [float(features(prompt(question), candidate.pieces) @ weights) for candidate in candidates]
+        for question, candidates in problems
+    ]
 
 
-@torch.inference_mode()
-def _scores(problems: Problems, folder: Path) -> list[list[float]]:
+def _ppm_logits(problems: Problems, folder: Path) -> list[list[float]]:
     """The PPM's logits, clipped: twice the value before the tanh, so that differences are log-odds."""
-    model = load_ppm(folder)
-    reader = Reader(read_tokenizer(folder), model.inputs)
+    scorer = Scorer(folder, device="cpu")
     found: list[list[float]] = []
-    for question, some in problems:
-        rows = [join([reader.encode(prompt(question), one.pieces) for one in some])] if some else []
-        with few_threads(model):
-            scores = model(collate_rows(rows, LENGTH_STEP)).double() if rows else torch.zeros(0)
-        found.append((2 * torch.atanh(scores.clamp(-0.9999, 0.9999))).tolist())
+    for question, candidates in problems:
+        encoded = [scorer.encoder.encode(prompt(question), candidate.pieces) for candidate in candidates]
+        scores = scorer.score_rows([join(encoded)])[0] if encoded else []
+        found.append((2 * torch.atanh(torch.tensor(scores, dtype=torch.float64).clamp(-0.9999, 0.9999))).tolist())
     return found

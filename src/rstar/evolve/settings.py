@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal, Self
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
@@ -17,36 +17,34 @@ from rstar.specs import ModelSetting
 from rstar.tiny.family import Split
 from rstar.tiny.generate import parse_levels
 from rstar.train.ppm import PPMConfig
-from rstar.train.settings import TrainConfig
-
-C = TypeVar("C", bound=TrainConfig)
+from rstar.train.settings import C, TrainConfig
 
 
-class Problems(Section):
+class ProblemSource(Section):
     """Source of problems: a file, or draws from the families of the bundled model."""
 
-    file: Path | None = Field(None, description="problem file with gold answers; or, instead:")
-    n: int | None = Field(None, ge=1, description="how many to draw")
-    seed: int = Field(0, ge=0, description="seed of the set")
+    file: Path | None = Field(None, description="problem file with gold answers; excludes all settings below")
+    n: int | None = Field(None, ge=1, description="number of problems to draw")
+    seed: int = Field(0, ge=0, description="seed of the drawn set")
     levels: str = Field("1-5", description="difficulty, such as 3 or 1-5")
-    family: list[str] = Field([], description="families, or kinds of families; empty: all")
-    split: Split = Field("train", description="train; held out: numbers or templates")
+    family: list[str] = Field([], description="families or kinds of families; empty: all")
+    split: Split = Field("train", description="train, or held out: numbers, templates")
 
     @model_validator(mode="after")
-    def _one_source(self) -> Self:
+    def _exactly_one_source(self) -> Self:
         if (self.file is None) == (self.n is None):
-            raise ValueError("give either `file`, or `n` to draw that many problems")
+            raise ValueError("set either `file`, or `n` to draw that many problems")
         if self.file is not None and (others := sorted(self.model_fields_set - {"file"})):
-            raise ValueError(f"a file's problems are taken as they are; {', '.join(others)}: of drawn ones only")
+            raise ValueError(f"{', '.join(others)}: only for drawn problems, not with `file`")
         return self
 
 
 class Bootstrap(Section):
     """A base model trained from scratch on reference solutions."""
 
-    problems: list[Problems] = Field(min_length=1, description="drawn sets, the stages of a curriculum")
-    train: TrainConfig = Field(description="how it is trained: `rstar train settings`")
-    replay: bool = Field(False, description="policies are trained on these solutions, too, beside their own")
+    problems: list[ProblemSource] = Field(min_length=1, description="sets to draw: the stages of a curriculum")
+    train: TrainConfig = Field(description="settings of the training: `rstar train settings`")
+    replay: bool = Field(False, description="also train every policy on these solutions")
 
     @model_validator(mode="after")
     def _drawn(self) -> Self:
@@ -59,21 +57,23 @@ class Round(Section):
     """One round: search, then training on the results."""
 
     rollouts: int = Field(16, ge=1, description="MCTS rollouts of each problem")
-    take: int | None = Field(None, ge=1, description="that many problems nobody has searched yet; unset: all problems")
-    levels: str = Field("", description="only problems of these difficulties, such as 1-3; unset: of any")
+    take: int | None = Field(None, ge=1, description="number of problems not yet searched; unset: all problems")
+    levels: str = Field("", description="difficulties to search, such as 1-3; unset: all")
     value: Literal["terminal", "ppm"] = Field(
-        "terminal", description="Q of partial solutions: from verified ends alone, or begun by the last round's PPM"
+        "terminal",
+        description="initial Q of partial solutions: none (terminal), or the score of the previous round's PPM",
     )
     unsolved: list[int] = Field(
-        [], description="rollouts of further searches, each with another seed, of what has no verified solution yet"
+        [],
+        description="rollouts of further searches of unsolved problems, each with a new seed",
     )
-    most: int | None = Field(None, ge=1, description="of those, search again at most so many, evenly spread")
-    policy: dict[str, Any] = Field({}, description="settings of the policy's training that differ in this round")
-    ppm: dict[str, Any] = Field({}, description="settings of the PPM's training that differ in this round")
+    most: int | None = Field(None, ge=1, description="maximum problems per further search, evenly spaced")
+    policy: dict[str, Any] = Field({}, description="policy training settings that differ in this round")
+    ppm: dict[str, Any] = Field({}, description="PPM training settings that differ in this round")
 
     @field_validator("levels")
     @classmethod
-    def _are_levels(cls, levels: str) -> str:
+    def _valid_levels(cls, levels: str) -> str:
         try:
             if levels:
                 parse_levels(levels)
@@ -88,77 +88,74 @@ class EvolveConfig(Section):
     model_config = ConfigDict(populate_by_name=True)
 
     base: ModelSetting | None = Field(
-        None, description="model that every round fine-tunes: tiny | hf:PATH; or `bootstrap`"
+        None, description="model that every round fine-tunes: tiny | hf:PATH; excludes `bootstrap`"
     )
-    bootstrap: Bootstrap | None = Field(None, description="train the base from nothing instead")
+    bootstrap: Bootstrap | None = Field(None, description="train the base from scratch; excludes `base`")
     first_policy: ModelSetting | None = Field(None, description="model that searches in round 1; unset: the base")
     first_shots: int = Field(
         0, ge=0, le=4, description="worked examples in round 1, for models not trained on the step format"
     )
-    seed: int = Field(0, ge=0, description="every random choice of the searches derives from it")
-    problems: Problems = Field(description="to learn from: questions and gold answers")
-    held_out: Problems = Field(description="to evaluate on")
-    accumulate: bool = Field(False, description="a round trains on the trees of all rounds so far, not on its own only")
-    search: MctsConfig = Field(MctsConfig(), description="how problems are searched: `rstar info --settings`")
-    sandbox: SandboxConfig = Field(SandboxConfig(), description="where and how code runs: `rstar info --settings`")
-    engine: EngineConfig = Field(EngineConfig(), description="how models are run or reached: `rstar info --settings`")
+    seed: int = Field(0, ge=0, description="seed of all searches")
+    problems: ProblemSource = Field(description="training problems: questions and gold answers")
+    held_out: ProblemSource = Field(description="evaluation problems")
+    accumulate: bool = Field(False, description="train on the trees of all rounds so far; false: of the current round")
+    search: MctsConfig = Field(MctsConfig(), description="search settings: `rstar info --settings`")
+    sandbox: SandboxConfig = Field(SandboxConfig(), description="sandbox settings: `rstar info --settings`")
+    engine: EngineConfig = Field(EngineConfig(), description="engine settings: `rstar info --settings`")
     extract: ExtractConfig = ExtractConfig()
-    policy: TrainConfig = Field(description="how policies are trained, each from the base: `rstar train settings`")
-    ppm: PPMConfig = Field(description="how PPMs are trained, each from its round's policy: `rstar train settings`")
+    policy: TrainConfig = Field(description="policy training, from the base: `rstar train settings`")
+    ppm: PPMConfig = Field(description="PPM training, from the round's policy: `rstar train settings`")
     rounds: list[Round] = Field(alias="round", min_length=1)
     entries: list[dict[str, Any]] = Field(
-        alias="entry", min_length=1, description="what is measured after each round, as for `rstar compare`"
+        alias="entry", min_length=1, description="evaluations after each round, as for `rstar compare`"
     )
     launcher: list[str] = Field(
-        [], description="starts a training on several processes, such as torchrun --nproc-per-node 8; unset: one"
+        [],
+        description="command that starts training processes, such as torchrun --nproc-per-node 8; empty: one",
     )
     serve: list[str] = Field(
-        [], description="command that serves a model, with {model} and {port} in it; unset: it runs in this process"
+        [], description="command that serves a model and contains {model} and {port}; empty: models run in this process"
     )
-    serve_port: int = Field(8765, ge=1, le=65535, description="where it listens")
-    serve_seconds: float = Field(600.0, gt=0, description="how long a server may take to be ready")
+    serve_port: int = Field(8765, ge=1, le=65535, description="port of the server")
+    serve_seconds: float = Field(600.0, gt=0, description="timeout until the server is ready, seconds")
 
     @model_validator(mode="after")
     def _combinations(self) -> Self:
         if (self.base is None) == (self.bootstrap is None):
-            raise ValueError("give either `base`, a model, or `bootstrap`")
+            raise ValueError("set either `base`, a model, or `bootstrap`")
         if self.base is not None and not is_local(self.base):
-            raise ValueError(f"base = {str(self.base)!r}: expected tiny or hf:PATH, a model that can be trained")
+            raise ValueError(f"base = {str(self.base)!r}: expected a trainable model: tiny or hf:PATH")
         if self.rounds[0].value == "ppm":
-            raise ValueError("round 1: there is no PPM yet; its value must be terminal")
+            raise ValueError("round 1: value must be terminal, because there is no PPM yet")
         if not self.search.keep_trees:
             raise ValueError("search.keep_trees = false: training data comes from trees")
         if any(rollouts < 1 for one in self.rounds for rollouts in one.unsolved):
-            raise ValueError("round.unsolved: searches have at least one rollout")
+            raise ValueError("round.unsolved: every search needs at least one rollout")
         if odd := sorted({key for entry in self.entries for key in ("policy", "seed") if key in entry}):
-            raise ValueError(f"entry.{odd[0]}: an entry measures the policies of the rounds, with the run's seed")
+            raise ValueError(f"entry.{odd[0]}: not allowed; entries evaluate each round's policy with the run's seed")
         for part in ("{model}", "{port}"):
             if self.serve and not any(part in word for word in self.serve):
-                raise ValueError(f"serve: {part} must be in the command")
+                raise ValueError(f"serve: the command must contain {part}")
         models = [self.policy, self.ppm]
-        for number, one in enumerate(self.rounds, 1):
-            models.append(_varied(self.policy, one.policy, f"round {number}: policy"))
-            models.append(_varied(self.ppm, one.ppm, f"round {number}: ppm"))
+        try:
+            for number, settings in enumerate(self.rounds, 1):
+                models.append(with_overrides(self.policy, settings.policy, f"round {number}: policy"))
+                models.append(with_overrides(self.ppm, settings.ppm, f"round {number}: ppm"))
+        except ConfigError as error:
+            raise ValueError(str(error)) from None
         if any(model.base is not None for model in models):
-            raise ValueError("policy.base, ppm.base: policies begin from the recipe's base, PPMs from their policy")
+            raise ValueError("policy.base, ppm.base: not allowed; policies start from `base`, PPMs from their policy")
         return self
 
     def identity(self) -> dict[str, Any]:
         """The settings that decide the results (not where or how fast they are computed), nested."""
-        free = ("launcher", "serve", "serve_port", "serve_seconds", "sandbox", "engine")
-        return self.model_dump(mode="json", exclude=dict.fromkeys(free, True) | {"search": {"concurrency"}})
+        excluded = ("launcher", "serve", "serve_port", "serve_seconds", "sandbox", "engine")
+        return self.model_dump(mode="json", exclude=dict.fromkeys(excluded, True) | {"search": {"concurrency"}})
 
 
-def _varied(config: C, own: dict[str, Any], where: str) -> C:
-    try:
-        return checked(type(config), config.model_dump() | own, where)
-    except ConfigError as error:
-        raise ValueError(str(error)) from None
-
-
-def varied(config: C, own: dict[str, Any]) -> C:
-    """A training configuration with a round's own settings."""
-    return _varied(config, own, "round")
+def with_overrides(config: C, own: dict[str, Any], where: str = "round") -> C:
+    """A training configuration with a round's `own` settings. Raises `ConfigError` that starts with `where`."""
+    return checked(type(config), config.model_dump() | own, where)
 
 
 def read_recipe(file: Path, smoke: bool = False, overrides: Sequence[str] = ()) -> EvolveConfig:
@@ -176,7 +173,7 @@ def read_recipe(file: Path, smoke: bool = False, overrides: Sequence[str] = ()) 
     small = tree.pop("smoke", None)
     if smoke:
         if not isinstance(small, dict):
-            raise ConfigError(f"{file}: it has no table [smoke]")
+            raise ConfigError(f"{file}: the table [smoke] is missing")
         tree = {key: value for key, value in merged(tree, small).items() if small.get(key) is not False}
     override(tree, overrides)
     return checked(EvolveConfig, tree, str(file))

@@ -102,7 +102,7 @@ def read_trees(folder: Path) -> Iterator[VerifiedTree]:
         try:
             question = result["question"]
             question.encode()  # raises for a lone surrogate, which cannot be written
-            yield VerifiedTree(name, question, Tree.of_plain(line))
+            yield VerifiedTree(name, question, Tree.from_json(line))
         except (AttributeError, LookupError, TypeError, ValueError) as error:
             raise DataError(f"{trees}: the tree of problem {name!r} is damaged: {error!r}") from error
         line = next(lines, None)

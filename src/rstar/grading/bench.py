@@ -61,9 +61,9 @@ def exact_pairs(count: int, seed: int = 0) -> list[Pair]:
         equal = draw.random() < 0.5
         if not equal:
             top += draw.randrange(1, 9)
-        said = (str(top), f"{top / 100:.2f}", f"{top}/{bottom}", str(top))[kind]
-        dress = ("{}", r"\boxed{{{}}}", r"So the answer is $\boxed{{{}}}$.", "#### {}")[draw.randrange(4)]
-        pairs.append((gold, dress.format(said), equal))
+        prediction = (str(top), f"{top / 100:.2f}", f"{top}/{bottom}", str(top))[kind]
+        template = ("{}", r"\boxed{{{}}}", r"So the answer is $\boxed{{{}}}$.", "#### {}")[draw.randrange(4)]
+        pairs.append((gold, template.format(prediction), equal))
     return pairs
 
 
@@ -78,11 +78,11 @@ class Speed:
 
 def measure(grader: Grader, pairs: Sequence[Pair], seconds: float = 1.0) -> Speed:
     """Grade all pairs repeatedly for at least `seconds` of CPU time."""
-    wrong = sum(grader(gold, said) != equal for gold, said, equal in pairs)  # also warms up the caches
+    wrong = sum(grader(gold, prediction) != equal for gold, prediction, equal in pairs)  # also warms up the caches
     done, start = 0, time.process_time()
     while (spent := time.process_time() - start) < seconds:
-        for gold, said, _ in pairs:
-            grader(gold, said)
+        for gold, prediction, _ in pairs:
+            grader(gold, prediction)
         done += len(pairs)
     return Speed(round(done / spent, 1), wrong, len(pairs))
 
@@ -93,8 +93,8 @@ def math_verify() -> Grader | None:
         return None
     from math_verify import parse, verify
 
-    def compare(gold: str, said: str) -> bool:
-        return bool(verify(parse(f"${gold}$"), parse(f"${said}$")))
+    def compare(gold: str, prediction: str) -> bool:
+        return bool(verify(parse(f"${gold}$"), parse(f"${prediction}$")))
 
     return compare
 

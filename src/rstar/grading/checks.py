@@ -22,26 +22,14 @@ from rstar.errors import DataError
 from rstar.grading.find.extract import answer_of
 from rstar.grading.verdict import Verdict
 
-LONGEST_EXPRESSION = 2_000
+MAX_EXPRESSION_LENGTH = 2_000
 _SIGNS = {
-    "\\times": "*",
-    "\\cdot": "*",
-    "\\div": "/",
-    "×": "*",
-    "·": "*",
-    "÷": "/",
-    "−": "-",
-    "–": "-",
-    "\\left": "",
-    "\\right": "",
-    "\\(": "",
-    "\\)": "",
-    "\\*": "*",
-    "$": "",
-    "[": "(",
-    "]": ")",
-    "{": "(",
-    "}": ")",
+    **dict.fromkeys(("\\times", "\\cdot", "×", "·", "\\*"), "*"),
+    **dict.fromkeys(("\\div", "÷"), "/"),
+    **dict.fromkeys("−–", "-"),
+    **dict.fromkeys("[{", "("),
+    **dict.fromkeys("]}", ")"),
+    **dict.fromkeys(("\\left", "\\right", "\\(", "\\)", "$"), ""),
 }
 _SIGN = re.compile("|".join(map(re.escape, _SIGNS)))
 _ALLOWED = re.compile(r"[0-9+\-*/() \t]+")
@@ -80,7 +68,7 @@ def check_expression(check: Mapping[str, Any], answer: str | None) -> Verdict:
     wanted = f"{target} from {', '.join(map(str, sorted(numbers)))}"
     if answer is None:
         return Verdict("unparseable", "no answer found", wanted)
-    left, _, right = _SIGN.sub(lambda match: _SIGNS[match.group()], answer[: LONGEST_EXPRESSION + 1]).partition("=")
+    left, _, right = _SIGN.sub(lambda match: _SIGNS[match.group()], answer[: MAX_EXPRESSION_LENGTH + 1]).partition("=")
     form = left.strip()
     try:
         if right.strip(" .") not in ("", str(target)):
@@ -100,7 +88,7 @@ def check_expression(check: Mapping[str, Any], answer: str | None) -> Verdict:
 
 
 def _parse(text: str) -> ast.expr:
-    if len(text) > LONGEST_EXPRESSION:
+    if len(text) > MAX_EXPRESSION_LENGTH:
         raise _NotAnExpression("the expression is too long")
     if not _ALLOWED.fullmatch(text):
         raise _NotAnExpression("not an expression of numbers, + - * / and parentheses")

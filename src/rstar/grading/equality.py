@@ -15,38 +15,36 @@ readings (`comparison`). The first rule that decides wins:
 from __future__ import annotations
 
 import re
+from itertools import product
 from typing import TYPE_CHECKING
 
 from rstar.grading.checks import run_check
 from rstar.grading.compare import exact, numeric
 from rstar.grading.compare.comparison import equal
-from rstar.grading.find.choices import letters_of
+from rstar.grading.find.explanations import explained_letter, explained_letters
 from rstar.grading.find.extract import (
-    LONGEST_ANSWER,
+    MAX_ANSWER_LENGTH,
     answer_of,
-    answers_together,
+    combined_answer,
     gold_answer_of,
-    number_stated,
     quick_answer,
+    stated_number,
 )
 from rstar.grading.find.languages import in_english
-from rstar.grading.find.remarks import letter_explained, letters_explained
+from rstar.grading.find.options import option_letters
 from rstar.grading.read.lexer import UnreadableError
 from rstar.grading.read.nodes import Apply, Group, Node, Number, Quantity, Text, described, names_of
 from rstar.grading.read.normal import normal, prose, squeezed, words
 from rstar.grading.read.reading import choice_of, is_name, readings, with_equal_letters, with_plain_unit, with_products
-from rstar.grading.read.times import hours, is_ratio
+from rstar.grading.read.times import clock_times, is_ratio
 from rstar.grading.verdict import Verdict
 
 if TYPE_CHECKING:  # search may import this package, but not gold answers
     from rstar.answers import AnswerKey
 
-LONGEST_LITERAL = 60
-"""Maximum length, in characters, of a text that may be a bare number."""
-SHORTEST_SENTENCE = 12
-"""Minimum length, in characters, of a gold answer that may be a sentence."""
-SHORTEST_PROSE = 8
-"""Minimum letters for comparing words regardless of spaces."""
+MAX_LITERAL_LENGTH = 60
+MIN_SENTENCE_LENGTH = 12
+MIN_PROSE_LETTERS = 8
 _TOTAL = re.compile(r"[a-w](?: ?\+ ?[a-w]){1,4} ?= ?(.+)")
 """A requested total in a prediction: ``m + n = 42``. In a gold answer it would be an equation."""
 _LETTERS_IN_ORDER = re.compile(r"(?=[A-H]{2})A?B?C?D?E?F?G?H?")
@@ -78,27 +76,27 @@ def grade(gold: str, prediction: str | None) -> Verdict:
     quick = _grade_literals(gold, prediction)
     if quick is not None:
         return quick
-    if gold == prediction and len(gold) <= LONGEST_ANSWER and any(map(str.isalnum, gold)):
+    if gold == prediction and len(gold) <= MAX_ANSWER_LENGTH and any(map(str.isalnum, gold)):
         return Verdict("correct", "the same text", gold, gold)
-    wanted, said = gold_answer_of(gold), answer_of(prediction)
+    wanted, found = gold_answer_of(gold), answer_of(prediction)
     prose = wanted is None
     if wanted is None:  # the whole gold text is the answer
-        wanted = in_english(gold) if len(gold) <= LONGEST_ANSWER else gold
-    own = prediction if said is None else said
-    if _same_text(gold, own) or (prose and (_same_text(wanted, own) or _ends_with(prediction, gold))):
-        return Verdict("correct", "the same text", gold, prediction if said is None else said)
-    if said is None:
-        verdict = Verdict("unparseable", "no answer found", wanted[:LONGEST_ANSWER])
-    elif len(wanted) > LONGEST_ANSWER:
-        return Verdict("error", "the gold answer is too long", wanted[:LONGEST_ANSWER])
+        wanted = in_english(gold) if len(gold) <= MAX_ANSWER_LENGTH else gold
+    answer = prediction if found is None else found
+    if _same_text(gold, answer) or (prose and (_same_text(wanted, answer) or _ends_with_gold(prediction, gold))):
+        return Verdict("correct", "the same text", gold, answer)
+    if found is None:
+        verdict = Verdict("unparseable", "no answer found", wanted[:MAX_ANSWER_LENGTH])
+    elif len(wanted) > MAX_ANSWER_LENGTH:
+        return Verdict("error", "the gold answer is too long", wanted[:MAX_ANSWER_LENGTH])
     else:
-        verdict = _decide(normal(wanted), normal(said))
-    if verdict.outcome not in ("wrong", "unparseable") or len(wanted) > LONGEST_ANSWER:
+        verdict = _decide(normal(wanted), normal(found))
+    if verdict.outcome not in ("wrong", "unparseable") or len(wanted) > MAX_ANSWER_LENGTH:
         return verdict
-    return _second_look(normal(wanted), prediction, own) or verdict
+    return _grade_alternatives(normal(wanted), prediction, answer) or verdict
 
 
-def _second_look(gold: str, prediction: str, said: str) -> Verdict | None:
+def _grade_alternatives(gold: str, prediction: str, answer: str) -> Verdict | None:
     """Grade the prediction's other statements that suit the kind of the gold answer; None if none matches."""
     try:
         kinds = readings(gold)
@@ -107,38 +105,38 @@ def _second_look(gold: str, prediction: str, said: str) -> Verdict | None:
     others: list[str | None] = []
     if _CHOICES.fullmatch(gold) is not None:
         gold = gold.upper()
-        others += [letters_explained(prediction), letter_explained(prediction), letter_explained(said)]
+        others += [explained_letters(prediction), explained_letter(prediction), explained_letter(answer)]
     if any(isinstance(node, Group) and node.kind != "ratio" and len(node.items) > 1 for node in kinds):
-        others.append(answers_together(prediction))
-    if any(isinstance(node, Number | Quantity) for node in kinds) and _is_words(said):
-        others.append(number_stated(prediction))
+        others.append(combined_answer(prediction))
+    if any(isinstance(node, Number | Quantity) for node in kinds) and _is_words(answer):
+        others.append(stated_number(prediction))
     for other in others:
         if other is not None and (verdict := _decide(gold, normal(other))).correct:
             return verdict
     return None
 
 
-def _is_words(said: str) -> bool:
+def _is_words(answer: str) -> bool:
     """Whether an answer of ordinary length can only be read as words."""
-    if len(said) > LONGEST_ANSWER:
+    if len(answer) > MAX_ANSWER_LENGTH:
         return False
     try:
-        return all(isinstance(node, Text) for node in readings(normal(said)))
+        return all(isinstance(node, Text) for node in readings(normal(answer)))
     except (UnreadableError, RecursionError):
         return True
 
 
-def _same_text(gold: str, said: str) -> bool:
+def _same_text(gold: str, answer: str) -> bool:
     """Whether a prediction repeats verbatim a prose gold answer that is only partly mathematics."""
-    if max(len(gold), len(said)) > LONGEST_ANSWER or not gold.strip():
+    if max(len(gold), len(answer)) > MAX_ANSWER_LENGTH or not gold.strip():
         return False
-    return squeezed(normal(gold)) == squeezed(normal(said))
+    return squeezed(normal(gold)) == squeezed(normal(answer))
 
 
-def _ends_with(prediction: str, gold: str) -> bool:
+def _ends_with_gold(prediction: str, gold: str) -> bool:
     """Whether a prediction ends with a prose gold answer: alone, in tags, or announced."""
     text, wanted = prediction.strip().removesuffix("</answer>").strip(" .$"), gold.strip(" .$\n")
-    if not (text.endswith(wanted) and len(wanted) >= SHORTEST_SENTENCE):
+    if not (text.endswith(wanted) and len(wanted) >= MIN_SENTENCE_LENGTH):
         return False
     before = text[: len(text) - len(wanted)].rstrip(" $")
     return not before or before.endswith((":", "*", "\n", "<answer>"))
@@ -146,19 +144,19 @@ def _ends_with(prediction: str, gold: str) -> bool:
 
 def _grade_literals(gold: str, prediction: str) -> Verdict | None:
     """Grade two exact numbers; None if finding or comparing them needs the full path."""
-    if len(gold) > LONGEST_LITERAL or (first := exact.literal(gold)) is None:
+    if len(gold) > MAX_LITERAL_LENGTH or (first := exact.literal(gold)) is None:
         return None
-    said = prediction if len(prediction) <= LONGEST_LITERAL else None
-    second = exact.literal(said) if said is not None else None
+    answer = prediction if len(prediction) <= MAX_LITERAL_LENGTH else None
+    second = exact.literal(answer) if answer is not None else None
     if second is None:
-        said = quick_answer(prediction)
-        second = exact.literal(said) if said is not None and len(said) <= LONGEST_LITERAL else None
+        answer = quick_answer(prediction)
+        second = exact.literal(answer) if answer is not None and len(answer) <= MAX_LITERAL_LENGTH else None
         if second is None:
             return None
     same = exact.same_literal(first, second)
     if same is None:
         return None
-    return Verdict("correct" if same else "wrong", "equal numbers" if same else "other numbers", gold, said or "")
+    return Verdict("correct" if same else "wrong", "equal numbers" if same else "other numbers", gold, answer or "")
 
 
 def is_equivalent(gold: str, prediction: str | None) -> bool:
@@ -196,7 +194,7 @@ def _decide(gold: str, prediction: str) -> Verdict:
         return Verdict("correct", "the same choices", *forms)
     if is_name(gold) and is_name(prediction):
         return Verdict("correct" if words(gold) == words(prediction) else "wrong", "letters in a row", *forms)
-    times = hours(gold), hours(prediction)
+    times = clock_times(gold), clock_times(prediction)
     if all(times) and not (is_ratio(gold) and is_ratio(prediction)):  # 3:30 is not the ratio 1:10
         return Verdict("correct" if times[0][0] == times[1][0] else "wrong", "times of day", *forms)
     try:
@@ -211,12 +209,11 @@ def _decide(gold: str, prediction: str) -> Verdict:
         theirs += with_plain_unit(prediction)
     if any(isinstance(node, Quantity) for node in theirs):
         ours += with_plain_unit(gold)
-    ours, theirs = [*ours, *_more(gold, ours, theirs)], [*theirs, *_more(prediction, theirs, ours)]
+    ours, theirs = ours + _context_readings(gold, ours, theirs), theirs + _context_readings(prediction, theirs, ours)
     try:
-        for one in ours:
-            for other in theirs:
-                if equal(one, other):
-                    return Verdict("correct", f"equal: {described(one)} and {described(other)}", *forms)
+        for left, right in product(ours, theirs):
+            if equal(left, right):
+                return Verdict("correct", f"equal: {described(left)} and {described(right)}", *forms)
     except numeric.UndecidedError as error:
         return Verdict("timeout", str(error), *forms)
     except RecursionError as error:
@@ -226,7 +223,7 @@ def _decide(gold: str, prediction: str) -> Verdict:
     return Verdict("wrong", f"not equal: {described(ours[0])} and {described(theirs[0])}", *forms)
 
 
-def _more(form: str, found: list[Node], others: list[Node]) -> list[Node]:
+def _context_readings(form: str, found: list[Node], others: list[Node]) -> list[Node]:
     """Readings of a form that make sense only beside the readings of the other."""
     try:
         if any(isinstance(node, Group) and _has_tuples(node) for node in others):
@@ -246,7 +243,7 @@ def _same_choices(row: str, other: str) -> bool:
     """Whether ``ABD`` is written as ``A, B and D``."""
     if _LETTERS_IN_ORDER.fullmatch(row) is None or is_name(other):
         return False
-    return letters_of(row) == letters_of(other)
+    return option_letters(row) == option_letters(other)
 
 
 def _same_letters(gold: str, prediction: str) -> bool:
@@ -261,4 +258,4 @@ def _same_letters(gold: str, prediction: str) -> bool:
 def _same_prose(gold: str, prediction: str) -> bool:
     """Whether both are the same words regardless of spacing; some data sets have lost their spaces."""
     ours, theirs = prose(gold), prose(prediction)
-    return ours is not None and len(ours) >= SHORTEST_PROSE and ours == theirs
+    return ours is not None and len(ours) >= MIN_PROSE_LETTERS and ours == theirs

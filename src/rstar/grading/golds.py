@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from rstar.grading.compare.exact import value_of
 from rstar.grading.equality import grade
-from rstar.grading.find.boxes import in_boxes
+from rstar.grading.find.boxes import boxed_answer
 from rstar.grading.find.extract import gold_answer_of
 from rstar.grading.read.lexer import TooLargeError, UnreadableError
 from rstar.grading.read.nodes import Text
@@ -18,7 +18,7 @@ from rstar.grading.read.reading import readings
 GOLD_FIELDS = ("answer", "final_answer", "gold", "expected_answer", "solution")
 """Fields in which public data sets keep the gold answer, in order of preference."""
 
-DRESSES: dict[str, Callable[[str], str]] = {
+PREDICTION_TEMPLATES: dict[str, Callable[[str], str]] = {
     "as it is": lambda gold: gold,
     "in a box": lambda gold: rf"So it is $\boxed{{{gold}}}$.",
     "in tags": lambda gold: f"<answer>{gold}</answer>",
@@ -50,19 +50,19 @@ def check_gold(gold: str) -> GoldCheck:
     core = gold if found is None else found
     if not core.strip():
         return GoldCheck(gold, "not gradeable", "empty")
-    for name, dress in DRESSES.items():
-        verdict = grade(gold, dress(core))
+    for name, fill in PREDICTION_TEMPLATES.items():
+        verdict = grade(gold, fill(core))
         if not verdict.correct:
             return GoldCheck(core, "not gradeable", f"{name}: {verdict.outcome}, {verdict.reason}")
     try:
-        ways = readings(normal(core))
+        nodes = readings(normal(core))
     except TooLargeError:
         return GoldCheck(core, "words")
     except (UnreadableError, RecursionError) as error:
         return GoldCheck(core, "not gradeable", f"it cannot be read: {error}")
-    if all(isinstance(way, Text) for way in ways):
+    if all(isinstance(node, Text) for node in nodes):
         return GoldCheck(core, "words")
-    return GoldCheck(core, "number" if any(value_of(way) is not None for way in ways) else "expression")
+    return GoldCheck(core, "number" if any(value_of(node) is not None for node in nodes) else "expression")
 
 
 def gold_of(entry: Mapping[str, Any]) -> str | None:
@@ -78,7 +78,7 @@ def gold_of(entry: Mapping[str, Any]) -> str | None:
         if isinstance(value, bool) or not isinstance(value, str | int | float):
             continue
         if name == "solution":
-            return in_boxes(str(value)) or None
+            return boxed_answer(str(value)) or None
         if str(value).strip():
             return str(value)
     return None

@@ -10,9 +10,11 @@ import os
 import re
 import sys
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from statistics import quantiles
 from typing import Any
@@ -20,18 +22,13 @@ from typing import Any
 import httpx
 
 from rstar.errors import SandboxError
+from rstar.sandbox.bench import PROGRAMS
 
-PROGRAMS = {
-    "print": ("print(1 + 1)", "2"),
-    "numpy": ("import numpy as np\nprint(np.arange(10).sum())", "45"),
-    "sympy": ("from sympy import solve, symbols\nx = symbols('x')\nprint(solve(x**2 - 5*x + 6, x))", "[2, 3]"),
-}
-"""Agent programs and their expected output."""
-
+_PRINTED = {"print": "2", "numpy": "45", "sympy": "[2, 3]"}
 MIX = ("print", "print", "numpy", "print", "numpy", "print", "sympy", "print")
 LOOP = "while True: pass"
 LOOP_SECONDS = 1.0
-"""Wall-time limit of the loops that `put_loops` sends."""
+"""Wall-time limit of the loops that `run_loops` sends."""
 
 _SAMPLE_SECONDS = 0.5
 _WARM_CALLS = 160
@@ -57,7 +54,7 @@ class LoadResult:
     started: float = 0.0
     seconds: float = 0.0
     latencies: list[float] = field(default_factory=list)
-    wrong: dict[str, int] = field(default_factory=dict)
+    wrong: Counter[str] = field(default_factory=Counter)
     queue: list[tuple[float, int]] = field(default_factory=list)
     cpu_seconds: float | None = None
     memory_mb: float | None = None
@@ -78,21 +75,19 @@ class LoadResult:
             return self.latencies[0] if self.latencies else 0.0
         return quantiles(self.latencies, n=100, method="inclusive")[percent - 1]
 
-    def plain(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """The figures as a dict."""
         return {
             "per_second": round(self.per_second, 1),
-            "p50_ms": round(1e3 * self.percentile(50), 1),
-            "p95_ms": round(1e3 * self.percentile(95), 1),
-            "p99_ms": round(1e3 * self.percentile(99), 1),
+            **{f"p{percent}_ms": round(1e3 * self.percentile(percent), 1) for percent in (50, 95, 99)},
             "max_ms": round(1e3 * max(self.latencies, default=0.0), 1),
             "cpu_ms": None if self.cpu_ms is None else round(self.cpu_ms, 2),
             "memory_mb": None if self.memory_mb is None else round(self.memory_mb, 1),
-            "wrong": self.wrong,
+            "wrong": dict(self.wrong),
         }
 
 
-async def put(
+async def run_load(
     url: str, programs: Sequence[str], *, batch: int = 1, concurrency: int = 8, token: str | None = None, pid: int = 0
 ) -> LoadResult:
     """Send `programs` (names in `PROGRAMS`, or ``loop``) and check the answers.
@@ -111,28 +106,23 @@ async def put(
     load = LoadResult(len(programs))
     endless = sum(name == "loop" for name in programs) if batch == 1 else 0
     chunks = [programs[start : start + batch] for start in range(0, len(programs), batch)]
-    headers = {"Authorization": f"Bearer {token}"} if token else {}
-    connections = concurrency + endless + 1
-    limits = httpx.Limits(max_connections=connections, max_keepalive_connections=connections)
-    async with httpx.AsyncClient(base_url=url, headers=headers, limits=limits, timeout=_TIMEOUT, verify=False) as http:
+    async with _connect(url, token, concurrency + endless + 1) as http:
         slots = asyncio.Semaphore(concurrency)
         before, load.started = usage(pid), time.perf_counter()
-        watching = asyncio.create_task(_watch(http, load, pid))
+        sampling = asyncio.create_task(_sample(http, load, pid))
         try:
             await asyncio.gather(*(_send(http, chunk, batch > 1, slots, load) for chunk in chunks))
-        except httpx.HTTPError as error:
-            raise SandboxError(f"{url}: {type(error).__name__}: {error}") from error
         finally:
-            watching.cancel()
+            sampling.cancel()
         after = usage(pid)
-        await _look(http, load)  # a short test ends before the first sample
+        await _sample_queue(http, load)  # a short test ends before the first sample
     if before is not None and after is not None:
         load.cpu_seconds = None if endless else after[0] - before[0]
         load.memory_mb = max(load.memory_mb or 0.0, after[1]) - before[1]
     return load
 
 
-async def put_loops(url: str, count: int, token: str | None = None) -> LoadResult:
+async def run_loops(url: str, count: int, token: str | None = None) -> LoadResult:
     """Send `count` endless loops at once, limited to `LOOP_SECONDS`. The latencies are their run times.
 
     Raises:
@@ -140,24 +130,30 @@ async def put_loops(url: str, count: int, token: str | None = None) -> LoadResul
     """
     load = LoadResult(count, time.perf_counter())
     loop = _submission("loop") | {"limits": {"seconds": LOOP_SECONDS}}
-    headers = {"Authorization": f"Bearer {token}"} if token else {}
-    async with httpx.AsyncClient(base_url=url, headers=headers, timeout=_TIMEOUT, verify=False) as http:
-        try:
-            response = await http.post("/run/long-batch", json={"type": "batch", "submissions": [loop] * count})
-            response.raise_for_status()
-        except httpx.HTTPError as error:
-            raise SandboxError(f"{url}: {type(error).__name__}: {error}") from error
+    async with _connect(url, token, 1) as http:
+        response = await http.post("/run/long-batch", json={"type": "batch", "submissions": [loop] * count})
+        response.raise_for_status()
     load.seconds = time.perf_counter() - load.started
     for reply in response.json()["results"]:
         load.latencies.append(reply["cost"])
-        if reply["reason"] != "worker_timeout":
-            bad = reply["reason"] or "ended"
-            load.wrong[bad] = load.wrong.get(bad, 0) + 1
+        _check(load, "loop", reply)
     return load
 
 
+@asynccontextmanager
+async def _connect(url: str, token: str | None, connections: int) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of the service. Its errors become `SandboxError`."""
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    limits = httpx.Limits(max_connections=connections, max_keepalive_connections=connections)
+    async with httpx.AsyncClient(base_url=url, headers=headers, limits=limits, timeout=_TIMEOUT, verify=False) as http:
+        try:
+            yield http
+        except httpx.HTTPError as error:
+            raise SandboxError(f"{url}: {type(error).__name__}: {error}") from error
+
+
 async def _send(
-    http: httpx.AsyncClient, names: Sequence[str], together: bool, slots: asyncio.Semaphore, load: LoadResult
+    http: httpx.AsyncClient, names: Sequence[str], batched: bool, slots: asyncio.Semaphore, load: LoadResult
 ) -> None:
     submissions = [_submission(name) for name in names]
     async with AsyncExitStack() as stack:
@@ -165,43 +161,43 @@ async def _send(
         if names == ["loop"]:  # sent in order, but does not occupy a slot
             await stack.aclose()
         started = time.perf_counter()
-        if together:
+        if batched:
             body: dict[str, Any] = {"type": "batch", "submissions": submissions}
             response = await http.post("/run/long-batch", json=body)
         else:
             response = await http.post("/run", json=submissions[0])
         seconds = time.perf_counter() - started
     response.raise_for_status()
-    replies = response.json()["results"] if together else [response.json()]
+    replies = response.json()["results"] if batched else [response.json()]
     for name, reply in zip(names, replies, strict=True):
-        if name == "loop":
-            bad = None if reply["reason"] == "worker_timeout" else reply["reason"] or "ended"
-        else:
+        if name != "loop":
             load.latencies.append(seconds)
             load.seconds = time.perf_counter() - load.started
-            bad = None if reply["success"] else reply["reason"] or f"printed {reply['stdout']!r}"
-        if bad is not None:
-            load.wrong[bad] = load.wrong.get(bad, 0) + 1
+        _check(load, name, reply)
+
+
+def _check(load: LoadResult, name: str, reply: dict[str, Any]) -> None:
+    right = reply["reason"] == "worker_timeout" if name == "loop" else reply["success"]
+    if not right:
+        load.wrong[reply["reason"] or ("ended" if name == "loop" else f"printed {reply['stdout']!r}")] += 1
 
 
 def _submission(name: str) -> dict[str, Any]:
     if name == "loop":
         return {"type": "python", "solution": LOOP}
-    code, printed = PROGRAMS[name]
-    return {"type": "python", "solution": code, "expected_output": printed}
+    return {"type": "python", "solution": PROGRAMS[name], "expected_output": _PRINTED[name]}
 
 
-async def _watch(http: httpx.AsyncClient, load: LoadResult, pid: int) -> None:
-    """Sample queue length and memory periodically."""
+async def _sample(http: httpx.AsyncClient, load: LoadResult, pid: int) -> None:
     while True:
-        await _look(http, load)
+        await _sample_queue(http, load)
         used = usage(pid)
         if used is not None:
             load.memory_mb = max(load.memory_mb or 0.0, used[1])
         await asyncio.sleep(_SAMPLE_SECONDS)
 
 
-async def _look(http: httpx.AsyncClient, load: LoadResult) -> None:
+async def _sample_queue(http: httpx.AsyncClient, load: LoadResult) -> None:
     with suppress(httpx.HTTPError, KeyError, ValueError):
         status = (await http.get("/status")).json()
         load.queue.append((time.perf_counter() - load.started, int(status["queue"])))
@@ -217,15 +213,9 @@ def usage(pid: int) -> tuple[float, float] | None:
         with suppress(OSError, IndexError, ValueError):
             fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
             cpu += sum(map(int, fields[11:15])) / tick
-            memory += _proportional_mb(process)
+            rollup = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
+            memory += sum(int(line.split()[1]) for line in rollup if line.startswith("Pss:")) / 1024
     return cpu, memory
-
-
-def _proportional_mb(process: int) -> float:
-    for line in Path(f"/proc/{process}/smaps_rollup").read_text().splitlines():
-        if line.startswith("Pss:"):
-            return int(line.split()[1]) / 1024
-    return 0.0
 
 
 def descendants(pid: int) -> list[int]:
@@ -242,11 +232,11 @@ def descendants(pid: int) -> list[int]:
 
 def mixed(calls: int, programs: Sequence[str] = MIX, loops: float = 0.0) -> list[str]:
     """`calls` program names in a fixed order, a share `loops` of them endless loops, evenly spread."""
-    names = [programs[place % len(programs)] for place in range(calls)]
+    names = [programs[service % len(programs)] for service in range(calls)]
     if loops:
         step = max(1, round(1 / loops))
-        for place in range(step // 2, calls, step):
-            names[place] = "loop"
+        for service in range(step // 2, calls, step):
+            names[service] = "loop"
     return names
 
 
@@ -263,23 +253,22 @@ async def bench_judge(
 ) -> dict[str, LoadResult]:
     """Run several load tests, by name. Without a URL, start a service with one worker per processor."""
     async with AsyncExitStack() as stack:
-        place, pid = (url, pid) if url is not None else await stack.enter_async_context(_service(redis))
-        await put(place, mixed(_WARM_CALLS), token=token)
+        service, pid = (url, pid) if url is not None else await stack.enter_async_context(_service(redis))
+        await run_load(service, mixed(_WARM_CALLS), token=token)
         kinds = [(f"{name}, one at a time", [name] * (calls // 4), 1, 1) for name in PROGRAMS]
         kinds += [(f"{name}, batches of 32", [name] * calls, 32, 8) for name in PROGRAMS]
         kinds += [("mix", mixed(calls), 1, 16), ("mix with 2% endless loops", mixed(calls, loops=0.02), 1, 16)]
-        total = len(kinds) + bool(burst) + len(loops)
         if burst:
             kinds.append((f"{burst:,} at once", mixed(burst), 32, burst))
-        loads: dict[str, LoadResult] = {}
-        for name, programs, batch, concurrency in kinds:
-            advance(0, name, total=total)
-            loads[name] = await put(place, programs, batch=batch, concurrency=concurrency, token=token, pid=pid)
-            advance()
+        load = partial(run_load, service, token=token, pid=pid)
+        tests = {name: partial(load, names, batch=batch, concurrency=most) for name, names, batch, most in kinds}
         for count in loops:
             name = f"{count:,} endless loops with a limit of {LOOP_SECONDS:g} s"
-            advance(0, name, total=total)
-            loads[name] = await put_loops(place, count, token)
+            tests[name] = partial(run_loops, service, count, token)
+        loads: dict[str, LoadResult] = {}
+        for name, test in tests.items():
+            advance(0, name, total=len(tests))
+            loads[name] = await test()
             advance()
         return loads
 

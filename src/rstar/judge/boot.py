@@ -18,11 +18,11 @@ from rstar.judge.settings import JudgeSettings
 _PR_SET_PDEATHSIG = 1
 
 
-async def beat(pulse: int) -> None:
+async def send_heartbeats(heartbeat_fd: int) -> None:
     """Send the service a heartbeat every second; it replaces a process that falls silent."""
     while True:
         with contextlib.suppress(BlockingIOError):  # the service itself is stuck
-            os.write(pulse, b".")
+            os.write(heartbeat_fd, b".")
         await asyncio.sleep(1.0)
 
 

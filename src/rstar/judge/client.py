@@ -11,30 +11,20 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import partial
-from types import TracebackType
-from typing import Any, Self, cast
+from typing import Any, NamedTuple, Self, cast
 
 import httpx
 
 from rstar.errors import ConfigError, SandboxError, ServerError
-from rstar.http import HttpRefusedError, ServerClient
-from rstar.judge.wire import (
-    TIMEOUT_LINE,
-    CallLimits,
-    CellReply,
-    CellRequest,
-    Report,
-    SessionReply,
-    Submission,
-)
+from rstar.http_client import HttpRefusedError, ServerClient
+from rstar.judge.wire import TIMEOUT_LINE, CallLimits, CellReply, CellRequest, Report, SessionReply, Submission
+from rstar.lifecycle import SharedContext
 from rstar.sandbox.api import CodeError, Limits, Result, Status
 
 BATCH = 32
 """Maximum calls per request."""
 
-_REVIVALS = 3
+_MAX_REBUILDS = 3
 _FIRST_RETRIES = 3  # fail fast on the first contact
 _TIMEOUT = httpx.Timeout(3_700.0, connect=10.0)
 
@@ -51,8 +41,7 @@ class QueueTimeoutError(JudgeError):
     """No worker was free in time."""
 
 
-@dataclass(slots=True, eq=False)
-class _Call:
+class _Call(NamedTuple):
     submission: Submission
     future: asyncio.Future[Report]
 
@@ -69,7 +58,7 @@ class JudgeClient:
 
     def __init__(self, url: str, token: str | None = None, connections: int = 16, retries: int = 10) -> None:
         if not url.startswith(("http://", "https://")):
-            raise ConfigError(f"the address of a judge service is a URL such as http://host:8000, not {url!r}")
+            raise ConfigError(f"judge service: expected a URL such as http://host:8000, not {url!r}")
         self.url = url.rstrip("/")
         self._http = ServerClient(
             self.url, key=token, concurrency=2 * connections, timeout=_TIMEOUT, retries=retries, pause=0.1
@@ -82,15 +71,13 @@ class JudgeClient:
         """Open the connection pool. Raises `JudgeError` if the service is unreachable or refuses the token."""
         await self._http.open()
         try:
-            await self.ask("GET", "/status", retries=_FIRST_RETRIES)
+            await self.request("GET", "/status", retries=_FIRST_RETRIES)
         except BaseException:
             await self._http.close()
             raise
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         """Cancel pending calls and close the pool."""
         for sender in self._senders:
             sender.cancel()
@@ -100,7 +87,7 @@ class JudgeClient:
     async def run(self, submission: Submission) -> Report:
         """Run a submission and return its report. Raises `JudgeError`."""
         if not isinstance(submission, Submission):
-            raise TypeError(f"a Submission is wanted, not {type(submission).__name__}")
+            raise TypeError(f"expected a Submission, not {type(submission).__name__}")
         call = _Call(submission, asyncio.get_running_loop().create_future())
         self._waiting.append(call)
         if len(self._senders) < self._connections:
@@ -114,63 +101,57 @@ class JudgeClient:
             raise JudgeError(f"{self.url}: {report.reason}: {report.stderr}")
         return report
 
-    async def ask(self, method: str, path: str, body: dict[str, Any] | None = None, retries: int | None = None) -> Any:
+    async def request(
+        self, method: str, path: str, body: dict[str, Any] | None = None, retries: int | None = None
+    ) -> Any:
         """Send a request and return the reply's JSON. Raises `JudgeError`; `SessionGoneError` for 404."""
         try:
-            return await self._http.ask(method, path, body, retries)
-        except HttpRefusedError as error:
-            if error.status == 404:
-                raise SessionGoneError(str(error)) from error
-            raise JudgeError(str(error)) from error
+            return await self._http.request(method, path, body, retries)
         except ServerError as error:
-            raise JudgeError(str(error)) from error
+            gone = isinstance(error, HttpRefusedError) and error.status == 404
+            raise (SessionGoneError if gone else JudgeError)(str(error)) from error
 
     async def _send(self) -> None:
-        """Send waiting calls in batches until none are left."""
         while self._waiting:
             await asyncio.sleep(0)  # lets concurrent callers join the batch
-            batch = [self._waiting.popleft() for _ in range(min(BATCH, len(self._waiting)))]
-            calls = [call for call in batch if not call.future.done()]
+            batch = _Batch([self._waiting.popleft() for _ in range(min(BATCH, len(self._waiting)))])
             try:
-                await self._http.lines("/run/long-batch", partial(_left, calls), _Reader(calls))
+                await self._http.post_lines("/run/long-batch", batch.request, batch.on_line)
             except Exception as error:
                 reason = str(error) if isinstance(error, ServerError) else f"{type(error).__name__}: {error}"
-                for call in _open(calls):
+                for call in batch.unanswered().values():
                     call.future.set_exception(JudgeError(reason))
             except BaseException:
-                for call in _open(calls):
+                for call in batch.unanswered().values():
                     call.future.cancel()
                 raise
 
 
-class _Reader:
-    """Resolves a batch's calls from its reply lines."""
+class _Batch:
+    """Calls of one request, named by position."""
 
     def __init__(self, calls: Sequence[_Call]) -> None:
         self._calls = {str(number): call for number, call in enumerate(calls)}
 
-    def __call__(self, line: str) -> None:
+    def unanswered(self) -> dict[str, _Call]:
+        return {name: call for name, call in self._calls.items() if not call.future.done()}
+
+    def request(self) -> dict[str, Any] | None:
+        """The request for the unanswered calls; None if there are none."""
+        submissions = [
+            call.submission.model_copy(update={"sub_id": name}).model_dump(exclude_none=True)
+            for name, call in self.unanswered().items()
+        ]
+        return {"type": "batch", "submissions": submissions} if submissions else None
+
+    def on_line(self, line: str) -> None:
         report = Report.model_validate_json(line)
         call = self._calls.get(report.sub_id)
         if call is not None and not call.future.done():
             call.future.set_result(report)
 
 
-def _open(calls: Sequence[_Call]) -> list[_Call]:
-    return [call for call in calls if not call.future.done()]
-
-
-def _left(calls: Sequence[_Call]) -> dict[str, Any] | None:
-    """The request for the unanswered calls, named by position; None if there are none."""
-    submissions = [
-        call.submission.model_copy(update={"sub_id": str(number)}).model_dump(exclude_none=True)
-        for number, call in enumerate(calls)
-        if not call.future.done()
-    ]
-    return {"type": "batch", "submissions": submissions} if submissions else None
-
-
-class JudgeSandbox:
+class JudgeSandbox(SharedContext):
     """The service as a `rstar.sandbox.api.Sandbox`: programs are calls, states are sessions.
 
     Args:
@@ -179,29 +160,16 @@ class JudgeSandbox:
     """
 
     def __init__(self, client: JudgeClient, limits: Limits | None = None) -> None:
+        super().__init__()
         self._client, self._limits = client, limits or Limits()
-        self._users = 0
-        self._ending: set[asyncio.Task[None]] = set()
+        self._deletions: set[asyncio.Task[None]] = set()
 
-    async def __aenter__(self) -> Self:
-        """Connect, or join if already connected. Raises `JudgeError`."""
-        self._users += 1
-        if self._users == 1:
-            try:
-                await self._client.__aenter__()
-            except BaseException:
-                self._users = 0
-                raise
-        return self
+    async def _open(self) -> None:
+        await self._client.__aenter__()
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Disconnect when the last user leaves."""
-        self._users -= 1
-        if not self._users:
-            await asyncio.gather(*self._ending, return_exceptions=True)
-            await self._client.__aexit__(kind, error, trace)
+    async def _close(self) -> None:
+        await asyncio.gather(*self._deletions, return_exceptions=True)
+        await self._client.__aexit__()
 
     def start(self) -> JudgeState:
         """See `Sandbox.start`."""
@@ -209,29 +177,23 @@ class JudgeSandbox:
 
     async def run(self, code: str, stdin: str | None = None, limits: Limits | None = None) -> Result:
         """See `Sandbox.run`."""
-        if (flaw := _flaw(code)) is not None:
-            return flaw
-        wanted = _wire_limits(limits or self._limits)
-        report = await self._client.run(Submission(type="python", solution=code, input=stdin, limits=wanted, echo=True))
+        if (refused := _encoding_error(code)) is not None:
+            return refused
+        call_limits = _wire_limits(limits or self._limits)
+        report = await self._client.run(
+            Submission(type="python", solution=code, input=stdin, limits=call_limits, echo=True)
+        )
         return _result(report, report.cost)
 
-    async def _begin(self) -> str:
-        reply = SessionReply.model_validate(await self._client.ask("POST", "/sessions"))
-        return reply.session_id
-
-    async def _cell(self, session: str, code: str, limits: Limits) -> CellReply:
-        body = CellRequest(code=code, limits=_wire_limits(limits), fork=True).model_dump(exclude_none=True)
-        return CellReply.model_validate(await self._client.ask("POST", f"/sessions/{session}/run", body))
-
-    def _end(self, session: str) -> None:
+    def _end_session(self, session: str) -> None:
         if self._users:
-            task = asyncio.get_running_loop().create_task(self._delete(session))
-            self._ending.add(task)
-            task.add_done_callback(self._ending.discard)
+            task = asyncio.get_running_loop().create_task(self._delete_session(session))
+            self._deletions.add(task)
+            task.add_done_callback(self._deletions.discard)
 
-    async def _delete(self, session: str) -> None:
+    async def _delete_session(self, session: str) -> None:
         with contextlib.suppress(JudgeError):
-            await self._client.ask("DELETE", f"/sessions/{session}")
+            await self._client.request("DELETE", f"/sessions/{session}")
 
 
 class JudgeState:
@@ -240,9 +202,9 @@ class JudgeState:
     def __init__(
         self, sandbox: JudgeSandbox, parent: JudgeState | None, code: str, limits: Limits, session: str | None
     ) -> None:
-        self._sandbox, self._parent, self._code, self._of = sandbox, parent, code, limits
+        self._sandbox, self._parent, self._code, self._own_limits = sandbox, parent, code, limits
         self._session = session
-        self._reviving = asyncio.Lock()
+        self._session_lock = asyncio.Lock()
         self._released = False
 
     async def run(self, code: str, limits: Limits | None = None) -> tuple[JudgeState | None, Result]:
@@ -250,8 +212,8 @@ class JudgeState:
         if self._released:
             raise SandboxError("the state has been released")
         limits = limits or self._sandbox._limits
-        if (flaw := _flaw(code)) is not None:
-            return JudgeState(self._sandbox, self, "", limits, None), flaw
+        if (refused := _encoding_error(code)) is not None:
+            return JudgeState(self._sandbox, self, "", limits, None), refused
         reply = await self._reply(code, limits)
         result = _result(reply, reply.seconds)
         if reply.session_id is None:
@@ -262,34 +224,38 @@ class JudgeState:
         """See `State.release`."""
         session, self._session = self._session, None
         if not self._released and session is not None:
-            self._sandbox._end(session)
+            self._sandbox._end_session(session)
         self._released = True
 
     async def _reply(self, code: str, limits: Limits) -> CellReply:
-        for _ in range(_REVIVALS):
-            session = await self._revived()
+        client = self._sandbox._client
+        body = CellRequest(code=code, limits=_wire_limits(limits), fork=True).model_dump(exclude_none=True)
+        for _ in range(_MAX_REBUILDS):
+            session = await self._session_id()
             try:
-                return await self._sandbox._cell(session, code, limits)
+                return CellReply.model_validate(await client.request("POST", f"/sessions/{session}/run", body))
             except SessionGoneError:
                 if self._session == session:
                     self._session = None
-        raise JudgeError("a session was lost again and again")
+        raise JudgeError(f"the session was lost {_MAX_REBUILDS} times in a row")
 
-    async def _revived(self) -> str:
+    async def _session_id(self) -> str:
         """The session id; the session is rebuilt from the code if the service has lost it."""
-        async with self._reviving:
-            if self._session is None:
-                if self._parent is None:
-                    self._session = await self._sandbox._begin()
-                else:
-                    reply = await self._parent._reply(self._code, self._of)
-                    if reply.session_id is None:
-                        raise JudgeError(f"a session could not be made again: its code ended as {reply.status!r} now")
-                    self._session = reply.session_id
+        async with self._session_lock:
+            if self._session is not None:
+                return self._session
+            if self._parent is None:
+                created = await self._sandbox._client.request("POST", "/sessions")
+                self._session = SessionReply.model_validate(created).session_id
+            else:
+                reply = await self._parent._reply(self._code, self._own_limits)
+                if reply.session_id is None:
+                    raise JudgeError(f"the session could not be rebuilt: its code now ended in {reply.status!r}")
+                self._session = reply.session_id
             return self._session
 
 
-def _flaw(code: str) -> Result | None:
+def _encoding_error(code: str) -> Result | None:
     """The result for code that cannot be encoded, the same error as Python's; None if it can."""
     try:
         code.encode()

@@ -29,7 +29,7 @@ SLOTS_PER_PROCESS = 4
 
 BACKLOG = 4_096
 _QUICK_DEATH = 5.0
-_LONGEST_PAUSE = 5.0
+_MAX_PAUSE = 5.0
 _STOP_SECONDS = 5.0
 _START_SECONDS, _SILENCE_SECONDS, _LISTEN_SECONDS = 120.0, 10.0, 1.0
 _LOG = logging.getLogger("rstar.judge")
@@ -55,21 +55,22 @@ def serve(settings: JudgeSettings, *, api: bool = True, announce: Callable[[str]
         _check_redis(settings.redis)
     with temporary_folder("rstar-judge-") as folder, contextlib.ExitStack() as stack:
         children = [
-            _Child("worker", {"slots": slots, "folder": str(folder)}, settings) for slots in shares(settings.workers)
+            _Child("worker", {"slots": slots, "folder": str(folder)}, settings)
+            for slots in slots_by_process(settings.workers)
         ]
         if api:
             listener = stack.enter_context(_listen(settings))
             fd = listener.fileno()
-            children.insert(0, _Child("server", {"fd": fd, "folder": str(folder)}, settings, (fd,)))
+            children.insert(0, _Child("server", {"fd": fd, "folder": str(folder)}, settings, fd))
             host, port = listener.getsockname()[:2]
             announce(f"http://{f'[{host}]' if ':' in host else host}:{port}")
-        asyncio.run(_keep(children))
+        asyncio.run(_supervise(children))
 
 
-def shares(workers: int) -> list[int]:
+def slots_by_process(workers: int) -> list[int]:
     """Slots of each worker process.
 
-    >>> shares(2), shares(9)
+    >>> slots_by_process(2), slots_by_process(9)
     ([2], [3, 3, 3])
     """
     processes = -(-workers // SLOTS_PER_PROCESS)
@@ -101,9 +102,7 @@ def _listen(settings: JudgeSettings) -> socket.socket:
 class _Child:
     """A supervised process: its role, arguments, settings and inherited descriptors."""
 
-    def __init__(
-        self, role: str, arguments: dict[str, Any], settings: JudgeSettings, fds: tuple[int, ...] = ()
-    ) -> None:
+    def __init__(self, role: str, arguments: dict[str, Any], settings: JudgeSettings, *fds: int) -> None:
         self.role = role
         self._arguments, self._fds = arguments, fds
         self._settings = settings.model_dump_json().encode()
@@ -117,7 +116,7 @@ class _Child:
         command = [sys.executable, "-P", "-m", f"rstar.judge.{self.role}.main"]
         try:
             self.process = subprocess.Popen(
-                [*command, json.dumps({**self._arguments, "pulse": writing})],
+                [*command, json.dumps({**self._arguments, "heartbeat_fd": writing})],
                 stdin=subprocess.PIPE, pass_fds=(*self._fds, writing), start_new_session=True,
             )  # fmt: skip
         finally:
@@ -127,39 +126,38 @@ class _Child:
             pipe.write(self._settings)
         return reading
 
-    async def keep(self) -> None:
+    async def supervise(self) -> None:
         """Start it and restart it whenever it ends."""
         pause = 0.0
         while True:
             started = time.monotonic()
-            pulse = self.start()
+            heartbeat_fd = self.start()
             assert self.process is not None
-            watching = asyncio.create_task(self._watch(pulse))
+            watching = asyncio.create_task(self._watch_heartbeat(heartbeat_fd))
             try:
                 code = await _exit_code(self.process)
             finally:
                 watching.cancel()
-                os.close(pulse)
-            pause = 0.0 if time.monotonic() - started > _QUICK_DEATH else min(2 * pause + 0.1, _LONGEST_PAUSE)
+                os.close(heartbeat_fd)
+            pause = 0.0 if time.monotonic() - started > _QUICK_DEATH else min(2 * pause + 0.1, _MAX_PAUSE)
             _LOG.warning("a %s process ended with %s; starting another in %.1f s", self.role, code, pause)
             await asyncio.sleep(pause)
 
-    async def _watch(self, pulse: int) -> None:
-        """Kill it when its heartbeat stops."""
-        patience = _START_SECONDS
-        heard = time.monotonic()
-        while time.monotonic() - heard < patience:
+    async def _watch_heartbeat(self, heartbeat_fd: int) -> None:
+        timeout = _START_SECONDS
+        last_heard = time.monotonic()
+        while time.monotonic() - last_heard < timeout:
             await asyncio.sleep(_LISTEN_SECONDS)
             with contextlib.suppress(BlockingIOError):
-                if os.read(pulse, 1_000):
-                    heard, patience = time.monotonic(), _SILENCE_SECONDS
-        _LOG.warning("a %s process has not been heard of for %.0f s and is killed", self.role, patience)
+                if os.read(heartbeat_fd, 1_000):
+                    last_heard, timeout = time.monotonic(), _SILENCE_SECONDS
+        _LOG.warning("a %s process has not been heard of for %.0f s and is killed", self.role, timeout)
         self.stop(signal.SIGKILL)
 
-    def stop(self, how: signal.Signals) -> None:
+    def stop(self, number: signal.Signals) -> None:
         """Send a signal if it is running."""
         if self.process is not None and self.process.poll() is None:
-            self.process.send_signal(how)
+            self.process.send_signal(number)
 
 
 async def _exit_code(process: subprocess.Popen[bytes]) -> int:
@@ -175,15 +173,15 @@ async def _exit_code(process: subprocess.Popen[bytes]) -> int:
     return process.wait()
 
 
-async def _keep(children: list[_Child]) -> None:
+async def _supervise(children: list[_Child]) -> None:
     """Supervise all children until SIGINT or SIGTERM, then stop them in order."""
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
-    keeping = [asyncio.create_task(child.keep()) for child in children]
+    supervising = [asyncio.create_task(child.supervise()) for child in children]
     await stop.wait()
-    for task in keeping:
+    for task in supervising:
         task.cancel()
     for child in children:
         child.stop(signal.SIGTERM)

@@ -20,19 +20,19 @@ class JudgeSettings(BaseModel):
 
     host: str = "127.0.0.1"
     port: int = Field(8000, ge=0, le=65_535)
-    workers: int = Field(1, ge=1, description="programs that run at the same time on this machine")
-    redis: str | None = Field(None, description="URL of the shared queue; none keeps the queue in this service")
-    token: str | None = Field(None, repr=False, description="what clients must send as bearer token")
-    level: Level = Field("full", description="isolation that is required")
-    seconds: float = Field(10.0, gt=0, description="wall time of a call that asks for none")
-    memory_mb: int = Field(256, ge=16, description="memory of a call that asks for none, MiB")
-    compile_seconds: float = Field(30.0, gt=0, description="wall time of compiling a C++ program")
-    compile_mb: int = Field(1_024, ge=64, description="memory of compiling a C++ program, MiB")
-    queue_seconds: float = Field(4.0, gt=0, description="how long a call may wait on the short routes")
-    long_queue_seconds: float = Field(3600.0, gt=0, description="how long a call of a long batch may wait")
-    idle_seconds: float = Field(600.0, gt=0, description="a session that is not used for so long ends")
-    most_sessions: int = Field(100_000, ge=1, description="sessions that there may be; one host may have half")
-    most_waiting: int = Field(1_000_000, ge=1, description="calls that may wait; more are refused with 503")
+    workers: int = Field(1, ge=1, description="concurrent programs on this machine")
+    redis: str | None = Field(None, description="URL of the shared queue; none: the queue is in this service")
+    token: str | None = Field(None, repr=False, description="bearer token that clients must send")
+    level: Level = Field("full", description="required isolation level")
+    seconds: float = Field(10.0, gt=0, description="default wall time of a call, seconds")
+    memory_mb: int = Field(256, ge=16, description="default memory of a call, MiB")
+    compile_seconds: float = Field(30.0, gt=0, description="wall time of a C++ compilation, seconds")
+    compile_mb: int = Field(1_024, ge=64, description="memory of a C++ compilation, MiB")
+    queue_seconds: float = Field(4.0, gt=0, description="maximum wait for a worker on the short routes, seconds")
+    long_queue_seconds: float = Field(3600.0, gt=0, description="maximum wait of a call in a long batch, seconds")
+    idle_seconds: float = Field(600.0, gt=0, description="idle seconds after which a session ends")
+    most_sessions: int = Field(100_000, ge=1, description="maximum number of sessions; one host may have half")
+    most_waiting: int = Field(1_000_000, ge=1, description="maximum number of waiting calls; more are refused with 503")
 
 
 def read_token(file: Path) -> str:
@@ -45,9 +45,9 @@ def read_token(file: Path) -> str:
     except UnicodeDecodeError as error:
         raise ConfigError(f"token file {file}: not UTF-8 text (byte {error.start})") from error
     if not token or not token.isascii() or not token.isprintable():
-        raise ConfigError(f"token file {file}: it must hold one line of printable characters")
+        raise ConfigError(f"token file {file}: expected one line of printable characters")
     if mode & (stat.S_IRWXG | stat.S_IRWXO):
-        raise ConfigError(f"token file {file}: others may read it; chmod 600 {file}")
+        raise ConfigError(f"token file {file}: other users can read it; run: chmod 600 {file}")
     return token
 
 
@@ -58,7 +58,7 @@ def check_exposure(settings: JudgeSettings) -> None:
     except ValueError:
         local = False
     if not local and settings.token is None:
-        raise ConfigError(f"--host {settings.host} can be reached from outside: it needs --token-file")
+        raise ConfigError(f"--host {settings.host} is reachable from outside: add --token-file")
 
 
 def check_url(redis: str) -> None:

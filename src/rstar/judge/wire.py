@@ -13,31 +13,31 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from rstar.judge.queue.jobs import SHOWN, Answer
 
 Reason = Literal["", "internal_error", "worker_timeout", "queue_timeout", "invalid_input"]
-MOST_SUBMISSIONS = 10_000
+MAX_SUBMISSIONS = 10_000
 """Maximum submissions per batch."""
 
 TIMEOUT_LINE = "Suicide from timeout.\n"
 """Last line of stdout after a timeout, as in the reference service: clients look for it."""
 
 
-def _whole(value: object) -> object:
+def _to_int(value: object) -> object:
     """JSON has one number type: 5.0 is an integer."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-_WHOLE = BeforeValidator(_whole)
-Megabytes = Annotated[int, Field(ge=16, le=65_536), _WHOLE]
-Bytes = Annotated[int, Field(ge=100, le=1_000_000), _WHOLE]
-Characters = Annotated[int, Field(ge=0, le=1_000_000), _WHOLE]
-Variables = Annotated[int, Field(ge=0, le=16), _WHOLE]
+_INTEGRAL = BeforeValidator(_to_int)
+Megabytes = Annotated[int, Field(ge=16, le=65_536), _INTEGRAL]
+Bytes = Annotated[int, Field(ge=100, le=1_000_000), _INTEGRAL]
+Characters = Annotated[int, Field(ge=0, le=1_000_000), _INTEGRAL]
+Variables = Annotated[int, Field(ge=0, le=16), _INTEGRAL]
 
 
-def _name(value: str) -> str:
+def _printable(value: str) -> str:
     """Replace lone surrogates, which cannot be sent back."""
     return value.encode(errors="replace").decode()
 
 
-Name = Annotated[str, AfterValidator(_name)]
+Name = Annotated[str, AfterValidator(_printable)]
 
 
 class CallLimits(BaseModel):
@@ -47,53 +47,55 @@ class CallLimits(BaseModel):
 
     seconds: float | None = Field(None, gt=0, le=3600, description="wall time, seconds")
     memory_mb: Megabytes | None = Field(None, description="memory, MiB")
-    output_bytes: Bytes | None = Field(None, description="stdout, and stderr, beyond which the program is ended")
+    output_bytes: Bytes | None = Field(
+        None, description="limit of stdout, and of stderr; beyond it the program is ended"
+    )
     shown: Characters | None = Field(None, description="characters of stdout and of stderr in the reply")
-    values: Variables = Field(0, description="cells: most variables whose new values the reply tells")
+    values: Variables = Field(0, description="cells: maximum number of new values of variables in the reply")
 
 
 class Submission(BaseModel):
     """One program to run or, for ``math``, one answer to verify."""
 
-    sub_id: Name | None = Field(None, description="your name for it; made up when missing")
-    type: Literal["python", "cpp", "math"] = Field(description="what the solution is")
+    sub_id: Name | None = Field(None, description="id of the submission; generated if omitted")
+    type: Literal["python", "cpp", "math"] = Field(description="kind of the solution")
     options: dict[str, str] | None = Field(None, description="accepted for compatibility; ignored")
-    solution: str = Field(description="the program; for math, the text with the answer in it")
-    input: str | None = Field(None, description="standard input; none is an empty one")
-    expected_output: str | None = Field(None, description="what stdout is compared with, both stripped; math: the gold")
-    limits: CallLimits | None = Field(None, description="limits of this call; the service's own where left out")
+    solution: str = Field(description="the program; for math, the text that contains the answer")
+    input: str | None = Field(None, description="standard input; null for empty")
+    expected_output: str | None = Field(None, description="compared with stdout, both stripped; math: the gold answer")
+    limits: CallLimits | None = Field(None, description="limits of this call; defaults where omitted")
     echo: StrictBool = Field(False, description="python: show the value of a last-line expression, as a notebook does")
 
 
 class Batch(BaseModel):
     """Several submissions, answered together and in order."""
 
-    sub_id: Name | None = Field(None, description="your name for the batch; made up when missing")
+    sub_id: Name | None = Field(None, description="id of the batch; generated if omitted")
     type: Literal["batch"] = "batch"
     submissions: list[Submission] = Field(
-        min_length=1, max_length=MOST_SUBMISSIONS, fail_fast=True, description="what to run, at least one"
+        min_length=1, max_length=MAX_SUBMISSIONS, fail_fast=True, description="submissions, at least one"
     )
 
 
 class Verdict(BaseModel):
     """Reply of `/judge` for one submission."""
 
-    sub_id: str = Field(description="the submission's name")
-    success: bool = Field(description="it ran well, and printed what was expected if something was")
-    run_success: bool = Field(description="it ran to its end, with exit code 0")
+    sub_id: str = Field(description="id of the submission")
+    success: bool = Field(description="the program succeeded, and its output matches the expected one")
+    run_success: bool = Field(description="the program ended with exit code 0")
     cost: float = Field(description="wall time of the run, seconds")
-    reason: Reason = Field("", description="why there is no proper result; empty when there is one")
+    reason: Reason = Field("", description="why there is no result; empty if there is one")
 
 
 class Report(Verdict):
     """Reply of `/run` for one submission."""
 
-    stdout: str | None = Field(None, description="the beginning of what it wrote, see limits.shown")
-    stderr: str | None = Field(None, description="likewise; for other reasons than an empty one, what went wrong")
+    stdout: str | None = Field(None, description="beginning of stdout, see limits.shown")
+    stderr: str | None = Field(None, description="beginning of stderr; if reason is not empty, the cause")
     status: str | None = Field(None, description="ok | error | timeout | memory | killed | output_limit")
-    exit_code: int | None = Field(None, description="of C++, and of Python that chose one")
+    exit_code: int | None = Field(None, description="exit code of C++, or of Python that called sys.exit")
     signal: int | None = Field(None, description="the signal that ended it")
-    truncated: bool = Field(False, description="stdout or stderr is longer than what is shown")
+    truncated: bool = Field(False, description="stdout or stderr is longer than shown")
     error: Failure | None = Field(None, description="the exception that ended a Python program")
 
 
@@ -122,7 +124,7 @@ class BatchReports(BaseModel):
 class Status(BaseModel):
     """The service's state."""
 
-    queue: int = Field(description="calls that wait")
+    queue: int = Field(description="waiting calls")
     num_workers: int = Field(description="programs that can run at a time")
 
 
@@ -132,20 +134,20 @@ class CellRequest(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     code: str = Field(description="Python; the value of a last-line expression is shown")
-    limits: CallLimits | None = Field(None, description="limits of this cell; the service's own where left out")
-    fork: bool = Field(False, description="run in a copy: the session stays as it is, the reply names the copy")
+    limits: CallLimits | None = Field(None, description="limits of this cell; defaults where omitted")
+    fork: bool = Field(False, description="run in a copy: the session is unchanged, and the reply names the copy")
 
 
 class CellReply(BaseModel):
     """Result of a cell."""
 
-    session_id: str | None = Field(description="the session after the cell; for a copy that did not survive, none")
+    session_id: str | None = Field(description="the session after the cell; null for a copy that did not survive")
     status: str = Field(description="ok | error | timeout | memory | killed | output_limit")
-    stdout: str = Field(description="the beginning of what the cell wrote, see limits.shown")
+    stdout: str = Field(description="beginning of stdout, see limits.shown")
     stderr: str = Field(description="likewise")
     seconds: float = Field(description="wall time of the cell")
-    truncated: bool = Field(description="stdout or stderr is longer than what is shown")
-    exit_code: int | None = Field(description="of the process, where the cell ended it and that is known")
+    truncated: bool = Field(description="stdout or stderr is longer than shown")
+    exit_code: int | None = Field(description="exit code, if the cell ended the process and it is known")
     signal: int | None = Field(description="the signal that ended it")
     error: Failure | None = Field(description="the exception that ended the cell")
     values: list[tuple[str, str]] = Field(description="name and new value of variables, see limits.values")
@@ -157,9 +159,9 @@ class Refusal(BaseModel):
     detail: str = Field(description="why")
 
 
-UNREADABLE: dict[int | str, dict[str, Any]] = {400: {"model": Refusal, "description": "a body that is no text"}}
-FULL: dict[int | str, dict[str, Any]] = {503: {"model": Refusal, "description": "full; come back later"}}
-LARGE: dict[int | str, dict[str, Any]] = {413: {"model": Refusal, "description": "too much at once"}}
+UNREADABLE: dict[int | str, dict[str, Any]] = {400: {"model": Refusal, "description": "the body is not text"}}
+FULL: dict[int | str, dict[str, Any]] = {503: {"model": Refusal, "description": "the queue is full; retry later"}}
+LARGE: dict[int | str, dict[str, Any]] = {413: {"model": Refusal, "description": "the request is too large"}}
 """Refusals in the routes' OpenAPI documentation."""
 
 
@@ -177,30 +179,29 @@ def report(sub_id: str, answer: Answer, shown: int) -> Report:
         reason = reasons.get(answer.outcome, "internal_error")
         message = answer.message or ("no worker was free in time" if reason == "queue_timeout" else "")
         return Report(sub_id=sub_id, success=False, run_success=False, cost=0.0, reason=reason, stderr=message)
-    late = answer.status == "timeout"
-    stdout = answer.stdout + TIMEOUT_LINE if late else answer.stdout
+    timed_out = answer.status == "timeout"
+    stdout = answer.stdout + TIMEOUT_LINE if timed_out else answer.stdout
     return Report(
         sub_id=sub_id,
         success=answer.success,
         run_success=answer.status == "ok",
         cost=answer.seconds,
-        reason="worker_timeout" if late else "",
-        stdout=stdout[:shown],
-        stderr=answer.stderr[:shown],
-        status=answer.status,
-        exit_code=answer.exit_code,
-        signal=answer.signal,
-        truncated=answer.truncated or max(len(stdout), len(answer.stderr)) > shown,
-        error=failure(answer),
+        reason="worker_timeout" if timed_out else "",
+        **run_fields(answer, stdout, shown),
     )
 
 
-def failure(answer: Answer) -> Failure | None:
-    """The exception in an answer, if any."""
-    if answer.error is None:
-        return None
-    kind, message, line = answer.error
-    return Failure(kind=kind, message=message, line=line)
+def run_fields(answer: Answer, stdout: str, shown: int) -> dict[str, Any]:
+    """The fields of a run that `Report` and `CellReply` share."""
+    return {
+        "stdout": stdout[:shown],
+        "stderr": answer.stderr[:shown],
+        "status": answer.status,
+        "exit_code": answer.exit_code,
+        "signal": answer.signal,
+        "truncated": answer.truncated or max(len(stdout), len(answer.stderr)) > shown,
+        "error": answer.error and Failure(**dict(zip(("kind", "message", "line"), answer.error, strict=True))),
+    }
 
 
 def shown(limits: CallLimits | None) -> int:

@@ -103,7 +103,8 @@ def bench_engine(
     finally:
         torch.set_num_threads(before)
     equal = sum(a == b for a, b in zip(found, expected, strict=True)) / len(found)
-    return EngineFigures(_tokens(found) / min(ours), _tokens(expected) / min(theirs), equal)
+    tokens, expected_tokens = sum(map(len, found)), sum(map(len, expected))
+    return EngineFigures(tokens / min(ours), expected_tokens / min(theirs), equal)
 
 
 def write_random_model(folder: Path, config: DecoderConfig, seed: int = 0) -> None:
@@ -119,10 +120,6 @@ def write_random_model(folder: Path, config: DecoderConfig, seed: int = 0) -> No
 def _random_prompts(count: int) -> Texts:
     rng = random.Random(0)
     return [[rng.randrange(256) for _ in range(PROMPT_TOKENS)] for _ in range(count)]
-
-
-def _tokens(texts: Texts) -> int:
-    return sum(map(len, texts))
 
 
 async def _complete(engine: LocalEngine, work: Work) -> Texts:

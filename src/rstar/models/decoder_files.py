@@ -58,7 +58,7 @@ def read_config(folder: Path, classes: Mapping[str, Architecture] = CLASSES) -> 
     try:
         return _config(raw, architecture, folder)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        raise ConfigError(f"{folder / 'config.json'}: not a model's: {error!r}") from error
+        raise ConfigError(f"{folder / 'config.json'}: not a model configuration: {error!r}") from error
 
 
 def _config(raw: dict[str, Any], architecture: Architecture, folder: Path) -> DecoderConfig:
@@ -72,14 +72,9 @@ def _config(raw: dict[str, Any], architecture: Architecture, folder: Path) -> De
     eos = raw.get("eos_token_id")
     return DecoderConfig(
         architecture=architecture,
-        vocab_size=raw["vocab_size"],
-        hidden_size=raw["hidden_size"],
-        intermediate_size=raw["intermediate_size"],
-        num_hidden_layers=raw["num_hidden_layers"],
-        num_attention_heads=heads,
+        **{name: raw[name] for name in SIZES},
         num_key_value_heads=raw.get("num_key_value_heads") or heads,
         head_dim=raw.get("head_dim") or raw["hidden_size"] // heads,
-        max_position_embeddings=raw["max_position_embeddings"],
         rms_norm_eps=raw.get("rms_norm_eps", 1e-6),
         rope_theta=theta,
         rope_scaling=scaling,
@@ -104,7 +99,7 @@ def _refuse_unsupported(raw: dict[str, Any], folder: Path) -> None:
     }
     found = [what for what, present in unsupported.items() if present]
     if found:
-        raise ConfigError(f"{folder}: {', '.join(found)} is not supported here; {_ADVICE}")
+        raise ConfigError(f"{folder}: {', '.join(found)} is not supported; {_ADVICE}")
 
 
 def _rope(raw: dict[str, Any], folder: Path) -> tuple[float, RopeScaling | None]:
@@ -141,15 +136,19 @@ def build_decoder(
         weights.pop("lm_head.weight", None)
     with torch.device("meta"):
         model = Decoder(config, seed=None)
-    wanted = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
-    found = {name: tuple(tensor.shape) for name, tensor in weights.items() if not name.endswith("rotary_emb.inv_freq")}
-    if wanted != found:
-        odd = sorted(set(wanted.items()) ^ set(found.items()))[:4]
-        raise ConfigError(f"{where}: weights do not fit config.json, for example {odd}")
-    model.load_state_dict({name: weights[name] for name in wanted}, assign=True)
+    weights = {name: tensor for name, tensor in weights.items() if not name.endswith("rotary_emb.inv_freq")}
+    check_shapes(model.state_dict(), weights, where)
+    model.load_state_dict(weights, assign=True)
     for parameter in model.parameters():
         parameter.requires_grad_(True)
     return model
+
+
+def check_shapes(expected: Mapping[str, Tensor], found: Mapping[str, Tensor], where: str) -> None:
+    """Raise `ConfigError`, its message starting with `where`, if names or shapes of weights differ."""
+    shapes = ({(name, tuple(tensor.shape)) for name, tensor in weights.items()} for weights in (expected, found))
+    if mismatched := sorted(set.symmetric_difference(*shapes))[:4]:
+        raise ConfigError(f"{where}: weights do not fit config.json, for example {mismatched}")
 
 
 def save_decoder(model: Decoder, folder: Path, dtype: torch.dtype = torch.bfloat16) -> None:
@@ -227,7 +226,7 @@ def read_weights(folder: Path) -> dict[str, Tensor]:
         try:
             names = sorted(set(_read_json(index)["weight_map"].values()))
         except (AttributeError, LookupError, TypeError) as error:
-            raise ConfigError(f"{index}: not the index of a model's weights: {error!r}") from error
+            raise ConfigError(f"{index}: not an index of model weights: {error!r}") from error
     weights: dict[str, Tensor] = {}
     for name in names:
         try:

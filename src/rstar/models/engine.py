@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Protocol, Self, TypeAlias, runtime_checkable
 
 if TYPE_CHECKING:
@@ -53,8 +52,8 @@ class Completion:
             server token if ids are unknown); empty if not offered.
         stop_reason: ``stop`` (a stop string), ``eos`` (the model ended the text), ``length`` (max_tokens, or no room).
         stop: the stop string that ended it, or None.
-        counted: number of generated tokens reported by a server that returns neither ids nor log-probabilities.
-        prompted: number of context tokens reported by a server, 0 if not reported.
+        reported_tokens: number of generated tokens reported by a server that returns neither ids nor log-probabilities.
+        prompt_tokens: number of context tokens reported by a server, 0 if not reported.
         version: version of the weights that produced it (see `Engine.load`).
     """
 
@@ -63,14 +62,14 @@ class Completion:
     logprobs: tuple[float, ...]
     stop_reason: StopReason
     stop: str | None = None
-    counted: int = field(default=0, compare=False)
-    prompted: int = field(default=0, compare=False)
+    reported_tokens: int = field(default=0, compare=False)
+    prompt_tokens: int = field(default=0, compare=False)
     version: int = 0
 
     @property
     def n_tokens(self) -> int:
         """Number of generated tokens, as far as the engine knows."""
-        return len(self.ids) or len(self.logprobs) or self.counted
+        return len(self.ids) or len(self.logprobs) or self.reported_tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +153,4 @@ class Engine(Protocol):
 
     async def __aenter__(self) -> Self: ...
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
+    async def __aexit__(self, *_: object) -> None: ...

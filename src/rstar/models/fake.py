@@ -24,7 +24,6 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from random import Random
-from types import TracebackType
 from typing import Self
 
 from rstar.errors import ContextFullError, EngineError
@@ -68,14 +67,12 @@ class FakeEngine:
         """
         if self.options.latency:
             await asyncio.sleep(self.options.latency)
-        room = self.max_context - len(request.context.ids)
-        if room <= 0:
-            raise ContextFullError(f"{len(request.context.ids)} tokens of context fill max_context {self.max_context}")
-        if request.max_tokens < room:
-            room = request.max_tokens
-        weights = self.options.seed.to_bytes(8, "little") + (
-            self.version.to_bytes(8, "little") if self.version else b""
-        )
+        length = len(request.context.ids)
+        if length >= self.max_context:
+            raise ContextFullError(f"{length} tokens of context fill max_context {self.max_context}")
+        room = min(self.max_context - length, request.max_tokens)
+        version = self.version.to_bytes(8, "little") if self.version else b""
+        weights = self.options.seed.to_bytes(8, "little") + version
         key = blake2b(request.context.text.encode(), digest_size=16, key=weights).digest()
         if self._kind == "fail" and _draw(key, request.seed, -1) % 10**6 < self.options.rate * 10**6:
             raise EngineError(f"{self.name}: failed on purpose")
@@ -94,9 +91,7 @@ class FakeEngine:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         pass
 
     def _write(self, request: Request, index: int, key: bytes, room: int) -> tuple[bytes, float]:

@@ -24,38 +24,28 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import blake2b
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rstar.errors import ContextFullError, EngineError, ServerError
-from rstar.http import HttpRefusedError, ServerClient
-from rstar.lifecycle import Shared
+from rstar.http_client import HttpRefusedError, ServerClient
+from rstar.lifecycle import SharedContext
 from rstar.models.engine import Capacity, Completion, Context, Request, StopReason, Weights
+
+if TYPE_CHECKING:
+    from rstar.models.local.tokens import TokenText
 
 T = TypeVar("T")
 _PATH = "/completions"
 _FAILURES = ("abort", "error")
 """Finish reasons that mean that the server failed."""
 _CONTEXT_FULL = re.compile(r"context.{0,3}(?:length|size|window)|max_model_len|maximum.{0,20}length", re.IGNORECASE)
-_FEWEST_TOKENS = 16
-
-
-class Tokenizer(Protocol):
-    """The model's tokenizer, as implemented by `rstar.models.local.tokens.TokenText`."""
-
-    eos_ids: frozenset[int]
-
-    def prompt(self, text: str) -> tuple[int, ...]:
-        """Token ids of a text that starts a context."""
-        ...
-
-    def encode(self, text: str) -> tuple[int, ...]:
-        """Token ids of a continuation."""
-        ...
+_MIN_TOKENS = 16
 
 
 @dataclass(slots=True)
-class _Written:
+class _Sample:
     """One sample as returned by the server, or as streamed so far."""
 
     text: str = ""
@@ -65,31 +55,28 @@ class _Written:
     ids: list[int] = field(default_factory=list)
     tokens: list[str] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
-    counted: int = 0
-    prompted: int = 0
+    reported_tokens: int = 0
+    prompt_tokens: int = 0
 
     def add(self, choice: dict[str, Any]) -> None:
         """Append a choice, whole or one chunk of a stream. Raises `EngineError` if it is malformed."""
         try:
-            self._add(choice)
+            self.text += (choice.get("text") or "").encode(errors="replace").decode()  # no lone surrogates
+            self.reason = choice.get("finish_reason") or self.reason
+            for key in ("stop_reason", "matched_stop"):
+                if key in choice:
+                    self.names_stops, self.named_stop = True, choice[key]
+            self.ids += choice.get("token_ids") or ()
+            logprobs = choice.get("logprobs") or {}
+            listed = logprobs.get("content") or ()  # the chat-completions format, which some servers use here
+            self.tokens += logprobs.get("tokens") or [token["token"] for token in listed]
+            values = logprobs.get("token_logprobs") or [token["logprob"] for token in listed]
+            self.logprobs += [float(value or 0.0) for value in values]
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise EngineError(f"not a choice of a completion ({error!r}): {str(choice)[:200]}") from error
-
-    def _add(self, choice: dict[str, Any]) -> None:
-        self.text += (choice.get("text") or "").encode(errors="replace").decode()  # no lone surrogates
-        self.reason = choice.get("finish_reason") or self.reason
-        for key in ("stop_reason", "matched_stop"):
-            if key in choice:
-                self.names_stops, self.named_stop = True, choice[key]
-        self.ids += choice.get("token_ids") or ()
-        logprobs = choice.get("logprobs") or {}
-        listed = logprobs.get("content") or ()  # the chat-completions format, which some servers use here
-        self.tokens += logprobs.get("tokens") or [token["token"] for token in listed]
-        values = logprobs.get("token_logprobs") or [token["logprob"] for token in listed]
-        self.logprobs += [float(value or 0.0) for value in values]
+            raise EngineError(f"malformed completion choice ({error!r}): {str(choice)[:200]}") from error
 
 
-class OpenAIEngine(Shared):
+class OpenAIEngine(SharedContext):
     """An `Engine` over HTTP; the module docstring states its requirements on the server."""
 
     def __init__(
@@ -99,7 +86,7 @@ class OpenAIEngine(Shared):
         *,
         name: str | None = None,
         key: str | None = None,
-        tokenizer: Tokenizer | None = None,
+        tokenizer: TokenText | None = None,
         max_context: int = 2048,
         concurrency: int = 64,
         timeout: float = 120.0,
@@ -129,13 +116,13 @@ class OpenAIEngine(Shared):
         self._client = ServerClient(
             url, key=key, concurrency=concurrency, timeout=timeout, retries=retries, pause=pause
         )
-        self._extras: dict[str, Any] = {"logprobs": 1, "skip_special_tokens": False}
+        self._optional_fields: dict[str, Any] = {"logprobs": 1, "skip_special_tokens": False}
         if tokenizer is not None:
-            self._extras["return_token_ids"] = True
+            self._optional_fields["return_token_ids"] = True
         self._concurrency = concurrency
-        self._offered: list[str] = []
-        self._one_each = False
-        self._shows_stops = False
+        self._model_names: list[str] = []
+        self._ignores_n = False
+        self._includes_stops = False
         self._streams = False
 
     def context(self, text: str) -> Context:
@@ -162,7 +149,7 @@ class OpenAIEngine(Shared):
 
     async def load(self, weights: Weights, version: int) -> None:
         """Raise `EngineError`: a server cannot load new weights."""
-        raise EngineError(f"{self.name}: a server does not take new weights; start it again with the new model folder")
+        raise EngineError(f"{self.name}: a server cannot load new weights; restart it with the new model folder")
 
     def capacity(self) -> Capacity:
         """The maximum number of concurrent requests."""
@@ -179,7 +166,7 @@ class OpenAIEngine(Shared):
             raise
         models = listed.get("data") if isinstance(listed, dict) else None
         found = [model for model in models if isinstance(model, dict)] if isinstance(models, list) else []
-        self._offered = [str(model.get("id")) for model in found]
+        self._model_names = [str(model.get("id")) for model in found]
         for model in found:
             if model.get("id") == self._model:
                 longest = model.get("max_model_len")
@@ -189,15 +176,15 @@ class OpenAIEngine(Shared):
         await self._client.close()
 
     async def _samples(self, request: Request, n: int) -> Sequence[Completion]:
-        if n > 1 and not self._one_each and not self._streams:
-            written = await self._post(request, n, request.seed)
-            if len(written) == n:
-                read = [self._read(request, sample) for sample in written]
-                if None not in read:
-                    return [completion for completion in read if completion is not None]
+        if n > 1 and not self._ignores_n and not self._streams:
+            samples = await self._post(request, n, request.seed)
+            if len(samples) == n:
+                read = [completion for sample in samples if (completion := self._read(request, sample)) is not None]
+                if len(read) == n:
+                    return read
                 self._streams = True
             else:
-                self._one_each = True
+                self._ignores_n = True
         return await asyncio.gather(*(self._sample(request, index) for index in range(n)))
 
     async def _sample(self, request: Request, index: int) -> Completion:
@@ -207,46 +194,50 @@ class OpenAIEngine(Shared):
             if completion is not None:
                 return completion
             self._streams = True
-        return self._read_stream(request, await self._stream(request, seed))
+        completion = self._read(request, await self._stream(request, seed))
+        assert completion is not None  # `_stream` leaves nothing hidden
+        return completion
 
-    async def _post(self, request: Request, n: int, seed: int) -> list[_Written]:
-        answer = await self._asking(lambda body: self._client.ask("POST", _PATH, body), request, n, seed, request.stop)
+    async def _post(self, request: Request, n: int, seed: int) -> list[_Sample]:
+        answer = await self._send_adapted(partial(self._client.request, "POST", _PATH), request, n, seed, request.stop)
         choices = answer.get("choices") if isinstance(answer, dict) else None
         if not isinstance(choices, list) or not choices or not all(isinstance(choice, dict) for choice in choices):
-            raise EngineError(f"{self.name}: an answer without choices: {str(answer)[:200]}")
+            raise EngineError(f"{self.name}: response without choices: {str(answer)[:200]}")
         numbers = [choice.get("index", position) for position, choice in enumerate(choices)]
         if sorted(map(str, numbers)) != sorted(map(str, range(len(choices)))):
-            raise EngineError(f"{self.name}: {len(choices)} choices with the numbers {numbers}")
-        written = [_Written() for _ in choices]
+            raise EngineError(f"{self.name}: {len(choices)} choices with indices {numbers}")
+        samples = [_Sample() for _ in choices]
         for number, choice in zip(numbers, choices, strict=True):
-            written[int(number)].add(choice)
-        _count(written, answer.get("usage"))
-        return written
+            samples[int(number)].add(choice)
+        _count(samples, answer.get("usage"))
+        return samples
 
-    async def _stream(self, request: Request, seed: int) -> _Written:
-        async def read(events: AsyncIterator[Any]) -> _Written:
-            written, streamed = _Written(), False
+    async def _stream(self, request: Request, seed: int) -> _Sample:
+        async def read(events: AsyncIterator[Any]) -> _Sample:
+            sample, streamed = _Sample(), False
             async for event in events:
                 streamed = True
                 for choice in (event.get("choices") or ()) if isinstance(event, dict) else ():
-                    written.add(choice)
-                    written.counted += bool(choice.get("text"))  # one token per event
-                if _first_stop(written.text, request.stop) is not None:
+                    sample.add(choice)
+                    sample.reported_tokens += bool(choice.get("text"))  # one token per event
+                if _first_stop(sample.text, request.stop) is not None:
                     break
             if not streamed:
                 raise EngineError(
-                    f"{self.name}: the server was asked for a stream and sent none. It does not say which stop string "
-                    "ended a text (stop_reason or matched_stop) either, and one of the two is needed: let the server "
-                    "stream completions, or use vLLM or SGLang"
+                    f"{self.name}: the server neither streams completions nor names the stop string that ended a text "
+                    "(stop_reason or matched_stop); enable streaming, or use vLLM or SGLang"
                 )
-            return written
+            if sample.reason is None and _first_stop(sample.text, request.stop) is None:
+                raise EngineError(f"{self.name}: a stream ended without a finish reason")
+            sample.names_stops = True  # sent without stop strings, so the server has removed none
+            return sample
 
-        def send(body: dict[str, Any]) -> Awaitable[_Written]:
+        def send(body: dict[str, Any]) -> Awaitable[_Sample]:
             return self._client.stream(_PATH, body | {"stream": True}, read)
 
-        return await self._asking(send, request, 1, seed, ())
+        return await self._send_adapted(send, request, 1, seed, ())
 
-    async def _asking(
+    async def _send_adapted(
         self, send: Callable[[dict[str, Any]], Awaitable[T]], request: Request, n: int, seed: int, stop: tuple[str, ...]
     ) -> T:
         """Send the request's body by `send`, adapting it to the server.
@@ -256,28 +247,28 @@ class OpenAIEngine(Shared):
         """
         body = self._body(request, n, seed, stop)
         while True:
-            extras = dict(self._extras)
+            extras = dict(self._optional_fields)
             try:
                 return await send(body | extras)
             except ServerError as error:
                 if isinstance(error, HttpRefusedError) and error.status in (404, 405, 501):
-                    raise EngineError(self._nothing_there(error)) from error
+                    raise EngineError(self._not_found_message(error)) from error
                 if not isinstance(error, HttpRefusedError) or error.status not in (400, 413, 422):
                     raise EngineError(str(error)) from error
                 if _CONTEXT_FULL.search(error.body):
-                    if body["max_tokens"] <= _FEWEST_TOKENS:
+                    if body["max_tokens"] <= _MIN_TOKENS:
                         raise ContextFullError(str(error)) from error
                     body["max_tokens"] //= 2
                 elif refused := [name for name in extras if name in error.body]:
                     for name in refused:
-                        self._extras.pop(name, None)
+                        self._optional_fields.pop(name, None)
                 else:
                     raise EngineError(str(error)) from error
 
-    def _nothing_there(self, error: HttpRefusedError) -> str:
+    def _not_found_message(self, error: HttpRefusedError) -> str:
         """Error message for a server that lacks the model or the completions API."""
         if re.search(rf"(?<!\w){re.escape(self._model)}(?!\w)", error.body):
-            known = f"; it offers {', '.join(self._offered)}" if self._offered else ""
+            known = f"; it offers {', '.join(self._model_names)}" if self._model_names else ""
             return f"{error}\nThe server does not know the model {self._model!r}{known}"
         return (
             f"{error}\nThe server has no completions API at this URL. Search continues texts, which chat completions "
@@ -286,59 +277,47 @@ class OpenAIEngine(Shared):
 
     def _body(self, request: Request, n: int, seed: int, stop: tuple[str, ...]) -> dict[str, Any]:
         ids = request.context.ids
-        body: dict[str, Any] = {
+        return {
             "model": self._model,
             "prompt": list(ids) if self._tokenizer else request.context.text,
             "max_tokens": min(request.max_tokens, self.max_context - len(ids)),
             "temperature": request.temperature,
             "top_p": request.top_p,
             "seed": seed % 2**31,
+            **({"n": n} if n > 1 else {}),
+            **({"stop": list(stop)} if stop else {}),
         }
-        if n > 1:
-            body["n"] = n
-        if stop:
-            body["stop"] = list(stop)
-        return body
 
-    def _read(self, request: Request, written: _Written) -> Completion | None:
+    def _read(self, request: Request, sample: _Sample) -> Completion | None:
         """Convert a server's sample; None if the server hides which stop string, if any, ended the text."""
-        text, named = written.text, written.named_stop
+        text, named = sample.text, sample.named_stop
         if (found := _first_stop(text, request.stop)) is not None:
-            self._shows_stops = self._shows_stops or not written.names_stops
-            return self._build(written, text[: found[0]], "stop", found[1])
-        if written.reason == "length":
-            return self._build(written, text, "length", None)
-        if written.reason in _FAILURES:
-            raise EngineError(f"{self.name}: the server ended a text because of {written.reason!r}")
-        if written.reason not in (None, "stop"):  # eos_token, content_filter …: the model's text has ended
-            return self._build(written, text, "eos", None)
+            self._includes_stops = self._includes_stops or not sample.names_stops
+            return self._build(sample, text[: found[0]], "stop", found[1])
+        if sample.reason == "length":
+            return self._build(sample, text, "length", None)
+        if sample.reason in _FAILURES:
+            raise EngineError(f"{self.name}: the server stopped a completion with finish reason {sample.reason!r}")
+        if sample.reason not in (None, "stop"):  # eos_token, content_filter …: the model's text has ended
+            return self._build(sample, text, "eos", None)
         if isinstance(named, str) and named in request.stop:
-            return self._build(written, text + named, "stop", named)
-        if request.stop and not written.names_stops and not self._shows_stops:
+            return self._build(sample, text + named, "stop", named)
+        if request.stop and not sample.names_stops and not self._includes_stops:
             return None
-        return self._build(written, text, "eos", None)
+        return self._build(sample, text, "eos", None)
 
-    def _read_stream(self, request: Request, written: _Written) -> Completion:
-        """Convert a stream that was requested without stop strings."""
-        found = _first_stop(written.text, request.stop)
-        if found is not None:
-            return self._build(written, written.text[: found[0]], "stop", found[1])
-        if written.reason is None or written.reason in _FAILURES:
-            raise EngineError(f"{self.name}: a stream ended because of {written.reason!r}")
-        return self._build(written, written.text, "length" if written.reason == "length" else "eos", None)
-
-    def _build(self, written: _Written, text: str, reason: StopReason, stop: str | None) -> Completion:
-        ids, logprobs = written.ids, written.logprobs
+    def _build(self, sample: _Sample, text: str, reason: StopReason, stop: str | None) -> Completion:
+        ids, logprobs = sample.ids, sample.logprobs
         if self._tokenizer is None:
             # Servers also list tokens outside the text: end-of-sequence, or tokens past a stop string.
             covered, length = 0, len(text.encode())
-            for count, token in enumerate(written.tokens):
+            for count, token in enumerate(sample.tokens):
                 if covered >= length:
                     logprobs = logprobs[:count]
                     break
                 covered += _bytes(token)
-            return Completion(text, (), tuple(logprobs), reason, stop, written.counted, written.prompted)
-        if written.text and not ids:
+            return Completion(text, (), tuple(logprobs), reason, stop, sample.reported_tokens, sample.prompt_tokens)
+        if sample.text and not ids:
             raise EngineError(f"{self.name}: the server does not return token ids; use it without a tokenizer")
         if reason == "eos" and ids and ids[-1] in self._tokenizer.eos_ids:
             ids = ids[:-1]
@@ -350,17 +329,17 @@ def _bytes(token: str) -> int:
     return token.count("\\x") if token.startswith("bytes:\\x") else len(token.encode(errors="replace"))
 
 
-def _count(written: list[_Written], usage: object) -> None:
+def _count(samples: list[_Sample], usage: object) -> None:
     """Divide the server's count of generated tokens among its choices, by text length."""
     if not isinstance(usage, dict):
         return
     tokens, prompt = usage.get("completion_tokens"), usage.get("prompt_tokens")
-    length = sum(len(sample.text) for sample in written)
-    for sample in written:
+    length = sum(len(sample.text) for sample in samples)
+    for sample in samples:
         if isinstance(tokens, int):
-            sample.counted = round(tokens * len(sample.text) / length) if length else tokens // len(written)
+            sample.reported_tokens = round(tokens * len(sample.text) / length) if length else tokens // len(samples)
         if isinstance(prompt, int):
-            sample.prompted = prompt
+            sample.prompt_tokens = prompt
 
 
 def _first_stop(text: str, stops: tuple[str, ...]) -> tuple[int, str] | None:

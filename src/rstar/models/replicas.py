@@ -3,39 +3,56 @@
 All contexts grown from one `context` call have a home replica, whose cache holds their common prefix. They move when
 another replica is clearly less busy. The choice of replica does not change completions, to the extent that the engines
 themselves guarantee this.
+
+Replicas never serve different weights: one whose `load` failed or was cancelled takes no requests until a later `load`
+succeeds. Weights that every replica refuses change nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
 
-from rstar.lifecycle import Shared, together
+from rstar.errors import EngineError
+from rstar.lifecycle import SharedContext, gather_or_cancel
 from rstar.models.engine import Capacity, Completion, Context, Engine, Request, Weights
 
-SLACK = 16
+REBALANCE_THRESHOLD = 16
 """A context moves when its home has at least this many more samples in flight than another replica."""
+
+
+class Replica(Protocol):
+    """What completes requests: an engine, or a worker process."""
+
+    async def complete(self, request: Request) -> Sequence[Completion]:
+        """See `Engine.complete`."""
+        ...
+
+
+R = TypeVar("R", bound=Replica)
 
 
 @dataclass(slots=True, eq=False)
 class _Home:
     """Home replica of all contexts grown from one start."""
 
-    engine: Engine | None = None
+    replica: Replica | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Housed(Context):
+class _PlacedContext(Context):
     """A context that knows its home; compares equal to a plain one with the same text and ids."""
 
     home: _Home = field(default_factory=_Home)
 
     def extend(self, completion: Completion) -> Context:
-        return _Housed(self.text + completion.text, self.ids + completion.ids, self.home)
+        return _PlacedContext(self.text + completion.text, self.ids + completion.ids, self.home)
 
 
-class Replicas(Shared):
+class Replicas(SharedContext):
     """An `Engine` over replicas of one model.
 
     Args:
@@ -48,8 +65,10 @@ class Replicas(Shared):
         self._engines = list(engines)
         self.name = name or engines[0].name
         self.max_context = min(engine.max_context for engine in engines)
-        self._under_way: dict[int, int] = {}
-        """Samples in flight, keyed by the replica's `id`."""
+        self._in_flight: Counter[Replica] = Counter()
+        """Samples in flight."""
+        self._outdated: set[Replica] = set()
+        """Replicas whose last load failed: their weights may differ."""
         self._stack = AsyncExitStack()
 
     @property
@@ -60,25 +79,50 @@ class Replicas(Shared):
     def context(self, text: str) -> Context:
         """See `Engine.context`."""
         start = self._engines[0].context(text)
-        return _Housed(start.text, start.ids)
+        return _PlacedContext(start.text, start.ids)
 
     def append(self, context: Context, text: str) -> Context:
         """See `Engine.append`."""
         longer = self._engines[0].append(context, text)
-        return _Housed(longer.text, longer.ids, context.home) if isinstance(context, _Housed) else longer
+        return _PlacedContext(longer.text, longer.ids, context.home) if isinstance(context, _PlacedContext) else longer
 
     async def complete(self, request: Request) -> Sequence[Completion]:
-        """See `Engine.complete`."""
-        engine = self._choose(request.context)
-        self._under_way[id(engine)] = self._busy(engine) + request.n
+        """See `Engine.complete`. Raises `EngineError` also if the last `load` failed on every replica."""
+        replica = self._choose(request.context)
+        self._in_flight[replica] += request.n
         try:
-            return await engine.complete(request)
+            return await replica.complete(request)
         finally:
-            self._under_way[id(engine)] -= request.n
+            self._in_flight[replica] -= request.n
 
     async def load(self, weights: Weights, version: int) -> None:
-        """See `Engine.load`. All replicas load the weights concurrently."""
-        await together(engine.load(weights, version) for engine in self._engines)
+        """See `Engine.load`. All replicas load concurrently; see the module docstring for failures."""
+        await self._load_each(self._engines, lambda engine: engine.load(weights, version))
+
+    async def _load_each(
+        self, replicas: Sequence[R], load: Callable[[R], Awaitable[None]], changed: bool = False
+    ) -> None:
+        """Load replicas concurrently. On a failure, those that may now differ from the others become outdated.
+
+        `changed` tells that another replica has loaded these weights already.
+        """
+        loaded: set[Replica] = set()
+        errors: list[EngineError] = []
+
+        async def load_one(replica: R) -> None:
+            try:
+                await load(replica)
+                loaded.add(replica)
+            except EngineError as error:
+                errors.append(error)
+
+        try:
+            await gather_or_cancel(map(load_one, replicas))
+        finally:
+            if changed or len(errors) < len(replicas):  # else all refused the weights, and none has changed
+                self._outdated = (self._outdated | set(replicas)) - loaded
+        if errors:
+            raise errors[0]
 
     def capacity(self) -> Capacity:
         """The sum over all replicas."""
@@ -86,23 +130,22 @@ class Replicas(Shared):
         tokens = [part.tokens for part in parts if part.tokens is not None]
         return Capacity(sum(part.samples for part in parts), sum(tokens) if len(tokens) == len(parts) else None)
 
-    def _ready(self) -> Sequence[Engine]:
-        """Replicas that can take requests now; at least one."""
-        return self._engines
+    def _ready(self) -> Sequence[Replica]:
+        """Replicas that can take requests now."""
+        return [engine for engine in self._engines if engine not in self._outdated]
 
-    def _busy(self, engine: Engine) -> int:
-        return self._under_way.get(id(engine), 0)
-
-    def _choose(self, context: Context) -> Engine:
+    def _choose(self, context: Context) -> Replica:
         """Replica for the next request on `context`."""
-        ready = self._ready()
-        least = min(ready, key=self._busy)
-        if not isinstance(context, _Housed):
-            return least
-        home = context.home
-        if home.engine is None or home.engine not in ready or self._busy(home.engine) >= self._busy(least) + SLACK:
-            home.engine = least
-        return home.engine
+        ready, in_flight = self._ready(), self._in_flight
+        if not ready:
+            raise EngineError(f"{self.name}: loading weights failed on every replica; load weights again")
+        least_busy = min(ready, key=in_flight.__getitem__)
+        if not isinstance(context, _PlacedContext):
+            return least_busy
+        home = context.home.replica
+        if home is None or home not in ready or in_flight[home] >= in_flight[least_busy] + REBALANCE_THRESHOLD:
+            home = context.home.replica = least_busy
+        return home
 
     async def _open(self) -> None:
         async with AsyncExitStack() as stack:

@@ -5,17 +5,22 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Literal, TypeGuard
+from typing import TYPE_CHECKING, Literal, TypeGuard
 
 from rstar.config import EngineConfig
 from rstar.errors import ConfigError
 from rstar.models.engine import Engine
 from rstar.models.fake import FakeEngine
-from rstar.models.openai import OpenAIEngine, Tokenizer
-from rstar.specs import Bundled, Fake, Folder, Model, Server
+from rstar.models.openai import OpenAIEngine
+from rstar.specs import Bundled, Fake, LocalModel, Model, Server
+
+if TYPE_CHECKING:
+    from rstar.models.local.tokens import TokenText
 
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 
@@ -53,24 +58,24 @@ def check_folder(folder: Path, where: str) -> None:
         return
     if not folder.exists() and _HUB_NAME.fullmatch(str(folder)):
         raise ConfigError(
-            f"{where}: there is no folder {str(folder)!r}. Names of a model hub are not loaded; get a folder with "
-            f"`hf download {folder} --local-dir models/{folder.name}` and give its path (models/{folder.name})"
+            f"{where}: no folder {str(folder)!r}. Models are not downloaded from a hub; run "
+            f"`hf download {folder} --local-dir models/{folder.name}` and give the path models/{folder.name}"
         )
-    raise ConfigError(f"{where}: no model there: {folder / 'config.json'} is missing")
+    raise ConfigError(f"{where}: not a model folder: {folder / 'config.json'} is missing")
 
 
-def is_local(model: Model) -> TypeGuard[Bundled | Folder]:
+def is_local(model: Model) -> TypeGuard[Bundled | LocalModel]:
     """Whether the model runs on this machine from a folder."""
-    return isinstance(model, Bundled | Folder)
+    return isinstance(model, Bundled | LocalModel)
 
 
-def local_folder(model: Bundled | Folder, part: Literal["weights", "ppm"] = "weights") -> Path:
+def local_folder(model: Bundled | LocalModel, part: Literal["weights", "ppm"] = "weights") -> Path:
     """Folder of a local model; for the bundled one, that of its policy (``weights``) or its PPM.
 
     Raises:
         ConfigError: the installation has no bundled model.
     """
-    if isinstance(model, Folder):
+    if isinstance(model, LocalModel):
         return model.path
     folder = Path(str(files("rstar") / "tiny" / part))
     if not (folder / "config.json").is_file():
@@ -97,23 +102,28 @@ def _hash_of(files: tuple[tuple[Path, int, int], ...]) -> str:
     return digest.hexdigest()[:16]
 
 
-def arithmetic(settings: EngineConfig) -> str:
+@contextmanager
+def local_extra(where: str) -> Iterator[None]:
+    """Import packages of ``rstar[local]``; raises `ConfigError`, starting with `where`, if one is missing."""
+    try:
+        yield
+    except ImportError as error:
+        raise ConfigError(f"{where}: needs {error.name}; install rstar[local]") from error
+
+
+def resolved_dtype(settings: EngineConfig) -> str:
     """Dtype that a local model uses on this machine. Raises `ConfigError` if torch is not installed."""
     if settings.dtype != "auto":
         return settings.dtype
-    try:
+    with local_extra("local model"):
         from rstar.models.device import resolve_device
-    except ImportError as error:
-        raise ConfigError(f"a local model needs {error.name}; install rstar[local]") from error
     return resolve_device(settings.device, settings.dtype)[1]
 
 
-def _local(model: Bundled | Folder, settings: EngineConfig) -> Engine:
-    try:
+def _local(model: Bundled | LocalModel, settings: EngineConfig) -> Engine:
+    with local_extra(str(model)):
         from rstar.models.local.engine import LocalEngine
-        from rstar.models.local.pool import PATIENCE, LocalPool, worthwhile
-    except ImportError as error:
-        raise ConfigError(f"{model}: needs {error.name}; install rstar[local]") from error
+        from rstar.models.local.pool import LocalPool, useful_workers
     # Workers share the processors, and the engine in this process must compute exactly as they do.
     threads = 1 if settings.threads is None and settings.processes else settings.threads
     engine = LocalEngine(
@@ -126,9 +136,9 @@ def _local(model: Bundled | Folder, settings: EngineConfig) -> Engine:
         max_context=settings.max_context,
     )
     if settings.processes is not None:
-        return LocalPool(engine, settings.processes, patience=0.0) if settings.processes else engine
-    workers = worthwhile(engine)
-    return LocalPool(engine, workers, PATIENCE) if workers else engine
+        return LocalPool(engine, settings.processes, start_delay=0.0) if settings.processes else engine
+    workers = useful_workers(engine)
+    return LocalPool(engine, workers) if workers else engine
 
 
 def _server(model: Server, settings: EngineConfig) -> Engine:
@@ -145,11 +155,9 @@ def _server(model: Server, settings: EngineConfig) -> Engine:
     )
 
 
-def _tokenizer(folder: Path) -> Tokenizer:
-    try:
+def _tokenizer(folder: Path) -> TokenText:
+    with local_extra(f"tokenizer={folder}"):
         from rstar.models.local.tokens import TokenText
-    except ImportError as error:
-        raise ConfigError(f"tokenizer={folder}: needs {error.name}; install rstar[local]") from error
     return TokenText(folder)
 
 
@@ -165,5 +173,5 @@ def _key(file: Path | None) -> str | None:
             raise ConfigError(f"{where}: {error.strerror}") from error
     key = key.strip()
     if not key.isascii() or not key.isprintable():
-        raise ConfigError(f"{where}: the key holds characters that cannot be sent")
+        raise ConfigError(f"{where}: the key contains characters that HTTP headers cannot carry")
     return key or None

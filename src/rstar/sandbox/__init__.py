@@ -2,24 +2,24 @@
 
 from rstar.sandbox.api import CodeError, Limits, Result, Sandbox, State
 from rstar.sandbox.folders import temporary_folder
-from rstar.sandbox.levels import LEVELS, Level, Report, probe
+from rstar.sandbox.levels import LEVELS, Capabilities, Level, probe
 from rstar.sandbox.parent.local import LocalSandbox
-from rstar.sandbox.parent.pressure import TooMuchError, machine_share
-from rstar.sandbox.parent.priorities import PATIENCE
+from rstar.sandbox.parent.memory import OversizedRunError, memory_for_programs
+from rstar.sandbox.parent.scheduler import FOREGROUND_SECONDS
 
 __all__ = [
+    "FOREGROUND_SECONDS",
     "LEVELS",
-    "PATIENCE",
+    "Capabilities",
     "CodeError",
     "Level",
     "Limits",
     "LocalSandbox",
-    "Report",
+    "OversizedRunError",
     "Result",
     "Sandbox",
     "State",
-    "TooMuchError",
-    "machine_share",
+    "memory_for_programs",
     "probe",
     "temporary_folder",
 ]

@@ -134,7 +134,6 @@ async def _steps(sandbox: LocalSandbox, rounds: int) -> StepFigures:
 
 
 async def _cpu_of(sandbox: LocalSandbox, work: Callable[[], Awaitable[None]]) -> float:
-    """CPU time of `work`, in seconds."""
     before = await _cpu_seconds(sandbox)
     await work()
     return await _cpu_seconds(sandbox) - before

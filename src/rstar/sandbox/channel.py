@@ -1,7 +1,7 @@
 """Messages between parent, keeper and run: JSON objects over SOCK_SEQPACKET, with file descriptors beside them.
 
 One packet is one message: a reader never waits for the rest, and a dying writer leaves no partial message. Messages
-above `INLINE` bytes travel in a sealed memory file. Packets that model-written code may have sent are read with
+above `MAX_PACKET` bytes travel in a sealed memory file. Packets that model-written code may have sent are read with
 `receive_untrusted`, which accepts no descriptors and at most one packet's bytes.
 """
 
@@ -15,13 +15,13 @@ from array import array
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-INLINE = 64_000
+MAX_PACKET = 64_000
 """Largest message sent in the packet itself, in bytes."""
 
-UNTRUSTED = 64_000
+MAX_REPORT = 64_000
 """Largest report of a run, in bytes."""
 
-_MOST_FDS = 8
+_MAX_FDS = 8
 
 Message = dict[str, Any]
 
@@ -34,7 +34,7 @@ def pair() -> tuple[socket.socket, socket.socket]:
 def pack(message: Message, fds: Iterable[int] = ()) -> tuple[bytes, list[int], int | None]:
     """Encode a message: packet bytes, descriptors to send, and a descriptor to close after sending, if any."""
     body = json.dumps(message).encode()
-    if len(body) <= INLINE:
+    if len(body) <= MAX_PACKET:
         return body, list(fds), None
     memory = memory_file(body)
     return b"", [*fds, memory], memory
@@ -63,7 +63,7 @@ def send(link: socket.socket, message: Message, fds: Iterable[int] = (), flags: 
 
 def receive(link: socket.socket) -> tuple[Message, list[int]] | None:
     """The next message and its descriptors; None at end of stream."""
-    body, handles, flags, _ = socket.recv_fds(link, INLINE + 1, _MOST_FDS)
+    body, handles, flags, _ = socket.recv_fds(link, MAX_PACKET + 1, _MAX_FDS)
     if flags & socket.MSG_CTRUNC:
         raise OSError("descriptors of a message were lost: too many open files")
     if not body and not handles:
@@ -75,9 +75,9 @@ def receive(link: socket.socket) -> tuple[Message, list[int]] | None:
 
 
 def receive_untrusted(link: socket.socket) -> bytes | None:
-    """The next packet of a run, cut at `UNTRUSTED` bytes; None if none is pending, b"" at end of stream."""
+    """The next packet of a run, cut at `MAX_REPORT` bytes; None if none is pending, b"" at end of stream."""
     try:
-        return link.recv(UNTRUSTED, socket.MSG_DONTWAIT)
+        return link.recv(MAX_REPORT, socket.MSG_DONTWAIT)
     except BlockingIOError:
         return None
     except OSError:

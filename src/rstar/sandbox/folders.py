@@ -17,10 +17,10 @@ from itertools import count
 from pathlib import Path
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
-_DEEPEST = 50
-_MOST_ENTRIES = 20_000
+_MAX_DEPTH = 50
+_MAX_ENTRIES = 20_000
 _ENTRY_BYTES = 4096
-_LEAST_BYTES = 1 << 16
+_MIN_FREE_BYTES = 1 << 16
 
 
 def copy_tree(source: str, target: str) -> None:
@@ -37,7 +37,7 @@ def _copy_entries(source: int, target: int, place: str, copied: dict[int, str], 
     `copied` maps the inode of each hard-linked file to the path of its copy.
     """
     try:
-        if depth > _DEEPEST:
+        if depth > _MAX_DEPTH:
             raise OSError(errno.ELOOP, "scratch folders too deep to copy")
         for name in os.listdir(source):
             status = os.stat(name, dir_fd=source, follow_symlinks=False)
@@ -100,7 +100,7 @@ def exceeds(folder: str, skipped: Container[str], size: int) -> bool:
                     total += entry.stat(follow_symlinks=False).st_size + _ENTRY_BYTES
                     if entry.is_dir(follow_symlinks=False):
                         folders.append(entry.path)
-                if total > size or entries > _MOST_ENTRIES or len(entry.path) > 2_000:
+                if total > size or entries > _MAX_ENTRIES or len(entry.path) > 2_000:
                     return True
     return False
 
@@ -108,7 +108,7 @@ def exceeds(folder: str, skipped: Container[str], size: int) -> bool:
 def disk_full(folder: Path) -> bool:
     """Whether the disk of a folder is full."""
     room = os.statvfs(folder)
-    return room.f_blocks > 0 and room.f_bavail * room.f_frsize < _LEAST_BYTES
+    return room.f_blocks > 0 and room.f_bavail * room.f_frsize < _MIN_FREE_BYTES
 
 
 @contextmanager

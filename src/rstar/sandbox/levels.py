@@ -39,16 +39,15 @@ class Mechanism:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class Capabilities:
     """Probed capabilities of this machine."""
 
     mechanisms: tuple[Mechanism, ...]
 
     def missing(self, level: Level) -> tuple[Mechanism, ...]:
         """Mechanisms of `level` that do not work here."""
-        return tuple(
-            mechanism for mechanism in self.mechanisms if mechanism.name in LEVELS[level] and not mechanism.works
-        )
+        needed = LEVELS[level]
+        return tuple(each for each in self.mechanisms if each.name in needed and not each.works)
 
     @property
     def levels(self) -> tuple[Level, ...]:
@@ -62,15 +61,15 @@ class Report:
 
 
 @cache
-def probe() -> Report:
+def probe() -> Capabilities:
     """Try every mechanism (about 0.2 s; the answer is cached).
 
     Raises:
         SandboxError: the probe process did not answer.
     """
     ours, theirs = channel.pair()
-    with tempfile.TemporaryFile() as said, ours:
-        process = spawn("rstar.sandbox.parent.trial", theirs, said)
+    with tempfile.TemporaryFile() as stderr, ours:
+        process = spawn("rstar.sandbox.parent.probe", theirs, stderr)
         ours.settimeout(30)
         channel.send(ours, {"path": search_path()})
         try:
@@ -78,8 +77,8 @@ def probe() -> Report:
         finally:
             process.kill()
             process.wait()
-        said.seek(0)
+        stderr.seek(0)
         if received is None:
-            raise SandboxError(f"the isolation mechanisms could not be tried: {said.read().decode(errors='replace')}")
+            raise SandboxError(f"the isolation mechanisms could not be tried: {stderr.read().decode(errors='replace')}")
     refusals = cast(dict[MechanismName, str | None], received[0])
-    return Report(tuple(Mechanism(name, reason is None, reason or "") for name, reason in refusals.items()))
+    return Capabilities(tuple(Mechanism(name, reason is None, reason or "") for name, reason in refusals.items()))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from rstar.errors import ConfigError
@@ -33,7 +33,7 @@ def name_of(part: object) -> str:
     return f"{named.__module__}.{getattr(named, '__qualname__', '')}"
 
 
-def mistake(kind: str, part: object, got: object, expected: str) -> ConfigError:
+def invalid_return(kind: str, part: object, got: object, expected: str) -> ConfigError:
     """The error for a part that returned something unexpected."""
     if inspect.iscoroutine(got):
         got.close()  # it will never be awaited
@@ -51,26 +51,21 @@ def check_parts(**parts: object) -> None:
             raise ConfigError(f"{kind} {name_of(part)} has no method {missing[0]!r}")
 
 
-async def awaited(kind: str, part: object, got: Any) -> Any:
-    """Await `got`, the result of an asynchronous method. Raises `ConfigError` if it is not awaitable."""
+async def checked_await(kind: str, part: object, got: Any) -> Any:
+    """Await `got`, what an asynchronous method returned. Raises `ConfigError` if it is not awaitable."""
     if not inspect.isawaitable(got):
-        raise mistake(kind, part, got, "an awaitable: define it with `async def`")
+        raise invalid_return(kind, part, got, "an awaitable: define it with `async def`")
     return await got
-
-
-async def grow_tree(search: Callable[[Any], Awaitable[None]], given: Any) -> None:
-    """Run a search method. Raises `ConfigError` if it is not asynchronous."""
-    await awaited("search", search, search(given))
 
 
 async def completions(policy: Engine, request: Request) -> list[Completion]:
     """The `request.n` completions of a policy. Raises `ConfigError` for anything else."""
-    found = await awaited("policy", policy, policy.complete(request))
-    if not isinstance(found, Sequence) or not all(isinstance(one, Completion) for one in found):
-        raise mistake("policy", policy, found, "a sequence of Completion")
-    if len(found) != request.n:
-        raise mistake("policy", policy, found, f"{request.n} completions, not {len(found)}")
-    return list(found)
+    completed = await checked_await("policy", policy, policy.complete(request))
+    if not isinstance(completed, Sequence) or not all(isinstance(completion, Completion) for completion in completed):
+        raise invalid_return("policy", policy, completed, "a sequence of Completion")
+    if len(completed) != request.n:
+        raise invalid_return("policy", policy, completed, f"{request.n} completions, not {len(completed)}")
+    return list(completed)
 
 
 async def scores(
@@ -78,33 +73,33 @@ async def scores(
 ) -> Sequence[float | None]:
     """The value of each trajectory. Raises `ConfigError` unless each is a number in [-1, 1] or None."""
     expected = f"a sequence of {len(trajectories)} numbers in [-1, 1] or None, one for each trajectory"
-    values = await awaited("value", value, value.score(problem, trajectories, votes))
+    values = await checked_await("value", value, value.score(problem, trajectories, votes))
     if isinstance(values, str) or not hasattr(values, "__len__") or not hasattr(values, "__iter__"):
-        raise mistake("value", value, values, expected)
+        raise invalid_return("value", value, values, expected)
     if len(values) != len(trajectories):
-        raise mistake("value", value, values, f"{expected}, not {len(values)}")
-    return [_number(value, one) for one in values]
+        raise invalid_return("value", value, values, f"{expected}, not {len(values)}")
+    return [_number(value, number) for number in values]
 
 
-def _number(value: Value, given: Any) -> float | None:
-    if given is None:
+def _number(value: Value, returned: Any) -> float | None:
+    if returned is None:
         return None
     try:
-        number = float(given) if not isinstance(given, str | bool) else math.nan
+        number = float(returned) if not isinstance(returned, str | bool) else math.nan
     except (TypeError, ValueError):
         number = math.nan
     if not -1 - 1e-6 <= number <= 1 + 1e-6:
-        raise mistake("value", value, given, "a number in [-1, 1] or None for each trajectory")
+        raise invalid_return("value", value, returned, "a number in [-1, 1] or None for each trajectory")
     return number
 
 
 def checked_equivalence(equivalent: Equivalence) -> Equivalence:
     """Wrap a comparison so that any result but a bool raises `ConfigError`."""
 
-    def compare(one: str, other: str) -> bool:
-        same = equivalent(one, other)
+    def compare(first: str, second: str) -> bool:
+        same = equivalent(first, second)
         if not (same is True or same is False or type(same).__name__ == "bool"):
-            raise mistake("equivalent", equivalent, same, "True or False from a plain function")
+            raise invalid_return("equivalent", equivalent, same, "True or False from a plain function")
         return bool(same)
 
     return compare

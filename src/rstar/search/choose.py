@@ -58,12 +58,12 @@ class Votes:
     def _find(self, answer: str) -> Group | None:
         return next((group for group in self.groups if self._equivalent(group.answer, answer)), None)
 
-    async def count(self, found: Iterable[tuple[str, int, float]]) -> None:
+    async def count(self, solutions: Iterable[tuple[str, int, float]]) -> None:
         """Recount from the answer, votes and mass of every solution so far."""
-        counted = [(await self.group(answer), votes, mass) for answer, votes, mass in found]
+        grouped = [(await self.group(answer), votes, mass) for answer, votes, mass in solutions]
         for group in self.groups:
             group.votes, group.mass = 0, 0.0
-        for group, votes, mass in counted:
+        for group, votes, mass in grouped:
             group.votes += votes
             group.mass += mass
 
@@ -109,13 +109,20 @@ async def choose(
     if not candidates or how == "best":
         return candidates[0] if candidates else None
     votes = Votes(equivalent)
-    weights: dict[int, float] = {}
-    for trajectory in candidates:
-        group = await votes.group(trajectory.answer or "")
-        weight = trajectory.mass * (1.0 if how == "majority" else (1 + (trajectory.value or 0.0)) / 2)
-        weights[id(group)] = weights.get(id(group), 0.0) + weight
-    winner = max(votes.groups, key=lambda group: weights[id(group)])
-    for trajectory in candidates:
-        if await votes.group(trajectory.answer or "") is winner:
-            return trajectory
-    return None
+    groups = [await votes.group(trajectory.answer or "") for trajectory in candidates]
+    factors = [1.0 if how == "majority" else (1 + (trajectory.value or 0.0)) / 2 for trajectory in candidates]
+    weights = [trajectory.mass * factor for trajectory, factor in zip(candidates, factors, strict=True)]
+    return candidates[weighted_vote(groups, weights)]
+
+
+def weighted_vote(groups: Sequence[Group], weights: Sequence[float]) -> int:
+    """Index of the first solution in the group with the largest sum of weights; the earliest group wins ties.
+
+    Args:
+        groups: of each solution, not empty.
+        weights: of each solution's vote.
+    """
+    sums: dict[int, float] = {}
+    for group, weight in zip(groups, weights, strict=True):
+        sums[id(group)] = sums.get(id(group), 0.0) + weight
+    return list(map(id, groups)).index(max(sums, key=sums.__getitem__))

@@ -17,18 +17,19 @@ exceptions and propagate.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 
 from rstar.config import AnySearch
 from rstar.errors import ContextFullError
-from rstar.lifecycle import together
+from rstar.lifecycle import gather_or_cancel
 from rstar.models.engine import Completion, Engine, Request
 from rstar.sandbox.api import Limits, Result, Sandbox
-from rstar.search.checks import awaited, completions, mistake
+from rstar.search.checks import checked_await, completions, invalid_return
 from rstar.search.format import Format
 from rstar.search.tree import Node, close, fail
 from rstar.seeds import derive
-from rstar.trajectories import Ending, Segment, Step
+from rstar.trajectories import FinishReason, Segment, Step
 
 
 @dataclass(slots=True)
@@ -40,11 +41,10 @@ class Usage:
     samples: int = 0
     expansions: int = 0
     runs: int = 0
-    run_seconds: float = 0.0
 
 
 @dataclass(slots=True)
-class Growth:
+class Expansion:
     """Result of an expansion: the new children, and whether earlier children exist, whose mass has changed."""
 
     children: list[Node]
@@ -105,7 +105,7 @@ class Expander:
         length = max(1.0, self.usage.tokens_out / self.usage.samples) if self.usage.samples else 1.0
         return max(0, int((budget - self.usage.tokens_out) / length))
 
-    async def expand(self, node: Node, n: int, *, merge: bool = True, whole: bool = False) -> Growth:
+    async def expand(self, node: Node, n: int, *, merge: bool = True, whole: bool = False) -> Expansion:
         """Sample `n` continuations of `node` and attach them as children.
 
         Args:
@@ -115,22 +115,22 @@ class Expander:
             whole: sample the whole program at once instead of one step.
 
         Returns:
-            All new children, including failed ones (closed, with their reason in `ending`). A node that is expanded
-            again keeps its earlier children; samples that repeat one are votes for it. A node whose context is full
-            gets no children and fails.
+            All new children, including failed ones (closed, with their `finish_reason`). A node that is expanded again
+            keeps its earlier children; samples that repeat one are votes for it. A node whose context is full gets no
+            children and fails.
         """
         try:
             samples = _merged(await self._ask(node, n, whole=whole), merge)
         except ContextFullError:
             _failed(node, "length")
             close(node)
-            return Growth([], False)
-        again = [(node.texts[found.text], votes) for found, votes in samples if found.text in node.texts]
-        new = [(found, votes) for found, votes in samples if found.text not in node.texts]
-        children = await together(self._grow(node, found, votes) for found, votes in new)
+            return Expansion([], False)
+        repeated = [(node.texts[sample.text], votes) for sample, votes in samples if sample.text in node.texts]
+        new = [(sample, votes) for sample, votes in samples if sample.text not in node.texts]
+        children = await gather_or_cancel(self._grow(node, sample, votes) for sample, votes in new)
         if merge:
-            children = _one_per_answer(node, children, again)
-        for child, votes in again:
+            children = _one_per_answer(node, children, repeated)
+        for child, votes in repeated:
             child.votes += votes
         for index, child in enumerate(children, len(node.children)):
             child.place = (*node.place, index)
@@ -138,7 +138,7 @@ class Expander:
         node.children.extend(children)
         if all(child.closed for child in node.children):
             close(node)
-        return Growth(children, len(node.children) > len(children) or bool(again))
+        return Expansion(children, len(node.children) > len(children) or bool(repeated))
 
     async def _ask(self, node: Node, n: int, *, whole: bool) -> list[Completion]:
         config = self._config
@@ -157,7 +157,7 @@ class Expander:
 
     async def _complete(self, request: Request) -> list[Completion]:
         found = await completions(self._policy, request)
-        self.usage.tokens_in += len(request.context.ids) or found[0].prompted
+        self.usage.tokens_in += len(request.context.ids) or found[0].prompt_tokens
         self.usage.tokens_out += sum(completion.n_tokens for completion in found)
         self.usage.samples += len(found)
         return found
@@ -191,15 +191,16 @@ class Expander:
 
     async def _run(self, parent: Node, child: Node, code: str) -> Result:
         assert parent.state is not None, "an open node has a state to run from"
-        outcome = await awaited("sandbox state", parent.state, parent.state.run(code, self._limits))
+        outcome = await checked_await("sandbox state", parent.state, parent.state.run(code, self._limits))
         if not (isinstance(outcome, tuple) and len(outcome) == 2 and isinstance(outcome[1], Result)):
-            raise mistake("sandbox state", parent.state, outcome, "a pair of the new state, or None, and a Result")
+            raise invalid_return(
+                "sandbox state", parent.state, outcome, "a pair of the new state, or None, and a Result"
+            )
         result: Result = outcome[1]
         child.state = outcome[0]
         if child.state is not None:
             self._states.append(child.state)
         self.usage.runs += 1
-        self.usage.run_seconds += result.seconds
         child.stdout = parent.stdout + result.stdout
         assert child.step is not None
         child.step = replace(child.step, status=result.status, error=_explain(result), values=result.values)
@@ -225,29 +226,27 @@ class Expander:
 
 
 def _merged(completions: list[Completion], merge: bool) -> list[tuple[Completion, int]]:
+    """Completions with their votes; with `merge`, the first of each text."""
     if not merge:
         return [(completion, 1) for completion in completions]
-    first: dict[str, Completion] = {}
-    votes: dict[str, int] = {}
-    for completion in completions:
-        first.setdefault(completion.text, completion)
-        votes[completion.text] = votes.get(completion.text, 0) + 1
-    return [(completion, votes[text]) for text, completion in first.items()]
+    votes = Counter(completion.text for completion in completions)
+    first = {completion.text: completion for completion in reversed(completions)}
+    return [(first[text], n) for text, n in votes.items()]
 
 
-def _one_per_answer(node: Node, children: list[Node], again: list[tuple[Node, int]]) -> list[Node]:
+def _one_per_answer(node: Node, children: list[Node], repeated: list[tuple[Node, int]]) -> list[Node]:
     """The new `children` that stay; the others become votes for the child with the same answer."""
     old = {child.answer: child for child in node.children if child.answer is not None}
     kept: dict[str, Node] = {}
     for child in children:
         assert child.step is not None
-        stands = child
+        representative = child
         if child.answer in old:
-            stands = old[child.answer]
-            again.append((stands, child.votes))
-        elif child.answer is not None and (stands := kept.setdefault(child.answer, child)) is not child:
-            stands.votes += child.votes
-        node.texts[child.step.written.text] = stands
+            representative = old[child.answer]
+            repeated.append((representative, child.votes))
+        elif child.answer is not None and (representative := kept.setdefault(child.answer, child)) is not child:
+            representative.votes += child.votes
+        node.texts[child.step.written.text] = representative
     return [child for child in children if child.step is not None and node.texts[child.step.written.text] is child]
 
 
@@ -255,8 +254,8 @@ def _written(completion: Completion) -> Segment:
     return Segment(completion.text, "policy", completion.ids, completion.logprobs or None)
 
 
-def _failed(child: Node, why: Ending) -> Node:
-    child.ending = why
+def _failed(child: Node, reason: FinishReason) -> Node:
+    child.finish_reason = reason
     fail(child)
     return _without_state(child)
 
@@ -264,7 +263,7 @@ def _failed(child: Node, why: Ending) -> Node:
 def _finished(child: Node, answer: str | None) -> Node:
     if answer is None:
         return _failed(child, "no_answer")
-    child.answer, child.ending = answer, "answer"
+    child.answer, child.finish_reason = answer, "answer"
     child.closed = True
     return _without_state(child)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from rstar.models.engine import Completion
-from rstar.trajectories import Ending
+from rstar.trajectories import FinishReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Reading:
         complete: this code completes the program: its output is shown, and the policy writes the answer.
     """
 
-    failure: Ending | None = None
+    failure: FinishReason | None = None
     answer: str | None = None
     code: str | None = None
     complete: bool = False

@@ -18,17 +18,17 @@ from rstar.config import (
     AnySearch,
     BeamConfig,
     BestOfNConfig,
+    EarlyStopConfig,
     GreedyConfig,
     MctsConfig,
     Method,
     SampleConfig,
-    SettlingConfig,
 )
-from rstar.lifecycle import together
+from rstar.lifecycle import gather_or_cancel
 from rstar.problems import Problem
 from rstar.search.checks import scores
 from rstar.search.choose import Votes
-from rstar.search.expand import Expander, Growth
+from rstar.search.expand import Expander, Expansion
 from rstar.search.select import select_child, unexplored
 from rstar.search.tree import Node, back_up, reopen
 from rstar.search.value import Value
@@ -52,7 +52,7 @@ class Search(Generic[C]):
     def done(self) -> bool:
         """Whether to start nothing new: the budget is spent, or (with `early_stop`) the answer is settled."""
         config = self.config
-        if isinstance(config, SettlingConfig) and config.early_stop:
+        if isinstance(config, EarlyStopConfig) and config.early_stop:
             return self.votes.settled(config.settled_share, config.settled_votes) or self.expander.spent
         return self.expander.spent
 
@@ -66,12 +66,12 @@ class Search(Generic[C]):
 
     async def grow(self, nodes: Sequence[Node], n: int, *, merge: bool = True, score: bool = True) -> list[Node]:
         """Expand `nodes` concurrently; then, in order, count the new answers and score the new nodes."""
-        grown = await together(self.expander.expand(node, n, merge=merge) for node in nodes)
+        grown = await gather_or_cancel(self.expander.expand(node, n, merge=merge) for node in nodes)
         for growth in grown:
             await self.judge(growth, score)
         return [child for growth in grown for child in growth.children]
 
-    async def judge(self, growth: Growth, score: bool = True) -> None:
+    async def judge(self, growth: Expansion, score: bool = True) -> None:
         """Count the new answers; with `score`, score the new children that have not failed."""
         new = [child for child in growth.children if child.answer is not None]
         self.answered += new
@@ -97,7 +97,7 @@ async def sample(search: Search[SampleConfig]) -> None:
     With a token budget they come in waves of `expansions`; the last wave shrinks to fit the budget.
     """
     config, root = search.config, search.expander.root
-    while search.rollouts < config.samples and not search.done and root.ending is None:
+    while search.rollouts < config.samples and not search.done and root.finish_reason is None:
         left = config.samples - search.rollouts
         wave = left if config.max_tokens is None else search.wave(left, config.expansions)
         growth = await search.expander.expand(root, wave, merge=False, whole=True)
@@ -112,7 +112,7 @@ async def best_of_n(search: Search[BestOfNConfig]) -> None:
     wave starts once the answer is settled.
     """
     config, root = search.config, search.expander.root
-    while search.rollouts < config.samples and not search.done and root.ending is None:
+    while search.rollouts < config.samples and not search.done and root.finish_reason is None:
         left = config.samples - search.rollouts
         in_waves = config.max_tokens is not None or config.early_stop
         wave = search.wave(left, config.expansions) if in_waves else left
@@ -137,8 +137,7 @@ async def beam(search: Search[BeamConfig]) -> None:
             frontier = frontier[: max(1, affordable // 2)]
             n = min(n, max(1, affordable // 2 // len(frontier)))
         open_nodes = [child for child in await search.grow(frontier, n) if not child.closed]
-        ranks = {id(node): (node.value if node.value is not None else 0.0, _logprob(node)) for node in open_nodes}
-        frontier = sorted(open_nodes, key=lambda node: ranks[id(node)], reverse=True)[: config.beam_width]
+        frontier = sorted(open_nodes, key=_rank, reverse=True)[: config.beam_width]
     search.rollouts = config.beam_width
 
 
@@ -150,7 +149,7 @@ async def mcts(search: Search[MctsConfig]) -> None:
     """
     root = search.expander.root
     while search.rollouts < search.config.rollouts and not search.done:
-        if root.ending is not None:  # the question alone fills the context
+        if root.finish_reason is not None:  # the question alone fills the context
             return
         if root.closed:
             reopen(unexplored(root))
@@ -185,8 +184,8 @@ async def _rollout(search: Search[MctsConfig]) -> None:
         back_up(node, 0.0)
 
 
-def _logprob(node: Node) -> float:
-    return node.trajectory().logprob
+def _rank(node: Node) -> tuple[float, float]:
+    return node.value or 0.0, node.trajectory().logprob
 
 
 METHODS: dict[Method, Callable[[Search[Any]], Awaitable[None]]] = {

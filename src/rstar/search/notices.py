@@ -13,7 +13,7 @@ from rstar.config import Config
 from rstar.search.tree import Node
 from rstar.search.value import value_name
 from rstar.specs import Bundled, Ppm
-from rstar.tiny.wordings import wording_family
+from rstar.tiny.recognise import recognise_family
 
 Notice = Literal["question_too_long", "unknown_wording", "low_value"]
 
@@ -37,13 +37,13 @@ def notices(config: Config, own_parts: bool, root: Node, question: str, value: f
         question: the problem's text.
         value: of the chosen answer; None if there is none.
     """
-    found: list[Notice] = []
-    if root.ending == "length" and not root.children:
-        found.append("question_too_long")
+    raised: list[Notice] = []
+    if root.finish_reason == "length" and not root.children:
+        raised.append("question_too_long")
     if config.policy == Bundled() and not own_parts:
-        family = wording_family(question)
+        family = recognise_family(question)
         if family is None:
-            found.append("unknown_wording")
+            raised.append("unknown_wording")
         if family not in CHECKED and value_name(config) == Ppm(Bundled()) and value is not None and value < LOW_VALUE:
-            found.append("low_value")
-    return tuple(found)
+            raised.append("low_value")
+    return tuple(raised)

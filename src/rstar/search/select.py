@@ -20,15 +20,11 @@ def uct(total: float, visits: int, parent_visits: int, c: float) -> float:
 
 def select_child(node: Node, c: float) -> Node | None:
     """The open child of highest UCT; None if there is none."""
-    best: Node | None = None
-    best_key = (-math.inf, 0, -math.inf)
-    for child in node.children:
-        if child.closed:
-            continue
-        key = (uct(child.total, child.visits, node.visits, c), child.votes, child.prior)
-        if best is None or key > best_key:
-            best, best_key = child, key
-    return best
+    return max(
+        (child for child in node.children if not child.closed),
+        key=lambda child: (uct(child.total, child.visits, node.visits, c), child.votes, child.prior),
+        default=None,
+    )
 
 
 def unexplored(root: Node) -> Node:
@@ -50,7 +46,7 @@ def unexplored(root: Node) -> Node:
         length = sum(child.votes * _length(child) for child in node.children)
         if (gain := reached * (once + 0.5) / (samples + 1) * samples / (length + 1)) > most:
             best, most = node, gain
-        stack += [(child, reached * child.votes / samples) for child in node.children if child.ending is None]
+        stack += [(child, reached * child.votes / samples) for child in node.children if child.finish_reason is None]
     return best
 
 

@@ -22,13 +22,13 @@ from rstar.errors import DataError, EngineError, SandboxError
 from rstar.grading import is_equivalent
 from rstar.judge.client import JudgeClient, JudgeSandbox
 from rstar.judge.settings import read_token
-from rstar.lifecycle import Shared, bounded
+from rstar.lifecycle import SharedContext, run_bounded
 from rstar.models.engine import Engine
 from rstar.models.spec import check_model, is_local, open_engine
 from rstar.problems import Problem
 from rstar.sandbox import LocalSandbox
 from rstar.sandbox.api import Limits, Sandbox
-from rstar.search.checks import check_parts, checked_equivalence, grow_tree, scores
+from rstar.search.checks import check_parts, checked_await, checked_equivalence, scores
 from rstar.search.choose import Equivalence, Votes, choose_as_set
 from rstar.search.code_steps import CODE_STEPS
 from rstar.search.expand import Expander
@@ -83,7 +83,7 @@ class Solution:
     tree: Tree | None
 
 
-class Solver(Shared):
+class Solver(SharedContext):
     """Solves problems with one model.
 
     Every part can be replaced by an object with the same few methods; the configuration provides the rest. Policy and
@@ -163,7 +163,7 @@ class Solver(Shared):
         return Limits(config.seconds, memory_mb=config.memory_mb, output_bytes=config.output_bytes, values=_VALUES)
 
     @property
-    def _side_by_side(self) -> int:
+    def _concurrency(self) -> int:
         """Problems searched at once. A few keep a sampling local model busy; with fewer, results are stored earlier."""
         config = self.config
         if config.search.concurrency is not None:
@@ -181,7 +181,7 @@ class Solver(Shared):
         expander = Expander(problem.question, CODE_STEPS, policy, sandbox, config, self._limits(), seed)
         search = Search(problem, config, expander, self.value, Votes(self.equivalent))
         try:
-            await grow_tree(self._search, search)
+            await checked_await("search", self._search, self._search(search))
             return await self._solution(search, started)
         finally:
             expander.release()
@@ -226,7 +226,7 @@ class Solver(Shared):
         """
         async with self:
             jobs = ((problem, self.solve_one(problem)) for problem in _checked(problems))
-            async with aclosing(bounded(jobs, self._side_by_side)) as finished:
+            async with aclosing(run_bounded(jobs, self._concurrency)) as finished:
                 async for problem, task in finished:
                     yield _result(task, problem)
 
@@ -286,5 +286,5 @@ def _result(task: asyncio.Task[Solution], problem: Problem) -> Solution:
 
 
 def _failures(root: Node) -> dict[str, int]:
-    reasons = Counter(node.ending for node in root.walk() if node.ending is not None and node.answer is None)
-    return {str(reason): count for reason, count in sorted(reasons.items())}
+    reasons = Counter(str(node.finish_reason) for node in root.walk() if node.finish_reason and node.answer is None)
+    return dict(sorted(reasons.items()))

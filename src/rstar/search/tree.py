@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from rstar.models.engine import Context
 from rstar.sandbox.api import State
-from rstar.trajectories import Ending, Segment, Step, Trajectory
+from rstar.trajectories import FinishReason, Segment, Step, Trajectory
 from rstar.trees import Tree, TreeNode
 
 FAILED_VALUE = -1.0
@@ -34,7 +34,7 @@ class Node:
         errors: failed steps in a row up to here.
         votes: number of identical samples it represents.
         prior: mean log-probability per token of the step; breaks ties between unvisited siblings.
-        ending: why the solution ended here; None if it goes on.
+        finish_reason: why the solution ended here; None if it goes on.
         answer: final answer, if any.
         value: estimate of this node alone; None if there is none.
         place: child indices on the path from the root; names the node's random stream.
@@ -51,7 +51,7 @@ class Node:
     errors: int = 0
     votes: int = 1
     prior: float = 0.0
-    ending: Ending | None = None
+    finish_reason: FinishReason | None = None
     answer: str | None = None
     value: float | None = None
     place: tuple[int, ...] = ()
@@ -72,19 +72,21 @@ class Node:
     def mass(self) -> float:
         """Share of the policy's samples, multiplied over the steps from the root; see `Trajectory.mass`."""
         mass, node = 1.0, self
-        while node.parent is not None:
-            mass *= node.votes / sum(child.votes for child in node.parent.children)
-            node = node.parent
+        for parent in self.ancestors():
+            mass *= node.votes / sum(child.votes for child in parent.children)
+            node = parent
         return mass
+
+    def ancestors(self) -> Iterator[Node]:
+        """Yield the node's parent, its parent, …, the root."""
+        node = self.parent
+        while node is not None:
+            yield node
+            node = node.parent
 
     def path(self) -> list[Node]:
         """The nodes from the root's child to this one."""
-        nodes: list[Node] = []
-        node: Node | None = self
-        while node is not None and node.step is not None:
-            nodes.append(node)
-            node = node.parent
-        return nodes[::-1]
+        return [node for node in (self, *self.ancestors()) if node.step is not None][::-1]
 
     def walk(self) -> Iterator[Node]:
         """Yield this node and all below it, parents first, siblings in order."""
@@ -96,11 +98,9 @@ class Node:
 
     def trajectory(self) -> Trajectory:
         """The solution up to this node."""
-        root = self
-        while root.parent is not None:
-            root = root.parent
+        *_, root = self, *self.ancestors()
         steps = tuple(node.step for node in self.path() if node.step is not None)
-        return Trajectory(root.prompt, steps, self.ending, self.answer, self.value, self.votes, self.mass)
+        return Trajectory(root.prompt, steps, self.finish_reason, self.answer, self.value, self.votes, self.mass)
 
     @property
     def prompt(self) -> Segment:
@@ -110,11 +110,9 @@ class Node:
 
 def back_up(node: Node, value: float) -> None:
     """Add `value` to the node and all its ancestors: q(s_i) ← q(s_i) + value for every step of the trajectory."""
-    current: Node | None = node
-    while current is not None:
-        current.visits += 1
-        current.total += value
-        current = current.parent
+    for ancestor in (node, *node.ancestors()):
+        ancestor.visits += 1
+        ancestor.total += value
 
 
 def fail(node: Node) -> None:
@@ -128,29 +126,27 @@ def fail(node: Node) -> None:
 def close(node: Node) -> None:
     """Close a node, and every ancestor without an open child."""
     node.closed = True
-    parent = node.parent
-    while parent is not None and parent.expanded and all(child.closed for child in parent.children):
+    for parent in node.ancestors():
+        if not parent.expanded or not all(child.closed for child in parent.children):
+            return
         parent.closed = True
-        parent = parent.parent
 
 
 def reopen(node: Node) -> None:
     """Reopen a node for another expansion, and the path to it."""
     node.expanded = node.closed = False
-    parent = node.parent
-    while parent is not None:
+    for parent in node.ancestors():
         parent.closed = False
-        parent = parent.parent
 
 
 def snapshot(root: Node) -> Tree:
     """The current tree as a record."""
-    made: dict[int, TreeNode] = {}
+    records: dict[int, TreeNode] = {}
     for node in root.walk():
-        parent = None if node.parent is None else made[id(node.parent)]
-        made[id(node)] = TreeNode(
-            parent, node.step, node.visits, node.q, node.value, node.votes, node.ending, node.answer
+        parent = None if node.parent is None else records[id(node.parent)]
+        records[id(node)] = TreeNode(
+            parent, node.step, node.visits, node.q, node.value, node.votes, node.finish_reason, node.answer
         )
         if parent is not None:
-            parent.children.append(made[id(node)])
-    return Tree(root.prompt, list(made.values()))
+            parent.children.append(records[id(node)])
+    return Tree(root.prompt, list(records.values()))

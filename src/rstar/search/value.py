@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from rstar.config import Config
-from rstar.errors import ConfigError, EngineError
-from rstar.models.spec import check_folder, local_folder
+from rstar.errors import EngineError
+from rstar.models.spec import check_folder, local_extra, local_folder
 from rstar.problems import Problem
 from rstar.prompts.code_steps import prompt
 from rstar.prompts.numbers import IN_CODE, IN_TEXT, numbers
@@ -124,10 +124,8 @@ class Preference:
 
 
 def _load_scorer(folder: Path, device: str) -> Scorer:
-    try:
+    with local_extra(f"value ppm:{folder}"):
         from rstar.models.ppm.scorer import Scorer  # imports torch: only if a PPM scores
-    except ImportError as error:
-        raise ConfigError(f"value ppm:{folder}: needs {error.name}; install rstar[local]") from error
     return Scorer(folder, device=device)
 
 

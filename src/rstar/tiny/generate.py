@@ -23,6 +23,7 @@ from typing import Any
 import rstar.tiny.families
 import rstar.tiny.puzzles
 from rstar.errors import ConfigError
+from rstar.jsonl import atomic_write
 from rstar.prompts import code_steps as prompt
 from rstar.seeds import derive
 from rstar.tiny.family import LEVELS, Family, Instance, Split
@@ -169,19 +170,16 @@ def parse_levels(text: str) -> list[int]:
 def write_set(file: Path, drawing: Iterable[Drawn], solutions: bool = False) -> Iterator[Drawn]:
     """Write problems to a JSONL file atomically, yielding each one as it is written.
 
-    Raises `ConfigError` if the file cannot be created.
+    Raises `ConfigError` if the file cannot be written.
     """
-    part = file.with_name(file.name + ".part")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        out = part.open("w", encoding="utf-8")
+        with atomic_write(file) as out:
+            for drawn in drawing:
+                out.write(f"{json.dumps(drawn.row(solutions), ensure_ascii=False)}\n".encode())
+                yield drawn
     except OSError as error:
         raise ConfigError(f"cannot write {file}: {error.strerror}") from error
-    with out:
-        for drawn in drawing:
-            out.write(json.dumps(drawn.row(solutions), ensure_ascii=False) + "\n")
-            yield drawn
-    part.replace(file)
 
 
 def spread(n: int, cells: int) -> Iterator[int]:

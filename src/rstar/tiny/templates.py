@@ -1,4 +1,4 @@
-"""Template language of the worded families, and the decorator that defines a `Family`.
+"""Template language of the families, and the decorator that defines a `Family`.
 
 A family is a list of templates and a function that draws a `Draft`. The templates are one text; each starts with ``- ``
 at the start of a line, and line breaks count as spaces. A template has
@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Protocol
 
-from rstar.tiny.family import Family, Instance, Kind
+from rstar.tiny.family import HELD_OUT, Family, Instance, Kind
 
 _WORDINGS = re.compile(r"<([^<>\[\]]*)>")
 _GROUP = re.compile(r"\[([^\[\]]*)\]")
@@ -38,17 +38,23 @@ class Draft:
 
     Attributes:
         fields: values of the templates' fields; None if the draft does not have the field.
-        steps: reference solution without its last step, as (comment, code) pairs.
-        show: what the last step prints.
+        steps: reference solution, as (comment, code) pairs.
         answer: exact answer, computed independently of the steps.
         numbers: values that determine the answer (see `Instance.numbers`).
+        show: what one more step prints.
+        finish: code that instead ends the last step, and prints the answer.
+        path, states, check: see `Instance`; by default, the states are those of the path.
     """
 
     fields: Mapping[str, Any]
     steps: Sequence[tuple[str, str]]
-    show: str
     answer: object
     numbers: tuple[Any, ...]
+    show: str = "x"
+    finish: str = ""
+    path: tuple[str, ...] = ()
+    states: frozenset[str] | None = None
+    check: dict[str, Any] | None = None
 
 
 class Draw(Protocol):
@@ -115,12 +121,18 @@ def _checked(template: str) -> str:
 
 
 def family(
-    kind: Kind, *, trained: str, held: str, stories: Mapping[str, Mapping[str, str]] = MappingProxyType({})
+    kind: Kind,
+    *,
+    trained: str,
+    held: str,
+    stories: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
+    share: float = HELD_OUT,
 ) -> Callable[[Draw], Family]:
     """Decorator: define a family by the decorated draw function and these templates.
 
-    `stories` are the settings of the drafts' `Story`, if any. The function's name, with hyphens, is the family's; its
-    docstring is the family's `about`. Templates are named ``t1``, ``t2`` … (trained) and ``h1`` … (held out), in order.
+    `stories` are the settings of the drafts' `Story`, if any; `share` is the held-out share. The function's name, with
+    hyphens, is the family's; its docstring is the family's `about`. Templates are named ``t1``, ``t2`` … (trained) and
+    ``h1`` … (held out), in order.
     """
     seen = {f"t{n}": _checked(text) for n, text in enumerate(_OPENING.split(trained)[1:], 1)}
     unseen = {f"h{n}": _checked(text) for n, text in enumerate(_OPENING.split(held)[1:], 1)}
@@ -130,15 +142,22 @@ def family(
         def make(rng: random.Random, level: int, template: str) -> Instance:
             draft = draw(rng, level)
             steps = [f"# {comment}\n{code}" for comment, code in draft.steps]
+            if draft.finish:
+                steps[-1] += f"\n{draft.finish}"
+            else:
+                steps.append(f"print({draft.show})")
             return Instance(
                 question=render(texts[template], draft.fields, rng),
                 answer=str(draft.answer),
-                steps=(*steps, f"print({draft.show})"),
+                steps=tuple(steps),
                 template=template,
                 numbers=draft.numbers,
+                states=frozenset(draft.path) if draft.states is None else draft.states,
+                path=draft.path,
+                check=draft.check,
             )
 
         about = (draw.__doc__ or "").strip().rstrip(".")
-        return Family(draw.__name__.replace("_", "-"), kind, about, make, seen, unseen, stories)
+        return Family(draw.__name__.replace("_", "-"), kind, about, make, seen, unseen, stories, share)
 
     return decorate

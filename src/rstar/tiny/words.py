@@ -7,7 +7,7 @@ mathematics.
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 
@@ -129,7 +129,7 @@ def things(rng: random.Random, count: int, among: Sequence[Noun] = THINGS) -> li
     return rng.sample(among, count)
 
 
-def joined(parts: Sequence[object], last: str = "and") -> str:
+def joined(parts: Iterable[object], last: str = "and") -> str:
     """Join as ``a, b and c``."""
     *first, end = map(str, parts)
     return f"{', '.join(first)} {last} {end}" if first else end

@@ -14,7 +14,7 @@ from rstar.errors import RstarError
 from rstar.train.loop import Progress
 from rstar.train.ppm import PPMConfig, train_ppm
 from rstar.train.ranks import is_main
-from rstar.train.settings import C, TrainConfig, read_train_config
+from rstar.train.settings import TrainConfig, read_train_config
 from rstar.train.sft import train_sft
 from rstar.view.progress import progress
 
@@ -39,12 +39,15 @@ def run_training(
         TrainingError, StorageError: training failed; repeating the call resumes it.
         SystemExit: any of these in processes other than the main one, which reports it.
     """
-    with _reported() as report:
+    with _progress_bar() as report:
         try:
-            if kind == "sft":
-                model = train_sft(_settings(recipe, TrainConfig, overrides, wandb), data, out, report)
+            config = read_train_config(recipe, TrainConfig if kind == "sft" else PPMConfig, overrides)
+            if wandb is not None:
+                config = config.model_copy(update={"wandb": wandb})
+            if isinstance(config, PPMConfig):
+                model = train_ppm(config, data, out, report)
             else:
-                model = train_ppm(_settings(recipe, PPMConfig, overrides, wandb), data, out, report)
+                model = train_sft(config, data, out, report)
         except RstarError as error:
             if is_main():
                 raise
@@ -52,13 +55,8 @@ def run_training(
     return model if is_main() else None
 
 
-def _settings(recipe: Path, kind: type[C], overrides: Sequence[str], wandb: str | None) -> C:
-    config = read_train_config(recipe, kind, overrides)
-    return config if wandb is None else config.model_copy(update={"wandb": wandb})
-
-
 @contextmanager
-def _reported() -> Iterator[Callable[[Progress], None]]:
+def _progress_bar() -> Iterator[Callable[[Progress], None]]:
     """Progress bar for the training steps, in the main process."""
     if not is_main():
         yield lambda state: None

@@ -27,9 +27,9 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from rstar.errors import DataError
+from rstar.models.ppm.inputs import LENGTH_STEP
 
 IntArray = npt.NDArray[np.int32]
-LENGTH_STEP = 16  # lengths are rounded up to this: few tensor shapes, so memory does not keep growing
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class TokenSet:
             with np.load(file) as arrays:
                 return TokenSet(arrays["ids"], arrays["written"], arrays["starts"], arrays["stages"])
         except (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile, zlib.error) as error:
-            raise DataError(f"{file}: damaged; without it, it is made again: {error}") from error
+            raise DataError(f"{file}: damaged; delete it, and the data is tokenised again: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ def read_pieces(file: Path) -> Iterator[list[str]]:
                 json.dumps(pieces, ensure_ascii=False).encode()  # rejects lone surrogates
             except (ValueError, KeyError, TypeError, RecursionError) as error:
                 hint = "`rstar problems make --solutions` adds them"
-                raise DataError(f"{file}:{number}: an object with 'pieces' is needed ({hint}): {error}") from error
+                raise DataError(f"{file}:{number}: expected an object with 'pieces' ({hint}): {error}") from error
             if not isinstance(pieces, list) or len(pieces) < 2 or not all(isinstance(p, str) for p in pieces):
                 raise DataError(f"{file}:{number}: 'pieces' must be at least two strings: shown, written, …")
             yield pieces
@@ -153,11 +153,6 @@ def plan(
 def rounded(length: int) -> int:
     """Round `length` up to a multiple of `LENGTH_STEP`."""
     return -(-length // LENGTH_STEP) * LENGTH_STEP
-
-
-def alone(data: TokenSet) -> tuple[list[IntArray], npt.NDArray[np.int64]]:
-    """Rows of one sequence each, and their stages: the result of `pack` without packing."""
-    return list(np.arange(len(data), dtype=np.int32)[:, None]), data.stages
 
 
 def pack(lengths: npt.NDArray[np.int64], stages: npt.NDArray[np.int64]) -> tuple[list[IntArray], npt.NDArray[np.int64]]:

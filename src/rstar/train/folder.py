@@ -7,24 +7,23 @@ import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 
 from rstar.errors import DataError
 from rstar.models.spec import check_folder, fingerprint
-from rstar.runs import Folder, read_config
+from rstar.runs import RunFolder, read_config
 from rstar.train.checkpoint import CHECKPOINT
-from rstar.train.ranks import Ranks, computes_bf16, joined
-from rstar.train.settings import TrainConfig
+from rstar.train.ranks import Ranks, computes_bf16, process_group
+from rstar.train.settings import C, TrainConfig
 from rstar.train.trackers import check_trackers
 
 MODEL = "model"
-C = TypeVar("C", bound=TrainConfig)
 
 
 @contextmanager
-def claimed(config: C, data: Sequence[Path], folder: Path) -> Iterator[tuple[C, Ranks]]:
+def training_folder(config: C, data: Sequence[Path], folder: Path) -> Iterator[tuple[C, Ranks]]:
     """Open the folder of a training, created if missing, and join the processes that train in it.
 
     A new folder is removed again if the training is refused, for example because of its data.
@@ -40,22 +39,17 @@ def claimed(config: C, data: Sequence[Path], folder: Path) -> Iterator[tuple[C, 
     check_trackers(config)
     if config.threads:
         torch.set_num_threads(config.threads)
-    with joined(config.device) as ranks, ExitStack() as stack:
+    with process_group(config.device) as ranks, ExitStack() as stack:
         with ranks.main_first():
-            config = _decided(config, folder, ranks.device)
+            config = _with_bf16(config, folder, ranks.device)
             if ranks.main:
-                opened = stack.enter_context(Folder.open(folder, _identity(config, data)))
-                stack.callback(_keep_progress, opened)
+                opened = stack.enter_context(RunFolder.open(folder, _identity(config, data)))
+                stack.callback(lambda: opened.keep() if (folder / CHECKPOINT).exists() else None)
                 opened.begin()
         yield config, ranks
 
 
-def _keep_progress(folder: Folder) -> None:
-    if (folder.path / CHECKPOINT).exists():
-        folder.keep()
-
-
-def _decided(config: C, folder: Path, device: torch.device) -> C:
+def _with_bf16(config: C, folder: Path, device: torch.device) -> C:
     """Resolve ``bf16`` in the settings.
 
     Different rounding is a different training, so ``bf16 = "auto"`` keeps the value it had when the folder was created,
@@ -71,7 +65,7 @@ def _decided(config: C, folder: Path, device: torch.device) -> C:
 def _identity(config: TrainConfig, data: Sequence[Path]) -> dict[str, Any]:
     for file in data:
         if not file.is_file():
-            raise DataError(f"no data file {file}")
+            raise DataError(f"data file {file} is missing")
     identity = config.identity()
     if config.base is not None:
         check_folder(config.base, f"base = {str(config.base)!r}")
@@ -81,7 +75,7 @@ def _identity(config: TrainConfig, data: Sequence[Path]) -> dict[str, Any]:
 
 
 @contextmanager
-def finished(folder: Path) -> Iterator[Path]:
+def model_folder(folder: Path) -> Iterator[Path]:
     """Yield a folder for the finished model; it becomes `MODEL` when the block ends, so `MODEL` is always complete."""
     part, out = folder / f"{MODEL}.part", folder / MODEL
     shutil.rmtree(part, ignore_errors=True)

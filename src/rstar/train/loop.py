@@ -14,7 +14,7 @@ from __future__ import annotations
 import copy
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -57,19 +57,15 @@ class Progress:
     grad_norm: float
     tokens_per_second: float
 
-    def metrics(self) -> Mapping[str, float]:
+    def metrics(self) -> dict[str, float]:
         """Logged values."""
-        return {
-            "loss": round(self.loss, 5),
-            "lr_factor": round(self.lr_factor, 5),
-            "grad_norm": round(self.grad_norm, 5),
-            "tokens_per_second": round(self.tokens_per_second),
-        }
+        values = {name: round(getattr(self, name), 5) for name in ("loss", "lr_factor", "grad_norm")}
+        return values | {"tokens_per_second": round(self.tokens_per_second)}
 
 
 M = TypeVar("M", bound=nn.Module, contravariant=True)
 B = TypeVar("B", contravariant=True)
-B_co = TypeVar("B_co", covariant=True)
+T = TypeVar("T")
 
 
 class Objective(Protocol[M, B]):
@@ -91,35 +87,32 @@ class Objective(Protocol[M, B]):
         ...
 
 
-class Data(Protocol[B_co]):
-    """Micro-batches for every training step.
-
-    `micro_batches` may draw from torch's generator, which is seeded before each call.
-    """
-
-    steps_per_epoch: int
-    """Steps per pass over the data."""
-    tokens_per_step: float
-    """Mean tokens per step, padding included."""
-
-    def micro_batches(self, step: int) -> Sequence[B_co]:
-        """Micro-batches of `step` (from 0). Steps are requested in rising order."""
-        ...
-
-
-class Steps:
-    """Endless sequence of steps over a data set, indexed by number.
+class MicroBatches(Generic[T]):
+    """Micro-batches for every training step, without end.
 
     Args:
         lengths: (N,) tokens per item.
         stages: (S + 1,) stage s has the items from ``stages[s]`` to ``stages[s + 1]`` - 1.
         config: step size and seed.
+        collate: builds a micro-batch of items. It may draw from torch's generator, which is seeded before each step.
+
+    Attributes:
+        steps_per_epoch: steps per pass over the data.
+        tokens_per_step: mean tokens per step, padding included.
     """
 
-    def __init__(self, lengths: npt.NDArray[np.int64], stages: npt.NDArray[np.int64], config: TrainConfig) -> None:
-        self._lengths, self._stages, self._config = lengths, stages, config
+    def __init__(
+        self,
+        lengths: npt.NDArray[np.int64],
+        stages: npt.NDArray[np.int64],
+        config: TrainConfig,
+        collate: Callable[[IntArray], T],
+    ) -> None:
+        self._lengths, self._stages, self._config, self._collate = lengths, stages, config, collate
         self._epoch = self._first = 0
         self._plan = self._of_epoch(0)
+        tokens = [sum(rounded(int(lengths[items].max())) * len(items) for items in step) for step in self._plan]
+        self.steps_per_epoch, self.tokens_per_step = len(self._plan), float(np.mean(tokens))
 
     def _of_epoch(self, epoch: int) -> list[list[IntArray]]:
         config, lengths, stages = self._config, self._lengths, self._stages
@@ -130,23 +123,13 @@ class Steps:
             steps += [[(rows + first).astype(np.int32) for rows in step] for step in of_stage]
         return steps
 
-    def rows(self, step: int) -> list[IntArray]:
-        """Items of each micro-batch of `step` (from 0). Steps are requested in rising order."""
+    def of_step(self, step: int) -> list[T]:
+        """Micro-batches of `step` (from 0). Steps are requested in rising order."""
         while step >= self._first + len(self._plan):
             self._first += len(self._plan)
             self._epoch += 1
             self._plan = self._of_epoch(self._epoch)
-        return self._plan[step - self._first]
-
-    @property
-    def per_epoch(self) -> int:
-        """Steps per epoch."""
-        return len(self._plan)
-
-    def tokens_per_step(self) -> float:
-        """Mean tokens per step, padding included."""
-        lengths = self._lengths
-        return float(np.mean([sum(rounded(int(lengths[m].max())) * len(m) for m in step) for step in self._plan]))
+        return [self._collate(items) for items in self._plan[step - self._first]]
 
 
 def schedule(step: int, steps: int, warmup: float, decay: float) -> float:
@@ -198,8 +181,8 @@ class Trainer(Generic[M]):
     """
 
     def __init__(self, model: M, objective: Objective[M, Any], config: TrainConfig, ranks: Ranks) -> None:
-        # A copy without weights; `whole` loads the trained ones into it.
-        self._form = copy.deepcopy(model, {id(p): nn.Parameter(p.detach().to("meta")) for p in model.parameters()})
+        # A copy without weights; `full_model` loads the trained ones into it.
+        self._empty = copy.deepcopy(model, {id(p): nn.Parameter(p.detach().to("meta")) for p in model.parameters()})
         ranks.place(model)
         self.model, self.objective, self.config, self.ranks = model, objective, config, ranks
         self.optimizers = build_optimizers(model, config)
@@ -214,17 +197,19 @@ class Trainer(Generic[M]):
             lr_factor: learning rates relative to their settings.
 
         Raises:
-            TrainingError: the loss is not finite; the weights are unchanged.
+            TrainingError: the loss or the gradient norm is not finite; the weights are unchanged.
         """
         count = max(1, sum(self.objective.count(batch) for batch in batches))
         try:
             mine = sum(self._backward(batches, number, count) for number in self.ranks.share(len(batches)))
             norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip)
+            grad_norm = self.ranks.value(norm)
             (loss,) = self.ranks.total(mine)
-            if not math.isfinite(loss):
-                raise TrainingError(
-                    f"step {self.steps_done + 1}: the loss is {loss}; begin again with lower learning rates"
-                )
+            for name, value in (("loss", loss), ("gradient norm", grad_norm)):
+                if not math.isfinite(value):
+                    raise TrainingError(
+                        f"step {self.steps_done + 1}: the {name} is {value}; start again with lower learning rates"
+                    )
             for optimizer, lrs in zip(self.optimizers, self._base_lrs, strict=True):
                 for group, lr in zip(optimizer.param_groups, lrs, strict=True):
                     group["lr"] = lr * lr_factor
@@ -232,7 +217,7 @@ class Trainer(Generic[M]):
         finally:  # clear the gradients of a failed step, too
             self.model.zero_grad(set_to_none=True)
         self.steps_done += 1
-        return Update(loss, self.ranks.value(norm))
+        return Update(loss, grad_norm)
 
     def save(self, file: Path) -> None:
         """Write a checkpoint atomically. All processes call this."""
@@ -242,13 +227,13 @@ class Trainer(Generic[M]):
         """Resume from a checkpoint. All processes call this."""
         self.steps_done = load(file, self.model, self.optimizers)
 
-    def whole(self) -> M | None:
+    def full_model(self) -> M | None:
         """Unsharded model on the CPU, in the main process; None in the others. All processes call this."""
         weights = gather(self.model)
         if not self.ranks.main:
             return None
-        self._form.load_state_dict(weights, assign=True)
-        return self._form
+        self._empty.load_state_dict(weights, assign=True)
+        return self._empty
 
     def _backward(self, micro: Sequence[Any], number: int | None, count: int) -> float:
         """Accumulate a micro-batch's gradient; returns its share of the mean loss over `count`.
@@ -266,7 +251,7 @@ class Trainer(Generic[M]):
         return weight * float(loss.detach())
 
 
-def run(trainer: Trainer[M], data: Data[Any], folder: Path, report: Callable[[Progress], None]) -> None:
+def run(trainer: Trainer[M], data: MicroBatches[Any], folder: Path, report: Callable[[Progress], None]) -> None:
     """Train to the end, resuming from the checkpoint in `folder` if there is one.
 
     Args:
@@ -289,14 +274,14 @@ def run(trainer: Trainer[M], data: Data[Any], folder: Path, report: Callable[[Pr
             (due,) = trainer.ranks.total(main and time.monotonic() - saved > config.checkpoint_seconds)
             started = time.perf_counter()
             torch.manual_seed(derive(config.seed, "step", trainer.steps_done))
-            batches = data.micro_batches(trainer.steps_done)
+            batches = data.of_step(trainer.steps_done)
             factor = schedule(trainer.steps_done, steps, warmup, config.decay)
             update = trainer.step(batches, factor)
             rate = sum(trainer.objective.tokens(batch) for batch in batches) / (time.perf_counter() - started)
             progress = Progress(trainer.steps_done, steps, update.loss, factor, update.grad_norm, rate)
             if progress.step % LOG_EVERY == 0 or progress.step == steps:
-                for tracker in trackers:
-                    tracker.log(progress.step, progress.metrics())
+                for log in trackers:
+                    log(progress.step, progress.metrics())
             if main:
                 report(progress)
             if due or progress.step == steps:

@@ -24,11 +24,10 @@ from torch import Tensor
 
 from rstar.errors import ConfigError, DataError
 from rstar.models.decoder_files import copy_tokenizer, load_decoder, read_tokenizer
-from rstar.models.ppm.inputs import Encoded, Input, Reader, Row, Rows, collate_rows, join, pieces
+from rstar.models.ppm.inputs import Encoded, Input, Row, Rows, SolutionEncoder, collate_rows, join, pieces
 from rstar.models.ppm.model import PreferenceModel, save_ppm
-from rstar.train.data import LENGTH_STEP
-from rstar.train.folder import MODEL, claimed, finished
-from rstar.train.loop import Progress, Steps, Trainer, run
+from rstar.train.folder import MODEL, model_folder, training_folder
+from rstar.train.loop import MicroBatches, Progress, Trainer, run
 from rstar.train.losses import outcome_loss, preference_loss, value_loss
 from rstar.train.settings import TrainConfig
 from rstar.trajectories import Step
@@ -55,7 +54,7 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ComparedTree:
     """Compared part of a problem's tree: its nodes as one row, their Q, and the comparisons."""
 
     row: Row
@@ -87,29 +86,21 @@ class PairBatch:
 
     def to(self, device: torch.device) -> PairBatch:
         """Copy to another device."""
-        return PairBatch(
-            self.rows.to(device),
-            self.q.to(device),
-            self.shares.to(device),
-            self.pairs.to(device),
-            self.weights.to(device),
-            self.final.to(device),
-            self.lines,
-        )
+        names = ("rows", "q", "shares", "pairs", "weights", "final")
+        return replace(self, **{name: getattr(self, name).to(device) for name in names})
 
 
-class Preferences:
-    """Objective and data of a PPM, one item per line."""
+def preference_batches(lines: Sequence[ComparedTree], config: TrainConfig) -> MicroBatches[PairBatch]:
+    """Micro-batches of lines."""
+    sizes, one_stage = np.asarray([len(line.row) for line in lines], np.int64), np.asarray([0, len(lines)], np.int64)
+    return MicroBatches(sizes, one_stage, config, lambda items: collate_lines([lines[i] for i in items]))
 
-    def __init__(self, lines: Sequence[Line], config: PPMConfig) -> None:
-        self._lines, self._target = lines, config.target
-        sizes = np.asarray([len(line.row) for line in lines], np.int64)
-        self._steps = Steps(sizes, np.asarray([0, len(lines)], np.int64), config)
-        self.tokens_per_step, self.steps_per_epoch = self._steps.tokens_per_step(), self._steps.per_epoch
 
-    def micro_batches(self, step: int) -> list[PairBatch]:
-        """See `Data`."""
-        return [collate_lines([self._lines[row] for row in rows]) for rows in self._steps.rows(step)]
+class PreferenceObjective:
+    """Mean loss over the lines of preference pairs, by the `target` of the settings."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
 
     def count(self, batch: PairBatch) -> int:
         """Lines, that is problems."""
@@ -130,7 +121,7 @@ class Preferences:
         return preference_loss(scores, batch.pairs, batch.weights)
 
 
-def collate_lines(lines: Sequence[Line]) -> PairBatch:
+def collate_lines(lines: Sequence[ComparedTree]) -> PairBatch:
     """Build a batch of lines, rows right-padded to a rounded common length."""
     pairs: list[tuple[int, int]] = []
     weights: list[float] = []
@@ -144,7 +135,7 @@ def collate_lines(lines: Sequence[Line]) -> PairBatch:
             final += [comparison.kind == "final"] * count
         first += len(line.q)
     return PairBatch(
-        collate_rows([line.row for line in lines], LENGTH_STEP),
+        collate_rows([line.row for line in lines]),
         torch.tensor([q for line in lines for q in line.q]),
         torch.tensor([1 / len(line.q) for line in lines for _ in line.q]),
         torch.tensor(pairs),
@@ -154,19 +145,19 @@ def collate_lines(lines: Sequence[Line]) -> PairBatch:
     )
 
 
-def read_pairs(file: Path, reader: Reader, max_length: int) -> Iterator[Line]:
+def read_pairs(file: Path, encoder: SolutionEncoder, max_length: int) -> Iterator[ComparedTree]:
     """Yield lines whose solutions fit `max_length` tokens. Raises `DataError` with file and line."""
     with file.open("rb") as lines:
         for number, text in enumerate(lines, 1):
             try:
-                solutions, line = _line(json.loads(text), reader)
+                solutions, line = _line(json.loads(text), encoder)
             except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
                 raise DataError(f"{file}:{number}: not a line of preference pairs: {error!r}") from error
             if max(map(len, solutions)) <= max_length:
                 yield line
 
 
-def _line(entry: dict[str, Any], reader: Reader) -> tuple[list[Encoded], Line]:
+def _line(entry: dict[str, Any], encoder: SolutionEncoder) -> tuple[list[Encoded], ComparedTree]:
     steps = paths_of(entry["nodes"])
     found = [Comparison(step["kind"], [(i, j) for i, j in step["pairs"]]) for step in entry["steps"]]
     nodes = range(len(steps))
@@ -181,14 +172,10 @@ def _line(entry: dict[str, Any], reader: Reader) -> tuple[list[Encoded], Line]:
     logprobs = [value for path in steps for value in path[-1].written.logprobs or ()]
     if not all(-1 <= value <= 1 for value in q) or not all(-math.inf < value <= _ROUNDING for value in logprobs):
         raise ValueError("a Q outside [-1, 1], or a log-probability above 0 or not finite")
-    if reader.reads_logprobs and any(path[-1].lacks_logprobs for path in steps):
+    if encoder.reads_logprobs and any(path[-1].lacks_logprobs for path in steps):
         raise ValueError("no log-probabilities, which this model reads; search with search.record_tokens = true")
-    solutions = [reader.encode(entry["prompt"], pieces(path)) for path in steps]
-    return solutions, Line(join(solutions), q, found)
-
-
-def _final_only(line: Line) -> Line:
-    return replace(line, comparisons=[one for one in line.comparisons if one.kind == "final"])
+    solutions = [encoder.encode(entry["prompt"], pieces(path)) for path in steps]
+    return solutions, ComparedTree(join(solutions), q, found)
 
 
 def paths_of(nodes: Sequence[dict[str, Any]]) -> list[list[Step]]:
@@ -198,7 +185,7 @@ def paths_of(nodes: Sequence[dict[str, Any]]) -> list[list[Step]]:
         if not -1 <= node["parent"] < len(paths):
             raise ValueError("a node whose 'parent' does not come before it")
         before = [] if node["parent"] < 0 else paths[node["parent"]]
-        paths.append([*before, Step.of_plain(node)])
+        paths.append([*before, Step.from_json(node)])
     return paths
 
 
@@ -212,31 +199,33 @@ def train_ppm(config: PPMConfig, data: Sequence[Path], folder: Path, report: Cal
     """
     base = config.base
     if base is None:
-        raise ConfigError("a PPM begins from a policy: set `base` to its folder")
-    with claimed(config, data, folder) as (config, ranks):
-        reader = Reader(read_tokenizer(base), config.inputs)
-        most = config.shape.max_context
-        lines = [line for file in data for line in read_pairs(file, reader, most)]
+        raise ConfigError("a PPM starts from a policy: set `base` to its folder")
+    with training_folder(config, data, folder) as (config, ranks):
+        encoder = SolutionEncoder(read_tokenizer(base), config.inputs)
+        max_length = config.shape.max_context
+        lines = [line for file in data for line in read_pairs(file, encoder, max_length)]
         if config.target == "outcome":
-            lines = [final for line in lines if (final := _final_only(line)).comparisons]
+            finals = [[part for part in line.comparisons if part.kind == "final"] for line in lines]
+            lines = [replace(line, comparisons=final) for line, final in zip(lines, finals, strict=True) if final]
         if not lines:
-            raise DataError(f"{', '.join(map(str, data))}: no pairs of at most {most} tokens")
+            raise DataError(f"{', '.join(map(str, data))}: no pairs of at most {max_length} tokens")
         model = PreferenceModel(load_decoder(base, torch.float32), config.inputs, seed=config.seed)
-        objective = Preferences(lines, config)
-        trainer = Trainer(model, objective, config, ranks)
-        run(trainer, objective, folder, report)
-        if (trained := trainer.whole()) is not None:
-            with finished(folder) as out:
+        trainer = Trainer(model, PreferenceObjective(config.target), config, ranks)
+        run(trainer, preference_batches(lines, config), folder, report)
+        if (trained := trainer.full_model()) is not None:
+            with model_folder(folder) as out:
                 save_ppm(trained, out)
                 copy_tokenizer(base, out)
         return folder / MODEL
 
 
 @torch.no_grad()
-def pair_scores(model: PreferenceModel, lines: Sequence[Line], at_once: int = 32) -> Iterator[tuple[str, float]]:
+def pair_scores(
+    model: PreferenceModel, lines: Sequence[ComparedTree], batch_lines: int = 32
+) -> Iterator[tuple[str, float]]:
     """Yield the kind of each pair, and its margin: the preferred node's score minus the other's."""
-    for first in range(0, len(lines), at_once):
-        batch = collate_lines(lines[first : first + at_once]).to(model.device)
+    for first in range(0, len(lines), batch_lines):
+        batch = collate_lines(lines[first : first + batch_lines]).to(model.device)
         scores = model(batch.rows)
         margins = scores[batch.pairs[:, 0]] - scores[batch.pairs[:, 1]]
         for final, margin in zip(batch.final.tolist(), margins.tolist(), strict=True):

@@ -26,9 +26,9 @@ from rstar.models.device import open_device, resolve_device
 
 LAUNCHER = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 """Environment variables that a launcher sets."""
-PATIENCE = timedelta(hours=2)  # other processes wait while the main one reads the data
-ENTRANCES = ("hidden",)
-"""Methods besides ``forward`` by which an objective may call a model."""
+TIMEOUT = timedelta(hours=2)  # other processes wait while the main one reads the data
+FORWARD_METHODS = ("hidden",)
+"""Methods besides ``forward`` that an objective may call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,22 +78,22 @@ class Ranks:
             RstarError: in the others, the main process's error.
         """
         if self.count > 1 and not self.main:
-            self._outcome(None)
+            self._share_error(None)
         try:
             yield
         except BaseException as error:
             if self.count > 1 and self.main:
-                self._outcome(error if isinstance(error, RstarError) else RstarError(f"main process: {error!r}"))
+                self._share_error(error if isinstance(error, RstarError) else RstarError(f"main process: {error!r}"))
             raise
         if self.count > 1 and self.main:
-            self._outcome(None)
+            self._share_error(None)
 
-    def _outcome(self, error: RstarError | None) -> None:
+    def _share_error(self, error: RstarError | None) -> None:
         """Broadcast the main process's error, or None; raises it in the others."""
-        told = [error]
-        dist.broadcast_object_list(told, device=torch.device("cpu"))
-        if told[0] is not None and not self.main:
-            raise told[0]
+        errors = [error]
+        dist.broadcast_object_list(errors, device=torch.device("cpu"))
+        if errors[0] is not None and not self.main:
+            raise errors[0]
 
     def place(self, model: nn.Module) -> None:
         """Move a model to this process's device, and shard it across all processes."""
@@ -109,7 +109,7 @@ class Ranks:
         # Parameters outside the blocks stay gathered between forward and backward: the output matrix is used after the
         # method that FSDP hooks.
         fully_shard(model, mesh=mesh, reshard_after_forward=False)
-        for name in ENTRANCES:
+        for name in FORWARD_METHODS:
             if hasattr(model, name):
                 register_fsdp_forward_method(model, name)
 
@@ -120,7 +120,7 @@ def is_main() -> bool:
 
 
 @contextmanager
-def joined(device: str = "auto") -> Iterator[Ranks]:
+def process_group(device: str = "auto") -> Iterator[Ranks]:
     """Join the launcher's process group; a single process without a launcher.
 
     All processes leave together, unless one fails.
@@ -136,7 +136,7 @@ def joined(device: str = "auto") -> Iterator[Ranks]:
         yield Ranks(0, 1, open_device(name))
         return
     if missing := [variable for variable in LAUNCHER if variable not in os.environ]:
-        raise ConfigError(f"WORLD_SIZE is set, {', '.join(missing)} not: start with torchrun or accelerate launch")
+        raise ConfigError(f"WORLD_SIZE is set, but not {', '.join(missing)}: start with torchrun or accelerate launch")
     if name == "cuda":
         name = f"cuda:{os.environ['LOCAL_RANK']}"
     place = open_device(name)
@@ -145,7 +145,7 @@ def joined(device: str = "auto") -> Iterator[Ranks]:
     if not dist.is_initialized():
         # gloo beside nccl for small values on the CPU. The group lasts for the life of the process: leaving and joining
         # again hangs in the launcher's store.
-        dist.init_process_group("cpu:gloo,cuda:nccl" if place.type == "cuda" else "gloo", timeout=PATIENCE)
+        dist.init_process_group("cpu:gloo,cuda:nccl" if place.type == "cuda" else "gloo", timeout=TIMEOUT)
         atexit.register(dist.destroy_process_group)
     ranks = Ranks(dist.get_rank(), dist.get_world_size(), place)
     yield ranks

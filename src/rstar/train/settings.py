@@ -10,7 +10,7 @@ from pydantic import Field
 
 from rstar.sections import Section, checked, flatten, override, read_toml
 
-FREE = frozenset({"device", "threads", "checkpoint_seconds", "tensorboard", "wandb"})
+CHANGEABLE = frozenset({"device", "threads", "checkpoint_seconds", "tensorboard", "wandb"})
 """Settings that may change on resume."""
 
 
@@ -76,7 +76,7 @@ class TrainConfig(Section):
 
     def identity(self) -> dict[str, Any]:
         """Flat settings that determine the weights, without those for device, speed and logging."""
-        return {key: value for key, value in flatten(self.model_dump(mode="json")).items() if key not in FREE}
+        return {key: value for key, value in flatten(self.model_dump(mode="json")).items() if key not in CHANGEABLE}
 
 
 C = TypeVar("C", bound=TrainConfig)

@@ -20,27 +20,25 @@ from torch import Tensor
 from rstar.errors import ConfigError
 from rstar.models.decoder import Decoder, DecoderConfig
 from rstar.models.decoder_files import copy_tokenizer, load_decoder, read_tokenizer, save_decoder
-from rstar.train.data import Batch, TokenSet, alone, collate, pack, read_pieces, tokenize
-from rstar.train.folder import MODEL, claimed, finished
-from rstar.train.loop import Progress, Steps, Trainer, run
+from rstar.train.data import Batch, TokenSet, collate, pack, read_pieces, tokenize
+from rstar.train.folder import MODEL, model_folder, training_folder
+from rstar.train.loop import MicroBatches, Progress, Trainer, run
 from rstar.train.losses import sft_loss
 from rstar.train.settings import TrainConfig
 from rstar.train.tokenizer import EOS, save_tokenizer, train_tokenizer
 
 
-class Supervised:
-    """Objective and data of supervised fine-tuning: mean loss over the tokens that the policy wrote."""
+def sft_batches(data: TokenSet, config: TrainConfig) -> MicroBatches[Batch]:
+    """Micro-batches of rows, each of one sequence, or of several with `config.packing`."""
+    rows, stages = list(np.arange(len(data), dtype=np.int32)[:, None]), data.stages
+    if config.packing:
+        rows, stages = pack(data.lengths, data.stages)
+    lengths = np.asarray([data.lengths[row].sum() for row in rows], np.int64)
+    return MicroBatches(lengths, stages, config, lambda items: collate(data, [rows[i] for i in items]))
 
-    def __init__(self, data: TokenSet, config: TrainConfig) -> None:
-        self._data = data
-        self._rows, stages = pack(data.lengths, data.stages) if config.packing else alone(data)
-        lengths = np.asarray([data.lengths[row].sum() for row in self._rows], np.int64)
-        self._steps = Steps(lengths, stages, config)
-        self.tokens_per_step, self.steps_per_epoch = self._steps.tokens_per_step(), self._steps.per_epoch
 
-    def micro_batches(self, step: int) -> list[Batch]:
-        """See `Data`."""
-        return [collate(self._data, [self._rows[i] for i in rows]) for rows in self._steps.rows(step)]
+class SupervisedObjective:
+    """Mean loss over the tokens that the policy wrote."""
 
     def count(self, batch: Batch) -> int:
         """Written tokens."""
@@ -66,15 +64,14 @@ def train_sft(config: TrainConfig, data: Sequence[Path], folder: Path, report: C
         DataError: invalid lines, or no data.
         ResumeError: `folder` has another configuration or other data, or is in use by another process.
     """
-    with claimed(config, data, folder) as (config, ranks):
+    with training_folder(config, data, folder) as (config, ranks):
         with ranks.main_first():
             tokenizer, model = _start(config, data, folder)
             tokens = _tokens(config, data, folder, tokenizer)
-        objective = Supervised(tokens, config)
-        trainer = Trainer(model, objective, config, ranks)
-        run(trainer, objective, folder, report)
-        if (trained := trainer.whole()) is not None:
-            with finished(folder) as out:
+        trainer = Trainer(model, SupervisedObjective(), config, ranks)
+        run(trainer, sft_batches(tokens, config), folder, report)
+        if (trained := trainer.full_model()) is not None:
+            with model_folder(folder) as out:
                 save_decoder(trained, out, dtype=torch.bfloat16)
                 copy_tokenizer(folder if config.base is None else config.base, out)
         return folder / MODEL

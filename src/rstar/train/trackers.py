@@ -9,11 +9,11 @@ import importlib
 import json
 import math
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Any
 
 from rstar.errors import ConfigError
 from rstar.train.settings import TrainConfig
@@ -21,40 +21,21 @@ from rstar.train.settings import TrainConfig
 METRICS, EVENTS, WANDB_ID = "metrics.jsonl", "tensorboard", "wandb_id"
 
 
-class Tracker(Protocol):
-    """A destination of metrics."""
-
-    def log(self, step: int, values: Mapping[str, float]) -> None:
-        """Record the metrics of `step` (from 1; in rising order)."""
-        ...
-
-    def close(self) -> None:
-        """Flush and close."""
-        ...
+Log = Callable[[int, Mapping[str, float]], object]
+"""Records the metrics of a step (from 1; in rising order)."""
 
 
-class JsonLines:
-    """``metrics.jsonl``: one line per logged step."""
-
-    def __init__(self, folder: Path, step: int) -> None:
-        """Open the file, dropping the lines of an interrupted training after `step`."""
-        file = folder / METRICS
-        if file.exists():
-            lines = file.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
-            kept = [line for line in lines if _step(line) <= step]
-            part = file.with_suffix(".part")
-            part.write_text("".join(kept), encoding="utf-8")
-            part.replace(file)
-        self._out = file.open("a", encoding="utf-8")
-
-    def log(self, step: int, values: Mapping[str, float]) -> None:
-        """See `Tracker`."""
-        self._out.write(json.dumps({"step": step, **values}) + "\n")
-        self._out.flush()
-
-    def close(self) -> None:
-        """See `Tracker`."""
-        self._out.close()
+@contextmanager
+def json_lines(folder: Path, step: int) -> Iterator[Log]:
+    """``metrics.jsonl``: one line per logged step. Lines of an interrupted training after `step` are dropped."""
+    file = folder / METRICS
+    if file.exists():
+        lines = file.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
+        part = file.with_suffix(".part")
+        part.write_text("".join(line for line in lines if _step(line) <= step), encoding="utf-8")
+        part.replace(file)
+    with file.open("a", encoding="utf-8", buffering=1) as out:
+        yield lambda step, values: out.write(json.dumps({"step": step, **values}) + "\n")
 
 
 def _step(line: str) -> float:
@@ -65,49 +46,34 @@ def _step(line: str) -> float:
         return math.inf
 
 
-class TensorBoard:
+@contextmanager
+def tensorboard(folder: Path, step: int) -> Iterator[Log]:
     """Event files in ``tensorboard/``. On resume, a new file makes readers discard the steps after the checkpoint."""
-
-    def __init__(self, folder: Path, step: int) -> None:
-        writer = _module("tensorboardX", "tensorboard").SummaryWriter
-        # Event file names have a resolution of seconds; the suffix avoids overwriting one of the same second.
-        self._writer: Any = writer(
-            str(folder / EVENTS), purge_step=step + 1, flush_secs=10, filename_suffix=f".{step:09d}"
-        )
-
-    def log(self, step: int, values: Mapping[str, float]) -> None:
-        """See `Tracker`."""
-        for name, value in values.items():
-            self._writer.add_scalar(name, value, step)
-
-    def close(self) -> None:
-        """See `Tracker`."""
-        self._writer.close()
+    open_writer = _module("tensorboardX", "tensorboard").SummaryWriter
+    # Event file names have a resolution of seconds; the suffix avoids overwriting one of the same second.
+    suffix = f".{step:09d}"
+    with open_writer(str(folder / EVENTS), purge_step=step + 1, flush_secs=10, filename_suffix=suffix) as writer:
+        yield lambda step, values: [writer.add_scalar(name, value, step) for name, value in values.items()]
 
 
-class WeightsAndBiases:
+@contextmanager
+def weights_and_biases(folder: Path, config: TrainConfig) -> Iterator[Log]:
     """A W&B run, its id stored in the folder. The service keeps the first value of a step, which is the same."""
-
-    def __init__(self, folder: Path, config: TrainConfig) -> None:
-        file = folder / WANDB_ID
-        if not file.exists():
-            file.write_text(uuid.uuid4().hex, encoding="utf-8")
-        self._run: Any = _module("wandb", "wandb").init(
-            project=config.wandb,
-            id=file.read_text(encoding="utf-8"),
-            name=folder.resolve().name,
-            dir=str(folder),
-            resume="allow",
-            config=config.model_dump(mode="json"),
-        )
-
-    def log(self, step: int, values: Mapping[str, float]) -> None:
-        """See `Tracker`."""
-        self._run.log(dict(values), step=step)
-
-    def close(self) -> None:
-        """See `Tracker`."""
-        self._run.finish()
+    file = folder / WANDB_ID
+    if not file.exists():
+        file.write_text(uuid.uuid4().hex, encoding="utf-8")
+    run: Any = _module("wandb", "wandb").init(
+        project=config.wandb,
+        id=file.read_text(encoding="utf-8"),
+        name=folder.resolve().name,
+        dir=str(folder),
+        resume="allow",
+        config=config.model_dump(mode="json"),
+    )
+    try:
+        yield lambda step, values: run.log(dict(values), step=step)
+    finally:
+        run.finish()
 
 
 def check_trackers(config: TrainConfig) -> None:
@@ -119,24 +85,15 @@ def check_trackers(config: TrainConfig) -> None:
 
 
 @contextmanager
-def opened_trackers(config: TrainConfig, folder: Path, step: int, main: bool = True) -> Iterator[list[Tracker]]:
+def opened_trackers(config: TrainConfig, folder: Path, step: int, main: bool = True) -> Iterator[list[Log]]:
     """Open the trackers of a training resumed after `step`; none in processes other than the main one."""
-    if not main:
-        yield []
-        return
     with ExitStack() as stack:
-        trackers: list[Tracker] = []
-
-        def add(tracker: Tracker) -> None:
-            stack.callback(tracker.close)
-            trackers.append(tracker)
-
-        add(JsonLines(folder, step))
-        if config.tensorboard:
-            add(TensorBoard(folder, step))
-        if config.wandb is not None:
-            add(WeightsAndBiases(folder, config))
-        yield trackers
+        trackers = [json_lines(folder, step)] if main else []
+        if main and config.tensorboard:
+            trackers.append(tensorboard(folder, step))
+        if main and config.wandb is not None:
+            trackers.append(weights_and_biases(folder, config))
+        yield [stack.enter_context(tracker) for tracker in trackers]
 
 
 def _module(name: str, setting: str) -> ModuleType:

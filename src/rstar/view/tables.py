@@ -7,12 +7,13 @@ is `UNLIMITED`, so every cell stays on its line.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from rich import box
 from rich.console import Console, ConsoleOptions, RenderResult
+from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -88,6 +89,13 @@ class Grid:
         return max((Text.from_markup(cell).cell_len for cell in cells), default=0)
 
 
+def figures_table(first: str, ranks: Mapping[str, int] | Sequence[str], title: str = "", least: int = 20) -> Grid:
+    """An empty table of figures: a wrapping first column, then columns of numbers, perhaps with their ranks."""
+    numbers = ranks if isinstance(ranks, Mapping) else dict.fromkeys(ranks, 0)
+    columns = [Column(escape(name), number=True, rank=rank) for name, rank in numbers.items()]
+    return Grid([Column(first, flow="wrap", least=least), *columns], title=title)
+
+
 def chosen(columns: Sequence[Column], widths: Sequence[int], room: int) -> list[int]:
     """Indices of the columns that are shown.
 
@@ -110,18 +118,18 @@ def shared(columns: Sequence[Column], widths: Sequence[int], room: int) -> list[
 
     If even that is too wide, flowing columns shrink, down to `FEWEST`, and then the widest of all.
     """
-    given = [_need(column, width) for column, width in zip(columns, widths, strict=True)]
-    left = room - sum(given) - GAP * (len(columns) - 1)
+    granted = [_need(column, width) for column, width in zip(columns, widths, strict=True)]
+    left = room - sum(granted) - GAP * (len(columns) - 1)
     flowing = sorted((i for i, column in enumerate(columns) if column.flow), key=lambda i: widths[i])
     for rest, i in zip(range(len(flowing), 0, -1), flowing, strict=True):
-        more = max(0, min(widths[i] - given[i], left // rest))
-        given[i] += more
+        more = max(0, min(widths[i] - granted[i], left // rest))
+        granted[i] += more
         left -= more
-    while left < 0 and max(given) > 1:
-        narrowed = [i for i in flowing if given[i] > FEWEST] or range(len(given))
-        given[max(narrowed, key=lambda i: given[i])] -= 1
+    while left < 0 and max(granted) > 1:
+        narrowed = [i for i in flowing if granted[i] > FEWEST] or range(len(granted))
+        granted[max(narrowed, key=lambda i: granted[i])] -= 1
         left += 1
-    return given
+    return granted
 
 
 def _need(column: Column, width: int) -> int:

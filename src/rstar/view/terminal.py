@@ -79,8 +79,8 @@ def reasons(failures: Mapping[str, int]) -> str:
     >>> reasons({"code_error": 3, "length": 1})
     ' (their code failed: 3, too long: 1)'
     """
-    told = ", ".join(f"{REASONS.get(name, name).replace('its', 'their')}: {n}" for name, n in failures.items())
-    return f" ({told})" if told else ""
+    counts = ", ".join(f"{REASONS.get(name, name).replace('its', 'their')}: {n}" for name, n in failures.items())
+    return f" ({counts})" if counts else ""
 
 
 def search_tree(tree: Tree, title: str, most: int = 40, answer: str | None = None) -> rich.tree.Tree:
@@ -94,9 +94,7 @@ def search_tree(tree: Tree, title: str, most: int = 40, answer: str | None = Non
     """
     chosen = _way_to(tree, answer)
     kept = _most_visited(tree, most, chosen)
-    legend = "N visits, Q mean value found below, V final value of an answer" + (
-        ", ▶ the answer given" if chosen else ""
-    )
+    legend = "N visits, Q mean value found below, V final value of an answer" + (", ▶ chosen answer" if chosen else "")
     root = rich.tree.Tree(f"[bold]{escape(title)}[/]\n[dim]{legend}[/]", guide_style="dim")
     branches = {tree.nodes[0]: root}
     hidden: dict[TreeNode, int] = {}
@@ -122,7 +120,7 @@ def _most_visited(tree: Tree, most: int, first: set[TreeNode]) -> set[TreeNode]:
     ranked = sorted(tree.nodes[1:], key=lambda node: (node not in first, node.answer is None, -node.visits))
     kept = {tree.nodes[0]}
     for node in ranked:
-        path = [one for one in node.path() if one not in kept]
+        path = [ancestor for ancestor in node.path() if ancestor not in kept]
         if len(kept) + len(path) <= most + 1:
             kept.update(path)
     return kept
@@ -141,8 +139,8 @@ def _line(node: TreeNode, chosen: bool) -> Text:
     if node.answer is not None:
         value = "" if node.value is None else f"V {node.value:.2f}  "
         parts += [(value, "dim"), text, (f"  ⇒ {node.answer}", "bold green" if chosen else "green")]
-    elif node.ending is not None:
-        why = node.step.error or REASONS.get(node.ending, node.ending)
+    elif node.finish_reason is not None:
+        why = node.step.error or REASONS.get(node.finish_reason, node.finish_reason)
         parts += [(text, "dim"), (f"  ✗ {why}", "red")]
     else:
         values = ", ".join(f"{name} = {value}" for name, value in node.step.values)

@@ -22,7 +22,7 @@ def test_english_stays_as_it_is(text: str) -> None:
 
 
 @given(st.text(alphabet="abcxyz0123456789 .,=+-$\\{}()"))
-def test_what_is_no_sentence_stays_as_it_is(text: str) -> None:
+def test_formulas_without_words_are_unchanged(text: str) -> None:
     assert in_english(text) == text
 
 

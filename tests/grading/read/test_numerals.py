@@ -43,7 +43,7 @@ def test_names_of_numbers(language, number, name):
         ("Spanish", "Es tres veces mayor."),
     ],
 )
-def test_what_counts_nothing_stays_in_words(language, text):
+def test_numbers_that_count_nothing_stay_in_words(language, text):
     assert in_digits(text, language) == text
 
 

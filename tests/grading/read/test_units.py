@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rstar.grading import is_equivalent
-from rstar.grading.read.spoken import number_in_words
+from rstar.grading.read.number_words import number_in_words
 from rstar.grading.read.units import NONE, UNITS, Unit, singular, unit_of
 
 units = st.sampled_from(sorted(UNITS)).map(UNITS.__getitem__)

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rstar.judge.queue import frames
-from rstar.judge.queue.broker import MOST_DEATHS, BusyError, MemoryBroker
+from rstar.judge.queue.broker import MAX_DEATHS, BusyError, MemoryBroker
 from rstar.judge.queue.frames import Frames
 from rstar.judge.queue.jobs import Answer, Cell, Job, pack, read_answer, read_job
 from rstar.sandbox.api import Limits
@@ -25,15 +25,15 @@ def job(name: str, life: float = 60.0) -> Job:
 class Worker:
     """One end of the socket, and what has come through it."""
 
-    def __init__(self, name: str = "w", places: int = 1_000) -> None:
-        self.name, self.places = name, places
+    def __init__(self, name: str = "w", capacity: int = 1_000) -> None:
+        self.name, self.capacity = name, capacity
         self.jobs: list[Job] = []
         self.said: list[tuple[bytes, bytes]] = []
 
     async def call(self, path: Path, credit: int) -> None:
         loop = asyncio.get_running_loop()
         _, self.link = await loop.create_unix_connection(lambda: Frames(self._hear, lambda _: None), str(path))
-        self.link.send(frames.HELLO, f"{self.name}\n4\n{self.places}".encode())
+        self.link.send(frames.HELLO, f"{self.name}\n4\n{self.capacity}".encode())
         self.link.send(frames.READY, str(credit).encode())
 
     def _hear(self, _: Frames, tag: bytes, body: bytes) -> None:
@@ -85,7 +85,7 @@ def test_jobs_wait_for_workers_and_the_most_urgent_goes_first(tmp_path: Path) ->
 def test_what_a_dead_worker_had_is_done_by_another_but_not_for_ever(tmp_path: Path) -> None:
     async def test(broker: MemoryBroker, path: Path) -> None:
         futures = [broker.submit(job("a", 0.3)), broker.submit(job("b"))]
-        for number in range(MOST_DEATHS - 1):
+        for number in range(MAX_DEATHS - 1):
             worker = Worker(str(number))
             await worker.call(path, 1)
             await until(lambda worker=worker: worker.names == ["a"])  # type: ignore[misc]
@@ -211,7 +211,7 @@ def test_a_call_that_is_too_large_to_be_sent_fails_alone(tmp_path: Path, monkeyp
         worker.answer("before"), worker.answer("after")
         answers = [await future for future in futures]
         assert [answer.outcome for answer in answers] == ["done", "invalid", "invalid", "invalid", "done"]
-        assert "cannot be sent" in answers[1].message
+        assert "cannot send the call" in answers[1].message
 
     with_broker(test, tmp_path)
 
@@ -263,7 +263,7 @@ def test_no_client_has_all_places(tmp_path: Path) -> None:
     """Long jobs leave places to those who come later; what one client has too much waits."""
 
     async def test(broker: MemoryBroker, path: Path) -> None:
-        worker = Worker(places=20)
+        worker = Worker(capacity=20)
         await worker.call(path, 20)
         greedy = [broker.submit(replace(job(f"g{n}"), client="greedy")) for n in range(30)]
         await until(lambda: len(worker.jobs) == 10)
@@ -292,7 +292,7 @@ def test_what_waits_for_a_place_begins_when_there_is_one(tmp_path: Path) -> None
     """Long jobs have given their credit back already: their end says nothing but that they have ended."""
 
     async def test(broker: MemoryBroker, path: Path) -> None:
-        worker = Worker(places=8)
+        worker = Worker(capacity=8)
         await worker.call(path, 100)
         calls = [broker.submit(replace(job(f"c{n}"), client="one")) for n in range(9)]
         await until(lambda: len(worker.jobs) == 4)

@@ -17,10 +17,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.types import Message, Receive, Scope, Send
 
-from rstar.judge.queue.shares import Shares
-from rstar.judge.server.guard import LARGEST_BODY, MOST_VALUES, Guard, ValueCount
+from rstar.judge.queue.quotas import ClientQuotas
+from rstar.judge.server.guard import MAX_BODY, MAX_VALUES, Guard, ValueCount
 from rstar.judge.settings import JudgeSettings
-from rstar.judge.wire import MOST_SUBMISSIONS
+from rstar.judge.wire import MAX_SUBMISSIONS
 from tests.judge.services import Service, serving
 
 JSON = {"content-type": "application/json"}
@@ -41,23 +41,23 @@ def test_a_large_body_is_refused_before_it_comes(service: tuple[str, Service]) -
     link = http.client.HTTPConnection(urlsplit(service[0]).netloc, timeout=10)
     link.putrequest("POST", "/run")
     link.putheader("content-type", "application/json")
-    link.putheader("content-length", str(LARGEST_BODY + 1))
+    link.putheader("content-length", str(MAX_BODY + 1))
     link.endheaders()
     assert link.getresponse().status == 413
 
 
 def test_a_large_body_is_refused_whatever_it_says_of_itself(service: tuple[str, Service]) -> None:
-    pieces = (b'"' + b"x" * (1 << 20) for _ in range(LARGEST_BODY // (1 << 20) + 1))  # chunked: without a length
+    pieces = (b'"' + b"x" * (1 << 20) for _ in range(MAX_BODY // (1 << 20) + 1))  # chunked: without a length
     assert send(service[0], pieces).status_code == 413
 
 
 def test_a_batch_of_too_many_is_refused_and_a_batch_of_most_is_done(service: tuple[str, Service]) -> None:
     one = {"type": "math", "solution": "1", "expected_output": "1"}
-    most = [one] * MOST_SUBMISSIONS
+    most = [one] * MAX_SUBMISSIONS
     more = send(service[0], json.dumps({"submissions": [*most, one]}).encode())
     assert (more.status_code, len(more.json()["detail"])) == (422, 1)
     reply = send(service[0], json.dumps({"submissions": most}).encode(), "/judge/long-batch").json()
-    assert sum(result["success"] for result in reply["results"]) == MOST_SUBMISSIONS
+    assert sum(result["success"] for result in reply["results"]) == MAX_SUBMISSIONS
 
 
 def test_a_refusal_names_some_errors_and_counts_the_others(service: tuple[str, Service]) -> None:
@@ -73,11 +73,11 @@ def test_a_refusal_names_some_errors_and_counts_the_others(service: tuple[str, S
 
 
 # Bodies of the largest size that ask for nothing: many values are many objects when they are read.
-LISTS = b'{"submissions":[' + b"[]," * (LARGEST_BODY // 3 - 20) + b"0]}"
-OBJECTS = b'{"submissions":[' + b'{"":0},' * (LARGEST_BODY // 7 - 20) + b"0]}"
-STRINGS = b'{"submissions":[' + b'"[",' * (LARGEST_BODY // 4 - 20) + b"0]}"
+LISTS = b'{"submissions":[' + b"[]," * (MAX_BODY // 3 - 20) + b"0]}"
+OBJECTS = b'{"submissions":[' + b'{"":0},' * (MAX_BODY // 7 - 20) + b"0]}"
+STRINGS = b'{"submissions":[' + b'"[",' * (MAX_BODY // 4 - 20) + b"0]}"
 WRONG = json.dumps(
-    {"submissions": [{"type": "python", "solution": 1, "input": "x" * 3_000}] * MOST_SUBMISSIONS}
+    {"submissions": [{"type": "python", "solution": 1, "input": "x" * 3_000}] * MAX_SUBMISSIONS}
 ).encode()
 OPTIONS = json.dumps({"submissions": [GOOD | {"options": dict.fromkeys(map(str, range(400)), 1)}] * 1_000}).encode()
 
@@ -97,9 +97,9 @@ def test_invalid_batches_fill_no_memory(service: tuple[str, Service]) -> None:
 def test_large_batches_do_not_hold_up_others(service: tuple[str, Service]) -> None:
     """The longest wait for `/ping` while the service reads, refuses or does the largest requests."""
     code = 'import os\nprint("a", [1, 2])\n' * 95
-    largest = json.dumps({"submissions": [{"type": "math", "solution": code}] * MOST_SUBMISSIONS}).encode()
+    largest = json.dumps({"submissions": [{"type": "math", "solution": code}] * MAX_SUBMISSIONS}).encode()
     bodies = {"done": largest, "lists": LISTS, "objects": OBJECTS, "wrong": WRONG, "options": OPTIONS}
-    assert LARGEST_BODY * 0.85 < len(largest) < LARGEST_BODY
+    assert MAX_BODY * 0.85 < len(largest) < MAX_BODY
     worst: dict[str, float] = {}
     with ThreadPoolExecutor(1) as pool, httpx.Client(base_url=service[0], timeout=60) as client:
         for name, body in bodies.items():
@@ -144,7 +144,7 @@ def test_values_are_counted_however_a_text_is_cut(value: Any, ascii_only: bool, 
 
 def test_counting_takes_no_time_that_grows_with_what_was_before() -> None:
     started = time.process_time()
-    for piece in (b'"' + b'\\"' * 500_000, b'"\\', b"[" * MOST_VALUES):
+    for piece in (b'"' + b'\\"' * 500_000, b'"\\', b"[" * MAX_VALUES):
         ValueCount().add(piece)
     count = ValueCount()
     for _ in range(16):
@@ -154,7 +154,7 @@ def test_counting_takes_no_time_that_grows_with_what_was_before() -> None:
 
 def test_what_is_in_memory_for_a_client_is_bounded() -> None:
     """Bodies that have not ended count, values count; nothing is kept of what has been answered or refused."""
-    memory = Shares(1_000_000)
+    memory = ClientQuotas(1_000_000)
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         while (await receive())["more_body"]:

@@ -12,9 +12,9 @@ import pytest
 import uvicorn
 from starlette.types import Receive, Scope, Send
 
-from rstar.judge.queue.shares import Shares
+from rstar.judge.queue.quotas import ClientQuotas
 from rstar.judge.server import protocol
-from rstar.judge.server.protocol import LARGEST_HEAD, BoundedProtocol
+from rstar.judge.server.protocol import MAX_HEAD, BoundedProtocol
 
 SECONDS = 0.4
 LARGE = 30 << 20
@@ -91,9 +91,9 @@ def until(link: socket.socket, end: bytes) -> bytes:
     return said
 
 
-LONG = b"GET / HTTP/1.1\r\nx-long: " + b"x" * LARGEST_HEAD + b"\r\n\r\n"
-MANY = b"GET / HTTP/1.1\r\n" + b"x-%d: y\r\n" % 7 * (LARGEST_HEAD // 8 + 1) + b"\r\n"
-TARGET = b"GET /" + b"x" * LARGEST_HEAD + b" HTTP/1.1\r\n\r\n"
+LONG = b"GET / HTTP/1.1\r\nx-long: " + b"x" * MAX_HEAD + b"\r\n\r\n"
+MANY = b"GET / HTTP/1.1\r\n" + b"x-%d: y\r\n" % 7 * (MAX_HEAD // 8 + 1) + b"\r\n"
+TARGET = b"GET /" + b"x" * MAX_HEAD + b" HTTP/1.1\r\n\r\n"
 
 
 @pytest.mark.parametrize("request_", [LONG, MANY, TARGET], ids=["header", "headers", "target"])
@@ -103,24 +103,24 @@ def test_a_head_can_be_too_large(connect: Callable[[], socket.socket], request_:
     if whole:
         link.sendall(request_)
     else:
-        link.sendall(request_[: LARGEST_HEAD + 1])  # it is refused before its end
+        link.sendall(request_[: MAX_HEAD + 1])  # it is refused before its end
     assert all_of(link).startswith(b"HTTP/1.1 431 ")
 
 
 def test_what_follows_a_body_counts_as_a_head(connect: Callable[[], socket.socket]) -> None:
     link = connect()
-    link.sendall(b"POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n1\r\nx\r\n0\r\nx: " + b"x" * (2 * LARGEST_HEAD))
+    link.sendall(b"POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n1\r\nx\r\n0\r\nx: " + b"x" * (2 * MAX_HEAD))
     assert b"HTTP/1.1 431 " in all_of(link)
 
 
 def test_each_head_of_a_connection_counts_by_itself(connect: Callable[[], socket.socket]) -> None:
     link = connect()
-    large = b"GET / HTTP/1.1\r\nx: " + b"x" * (LARGEST_HEAD - 1_000) + b"\r\n\r\n"
+    large = b"GET / HTTP/1.1\r\nx: " + b"x" * (MAX_HEAD - 1_000) + b"\r\n\r\n"
     for _ in range(3):
         link.sendall(large)
         assert until(link, b";").startswith(b"HTTP/1.1 200 ")
-    link.sendall(head(size=3 * LARGEST_HEAD) + bytes(3 * LARGEST_HEAD))
-    assert until(link, b";").endswith(b"%d bytes;" % (3 * LARGEST_HEAD))
+    link.sendall(head(size=3 * MAX_HEAD) + bytes(3 * MAX_HEAD))
+    assert until(link, b";").endswith(b"%d bytes;" % (3 * MAX_HEAD))
 
 
 @pytest.mark.parametrize("part", [b"", b"POST / HTTP/1.1\r\nhost", head(size=9), head(size=9) + b"12345678"])
@@ -156,7 +156,7 @@ def test_deadlines_are_for_callers_only(connect: Callable[[], socket.socket]) ->
 
 
 def test_a_host_has_so_many_connections(connect: Callable[[], socket.socket], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(BoundedProtocol, "hosts", Shares(8))
+    monkeypatch.setattr(BoundedProtocol, "hosts", ClientQuotas(8))
     links = [connect() for _ in range(6)]
     for link in links:
         link.sendall(head("/slow"))
@@ -173,7 +173,7 @@ def test_a_host_has_so_many_connections(connect: Callable[[], socket.socket], mo
 def test_who_reads_nothing_is_left(connect: Callable[[], socket.socket], monkeypatch: pytest.MonkeyPatch) -> None:
     """A reply that is larger than what buffers hold: who takes it slowly gets it, who does not take it does not."""
     monkeypatch.setattr(protocol, "READ_SECONDS", 2 * SECONDS)
-    memory = Shares(10 * LARGE)
+    memory = ClientQuotas(10 * LARGE)
     monkeypatch.setattr(BoundedProtocol, "memory", memory)
     idle, slow = connect(), connect()
     idle.sendall(head("/large"))

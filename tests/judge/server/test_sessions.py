@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 
 from rstar.judge.queue.broker import QueueStatus
 from rstar.judge.queue.jobs import Answer, Job
-from rstar.judge.queue.shares import Shares
+from rstar.judge.queue.quotas import ClientQuotas
 from rstar.judge.server import app as api
 from rstar.judge.server import calls, session_routes
 from rstar.judge.server.sessions import Session, Sessions
@@ -54,10 +54,10 @@ def broker() -> Forgetful:
 
 @pytest.fixture
 def client(broker: Forgetful) -> Iterator[TestClient]:
-    pulse = os.open(os.devnull, os.O_WRONLY)
-    with TestClient(api.create_app(broker, JudgeSettings(), "me", pulse)) as client:
+    heartbeat_fd = os.open(os.devnull, os.O_WRONLY)
+    with TestClient(api.create_app(broker, JudgeSettings(), "me", heartbeat_fd)) as client:
         yield client
-    os.close(pulse)
+    os.close(heartbeat_fd)
 
 
 def begin(client: TestClient) -> str:
@@ -83,7 +83,7 @@ def test_history_travels_only_where_it_is_missing(client: TestClient, broker: Fo
 def test_a_session_has_room_for_so_many_bytes_as_they_are_sent(
     client: TestClient, broker: Forgetful, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session_routes, "LARGEST_BODY", 1_000)
+    monkeypatch.setattr(session_routes, "MAX_BODY", 1_000)
     first, second = begin(client), begin(client)
     assert run(client, first, "\x01" * 160) == 413  # each is sent as six bytes
     assert [run(client, first, "x" * 300) for _ in range(4)] == [200, 200, 413, 413]
@@ -95,19 +95,19 @@ def test_a_session_has_room_for_so_many_bytes_as_they_are_sent(
 
 
 def test_a_state_is_given_up_with_its_last_session() -> None:
-    sessions = Sessions(Shares(9), Shares(9), idle=0.0)
+    sessions = Sessions(ClientQuotas(9), ClientQuotas(9), idle=0.0)
     one = sessions.add(Session("s1", "w"))
     two = sessions.add(Session("s1", "w"))
     assert sessions.put(one, Session("s2", "w")) == []
     assert sessions.drop(two) == [("w", "s1")]
-    with sessions.working(one):
+    with sessions.in_use(one):
         assert sessions.expire() == []
     assert sessions.expire() == [("w", "s2")]
     assert len(sessions) == 0
 
 
 def test_no_host_has_all_sessions() -> None:
-    sessions = Sessions(Shares(8), Shares(1_000), idle=9.0)
+    sessions = Sessions(ClientQuotas(8), ClientQuotas(1_000), idle=9.0)
 
     def begin(host: str, size: int) -> int:
         session = Session(host=host, size=size)
@@ -118,18 +118,18 @@ def test_no_host_has_all_sessions() -> None:
 
     assert sum(begin("greedy", 10) for _ in range(20)) == 4
     assert sum(begin("modest", 10) for _ in range(20)) == 2
-    for name in [name for name, session in sessions._held.items() if session.host == "greedy"]:
+    for name in [name for name, session in sessions._sessions.items() if session.host == "greedy"]:
         sessions.drop(name)
     assert [begin("greedy", size) for size in (900, 491, 490, 1)] == [False, False, True, False]
     sessions.idle = -1.0
     sessions.expire()
-    assert sessions.places.fits("x", 8)
+    assert sessions.quota.fits("x", 8)
     assert sessions.memory.fits("x", 1_000)
 
 
 def test_cells_take_room(client: TestClient, broker: Forgetful, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not only sessions: a host may not fill the memory with one after the other."""
-    monkeypatch.setattr(calls, "machine_share", lambda: 6 * 20_000)
+    monkeypatch.setattr(calls, "memory_for_programs", lambda: 6 * 20_000)
     with TestClient(api.create_app(broker, JudgeSettings(), "me", os.open(os.devnull, os.O_WRONLY))) as client:
         one, other = begin(client), begin(client)
         codes = [run(client, session, "x" * 1_000) for session in [one, other] * 8]
@@ -139,7 +139,7 @@ def test_cells_take_room(client: TestClient, broker: Forgetful, monkeypatch: pyt
 
 
 def test_looking_at_a_session_does_not_keep_it() -> None:
-    sessions = Sessions(Shares(8), Shares(1_000), idle=0.2)
+    sessions = Sessions(ClientQuotas(8), ClientQuotas(1_000), idle=0.2)
     name = sessions.add(Session())
     for _ in range(6):
         time.sleep(0.05)

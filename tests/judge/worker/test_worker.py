@@ -12,7 +12,7 @@ from rstar.judge.queue import frames
 from rstar.judge.queue.broker import MemoryBroker
 from rstar.judge.queue.jobs import Answer, Job
 from rstar.judge.worker.worker import AHEAD, SocketSource, Worker
-from rstar.sandbox.parent.priorities import PATIENCE
+from rstar.sandbox.parent.scheduler import FOREGROUND_SECONDS
 
 SLOTS = 2
 
@@ -23,7 +23,7 @@ class Executor:
     def __init__(self) -> None:
         self.running = self.most = 0
 
-    async def do(self, job: Job) -> Answer:
+    async def execute(self, job: Job) -> Answer:
         self.running += 1
         self.most = max(self.most, self.running)
         try:
@@ -70,10 +70,10 @@ def test_long_calls_hold_no_places_as_far_as_there_is_room(tmp_path: Path) -> No
     async def test(broker: MemoryBroker, executor: Executor) -> None:
         names = [f"sleep{number}" for number in range(4 + AHEAD * SLOTS)]
         sleeping = [broker.submit(replace(job(name, "sleep"), client=name)) for name in names]
-        await asyncio.sleep(10 * PATIENCE)
+        await asyncio.sleep(10 * FOREGROUND_SECONDS)
         assert executor.running == len(sleeping)  # old ones, and all places but the last
         short = broker.submit(job("short"))
-        await asyncio.sleep(4 * PATIENCE)
+        await asyncio.sleep(4 * FOREGROUND_SECONDS)
         assert not short.done()
         sleeping[0].cancel()
         assert (await short).stdout == "done"
@@ -83,7 +83,7 @@ def test_long_calls_hold_no_places_as_far_as_there_is_room(tmp_path: Path) -> No
 
 def test_calls_that_are_cancelled_give_their_places_back(tmp_path: Path) -> None:
     async def test(broker: MemoryBroker, executor: Executor) -> None:
-        for pause in (0.0, 0.001, 4 * PATIENCE):  # before they have begun, as they do, when they are old
+        for pause in (0.0, 0.001, 4 * FOREGROUND_SECONDS):  # before they have begun, as they do, when they are old
             for number in range(30):
                 future = broker.submit(job(f"{pause}-{number}", "sleep"))
                 await asyncio.sleep(pause / 30)

@@ -10,12 +10,13 @@ from pathlib import Path
 from rstar.models.engine import Completion, Engine, Request
 from rstar.models.local.engine import LocalEngine
 from rstar.models.local.pool import LocalPool
+from rstar.models.replicas import Replica
 
 LONG = {"max_tokens": 240, "n": 8, "temperature": 2.0}
 
 
-def pool(folder: Path, workers: int = 2, patience: float = 0.0) -> LocalPool:
-    return LocalPool(LocalEngine(folder, batch=8, threads=1), workers, patience)
+def pool(folder: Path, workers: int = 2, start_delay: float = 0.0) -> LocalPool:
+    return LocalPool(LocalEngine(folder, batch=8, threads=1), workers, start_delay)
 
 
 def texts(count: int, seed: int = 0) -> list[str]:
@@ -31,7 +32,7 @@ def requests(engine: Engine, count: int) -> list[Request]:
     ]
 
 
-async def all_of(engine: Engine, some: list[Request]) -> list[list[Completion]]:
+async def all_of(engine: Replica, some: list[Request]) -> list[list[Completion]]:
     return [list(found) for found in await asyncio.gather(*map(engine.complete, some))]
 
 

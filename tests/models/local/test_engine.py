@@ -353,7 +353,7 @@ def test_weights_that_cannot_be_taken(folder: Path, tmp_path: Path) -> None:
             assert engine.version == 0
             assert list(await engine.complete(request)) == run_alone
             two = await asyncio.gather(*(engine.load(tmp_path / "new", 1) for _ in range(2)), return_exceptions=True)
-            assert all(one is None or "other weights are on their way" in str(one) for one in two)
+            assert all(one is None or "another load is in progress" in str(one) for one in two)
             assert None in two
             long = asyncio.create_task(engine.complete(Request(prompt(1, 5), 240, n=30, temperature=2.0)))
             while not engine._batch.busy:

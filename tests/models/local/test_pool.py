@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,9 +22,9 @@ from rstar.config import EngineConfig
 from rstar.errors import ContextFullError, EngineError
 from rstar.models.engine import Completion, Context, Engine, Request
 from rstar.models.local.engine import LocalEngine
-from rstar.models.local.pool import MOST, LocalPool, worthwhile
+from rstar.models.local.pool import MAX_WORKERS, LocalPool, useful_workers
 from rstar.models.local.worker import Cancel
-from rstar.models.replicas import SLACK
+from rstar.models.replicas import REBALANCE_THRESHOLD
 from rstar.models.spec import open_engine
 from rstar.specs import parse_model
 from tests.models.local.pools import LONG, all_of, pool, requests, texts, until, using, warm
@@ -67,7 +68,7 @@ def test_completions_are_those_of_one_engine(folder: Path, monkeypatch: pytest.M
         monkeypatch.setattr(engine._front, "complete", None)
         assert await all_of(engine, requests(engine, 40)) == expected
         assert await all_of(engine, requests(engine, 40)[::-1]) == expected[::-1]
-        assert [engine._busy(worker) for worker in engine.workers] == [0, 0]
+        assert [engine._in_flight[worker] for worker in engine.workers] == [0, 0]
 
     using(engine, use, warmed=False)
 
@@ -80,7 +81,7 @@ def test_a_text_stays_at_home(folder: Path) -> None:
         for seed in range(4):
             (completion,) = await engine.complete(Request(context, max_tokens=5, seed=seed))
             context = engine.append(context.extend(completion), "12")
-            homes.append(context.home.engine)  # type: ignore[attr-defined]
+            homes.append(context.home.replica)  # type: ignore[attr-defined]
         return homes
 
     async def use() -> None:
@@ -91,23 +92,29 @@ def test_a_text_stays_at_home(folder: Path) -> None:
     using(engine, use)
 
 
+class Stub(SimpleNamespace):
+    """An engine or a worker; hashed by identity, as both are."""
+
+    __hash__ = object.__hash__
+
+
 @given(loads=st.lists(st.integers(0, 60), min_size=1, max_size=5), ready=st.integers(0, 31), home=st.integers(0, 5))
 def test_where_a_text_goes(loads: list[int], ready: int, home: int) -> None:
-    one: Any = SimpleNamespace(name="m", max_context=9, tokens=None, context=Context)
+    one: Any = Stub(name="m", max_context=9, tokens=None, context=Context)
     engine = LocalPool(one, len(loads))
-    workers: list[Any] = [SimpleNamespace(number=i, ready=bool(ready >> i & 1)) for i in range(len(loads))]
+    workers: list[Any] = [Stub(number=i, ready=bool(ready >> i & 1)) for i in range(len(loads))]
     engine.workers = workers
-    engine._under_way = {id(worker): load for worker, load in zip(workers, loads, strict=True)}
+    engine._in_flight = Counter(dict(zip(workers, loads, strict=True)))
     context: Any = engine.context("text")
-    context.home.engine = workers[home] if home < len(workers) else None
+    context.home.replica = workers[home] if home < len(workers) else None
     chosen: Any = engine._choose(context)
     least = min((load for load, worker in zip(loads, workers, strict=True) if worker.ready), default=None)
     if least is None:
         assert chosen is one
         return
     assert chosen.ready
-    assert loads[chosen.number] < least + SLACK
-    if home < len(workers) and workers[home].ready and loads[home] < least + SLACK:
+    assert loads[chosen.number] < least + REBALANCE_THRESHOLD
+    if home < len(workers) and workers[home].ready and loads[home] < least + REBALANCE_THRESHOLD:
         assert chosen is workers[home]
     else:
         assert loads[chosen.number] == least
@@ -125,7 +132,7 @@ def test_contexts_compare_as_contexts_do(folder: Path) -> None:
 
 
 def test_workers_wait_for_work_that_lasts(folder: Path) -> None:
-    patient, eager = pool(folder, patience=1e9), pool(folder)
+    patient, eager = pool(folder, start_delay=1e9), pool(folder)
 
     async def many() -> None:
         await all_of(patient, requests(patient, 20))
@@ -148,7 +155,7 @@ def test_requests_that_cannot_be(folder: Path) -> None:
             await engine.complete(Request(Context("", (1,) * 256)))
         with pytest.raises(EngineError, match=r"engine\.context"):
             await engine.complete(Request(Context("text")))
-        assert engine._busy(engine.workers[0]) == 0
+        assert engine._in_flight[engine.workers[0]] == 0
 
     using(engine, use)
     with pytest.raises(EngineError, match="not open"):
@@ -161,15 +168,15 @@ def test_cancelling_is_told_to_the_worker(folder: Path, monkeypatch: pytest.Monk
     async def use() -> None:
         (worker,) = engine.workers
         sent: list[Any] = []
-        send = worker._link.send
-        monkeypatch.setattr(worker._link, "send", lambda order: (sent.append(order), send(order)))
+        send = worker._connection.send
+        monkeypatch.setattr(worker._connection, "send", lambda order: (sent.append(order), send(order)))
         tasks = [asyncio.create_task(engine.complete(Request(engine.context(text), **LONG))) for text in texts(9)]
         await until(lambda: len(sent) == 9)
         for task in tasks:
             task.cancel()
         results = await asyncio.gather(*tasks, return_exceptions=True)
         assert all(isinstance(result, asyncio.CancelledError) for result in results)
-        assert engine._busy(worker) == 0
+        assert engine._in_flight[worker] == 0
         await all_of(engine, requests(engine, 1))
         assert sent[9:18] == [Cancel(ask.key) for ask in sent[:9]]
 
@@ -181,7 +188,7 @@ def test_a_worker_that_dies_fails_its_requests_and_all_later_ones(folder: Path) 
 
     async def use() -> None:
         tasks = [asyncio.create_task(engine.complete(Request(engine.context(text), **LONG))) for text in texts(8)]
-        await until(lambda: all(engine._busy(worker) for worker in engine.workers))
+        await until(lambda: all(engine._in_flight[worker] for worker in engine.workers))
         dead, other = engine.workers
         os.kill(dead.pid, signal.SIGKILL)
         named = f"worker process {dead.pid}: signal 9"
@@ -239,7 +246,7 @@ def test_no_process_can_be_started(folder: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
 
     async def use() -> None:
-        with pytest.raises(EngineError, match=r"no worker process can be started: .*/nowhere/python"):
+        with pytest.raises(EngineError, match=r"cannot start a worker process: .*/nowhere/python"):
             await all_of(engine, requests(engine, 2))
 
     using(engine, use, warmed=False)
@@ -255,7 +262,7 @@ def test_closing_ends_the_workers_and_refuses_what_is_under_way(folder: Path) ->
                 pass
             pids = [worker.pid for worker in engine.workers]
             task = asyncio.create_task(engine.complete(Request(engine.context("a"), **LONG)))
-            await until(lambda: any(engine._busy(worker) for worker in engine.workers))
+            await until(lambda: any(engine._in_flight[worker] for worker in engine.workers))
         with pytest.raises(EngineError, match="it was closed"):
             await task
         return pids
@@ -348,16 +355,23 @@ def test_ctrl_c_ends_everything(start: Any) -> None:
 
 def test_what_helps(folder: Path, tmp_path: Path) -> None:
     small = LocalEngine(folder)
-    assert [worthwhile(small, processors) for processors in (1, 2, 3, 4, 8, 64)] == [0, 1, 1, 2, MOST, MOST]
-    assert worthwhile(small) == worthwhile(small, len(os.sched_getaffinity(0)))
-    assert worthwhile(LocalEngine(folder, threads=2), 8) == 0
+    assert [useful_workers(small, processors) for processors in (1, 2, 3, 4, 8, 64)] == [
+        0,
+        1,
+        1,
+        2,
+        MAX_WORKERS,
+        MAX_WORKERS,
+    ]
+    assert useful_workers(small) == useful_workers(small, len(os.sched_getaffinity(0)))
+    assert useful_workers(LocalEngine(folder, threads=2), 8) == 0
     write_model(tmp_path, hidden_size=480, intermediate_size=2000)
-    assert worthwhile(LocalEngine(tmp_path), 8) == 0
+    assert useful_workers(LocalEngine(tmp_path), 8) == 0
 
 
 def test_the_setting(folder: Path) -> None:
     spec = f"hf:{folder}"
     assert isinstance(open_engine(parse_model(spec), EngineConfig(processes=0)), LocalEngine)
-    for settings, count in ((EngineConfig(processes=3), 3), (EngineConfig(), worthwhile(LocalEngine(folder)))):
+    for settings, count in ((EngineConfig(processes=3), 3), (EngineConfig(), useful_workers(LocalEngine(folder)))):
         engine = open_engine(parse_model(spec), settings)
         assert engine._count == count if isinstance(engine, LocalPool) else not count

@@ -15,7 +15,7 @@ from rstar.errors import EngineError
 from rstar.models.decoder_files import load_decoder
 from rstar.models.engine import Completion, Request
 from rstar.models.local.engine import LocalEngine
-from rstar.models.local.pool import Worker
+from rstar.models.local.pool import Worker, pack
 from tests.models.local.pools import LONG, all_of, pool, requests, texts, until, using, warm
 from tests.models.tiny_models import write_model
 
@@ -79,7 +79,7 @@ def test_samples_under_way_end_with_the_old_weights(folder: Path, new: Path) -> 
 
     async def use() -> None:
         running = [asyncio.create_task(engine.complete(request)) for request in some]
-        await until(lambda: all(engine._busy(worker) == 8 for worker in engine.workers))
+        await until(lambda: all(engine._in_flight[worker] == 8 for worker in engine.workers))
         await asyncio.gather(*(worker.complete(Request(engine.context("a"), 1)) for worker in engine.workers))
         await engine.load(new, 1)  # what was asked before the last texts has begun
         before = [list(await task) for task in running]
@@ -162,16 +162,14 @@ def test_a_worker_that_dies_fails_the_load(folder: Path, new: Path) -> None:
     using(engine, use)
 
 
-def test_a_worker_by_itself(folder: Path, new: Path) -> None:
-    """It is an engine, too, that computes what another one does."""
+def test_a_worker_alone_equals_the_engine(folder: Path, new: Path) -> None:
     front = LocalEngine(folder, batch=8, threads=1)
     worker = Worker(front)
 
     async def scenario() -> tuple[Found, Found]:
-        async with worker:
-            before = await all_of(worker, requests(worker, 5))
-            await worker.load(new, 4)
-            return before, await all_of(worker, requests(worker, 5))
+        before = await all_of(worker, requests(front, 5))
+        await worker.load(pack(load_decoder(new)), 4)
+        return before, await all_of(worker, requests(front, 5))
 
     try:
         before, after = asyncio.run(scenario())
@@ -179,7 +177,27 @@ def test_a_worker_by_itself(folder: Path, new: Path) -> None:
         worker.kill()
         worker.join()
     assert worker.version == 4
-    assert worker.capacity() == front.capacity()
     assert (versions(before), versions(after)) == ({0}, {4})
     assert before == alone(folder, requests(front, 5))
     assert unversioned(after) == alone(new, requests(front, 5))
+
+
+def test_a_worker_whose_load_is_cancelled_takes_no_requests_until_the_next_load(
+    folder: Path, new: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected, engine = alone(new), pool(folder)
+
+    async def use() -> None:
+        os.kill(engine.workers[0].pid, signal.SIGSTOP)
+        loading = asyncio.create_task(engine.load(new, 1))
+        await until(lambda: engine.workers[1].version == 1)
+        loading.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await loading
+        os.kill(engine.workers[0].pid, signal.SIGCONT)
+        assert unversioned(await all_of(engine, requests(engine, 20))) == expected
+        assert list(engine._ready()) == engine.workers[1:]
+        await engine.load(new, 2)
+        assert list(engine._ready()) == engine.workers
+
+    using(engine, use)

@@ -18,17 +18,17 @@ import torch
 from rstar.models.decoder_files import load_decoder
 from rstar.models.engine import Completion, Context, Request
 from rstar.models.local.batch import Batch, Job
-from rstar.models.local.engine import Loading
+from rstar.models.local.engine import ModelSettings
 from rstar.models.local.pool import pack
 from rstar.models.local.tokens import TokenText
-from rstar.models.local.worker import Ask, Cancel, LoadWeights, serve
+from rstar.models.local.worker import Cancel, Complete, LoadWeights, serve
 from tests.models.tiny_models import BOS, write_model
 
 
 @pytest.fixture
 def batch(tmp_path: Path) -> Batch:
     write_model(tmp_path)
-    return Loading(tmp_path, (), 3, "float32", "cpu", 1).batch(load_decoder(tmp_path), TokenText(tmp_path))
+    return ModelSettings(tmp_path, (), 3, "float32", "cpu", 1).batch(load_decoder(tmp_path), TokenText(tmp_path))
 
 
 @pytest.fixture
@@ -53,24 +53,24 @@ def request(seed: int, **settings: Any) -> Request:
 
 def test_replies_carry_the_keys_of_their_orders(link: Any) -> None:
     for key in range(20):
-        link.send(Ask(key, request(key, n=key % 3 + 1), 4))
+        link.send(Complete(key, request(key, n=key % 3 + 1), 4))
     found: dict[int, list[Any]] = {}
     while len(found) < 20:
         found |= dict(link.recv())
     assert {key: len(completions) for key, completions in found.items()} == {key: key % 3 + 1 for key in range(20)}
     assert all(len(completion.ids) <= 4 for completions in found.values() for completion in completions)
     for key in (3, 11):  # the same request under another key
-        link.send(Ask(key + 100, request(key, n=key % 3 + 1), 4))
+        link.send(Complete(key + 100, request(key, n=key % 3 + 1), 4))
         assert link.recv() == [(key + 100, found[key])]
 
 
 def test_a_cancelled_request_is_computed_no_further(link: Any, batch: Batch) -> None:
     for key in range(30):
-        link.send(Ask(key, request(key, n=8, temperature=2.0), 240))
+        link.send(Complete(key, request(key, n=8, temperature=2.0), 240))
     for key in range(30):
         link.send(Cancel(key))
     link.send(Cancel(1))  # one that is not there
-    link.send(Ask(99, request(0), 3))
+    link.send(Complete(99, request(0), 3))
     ((key, _),) = link.recv()
     assert key == 99
     assert not batch.busy
@@ -79,11 +79,11 @@ def test_a_cancelled_request_is_computed_no_further(link: Any, batch: Batch) -> 
 
 def test_new_weights_wait_for_what_is_under_way(link: Any, batch: Batch, tmp_path: Path) -> None:
     new = write_model(tmp_path / "new", seed=9)
-    link.send(Ask(1, request(1, n=4, temperature=0.0), 60))
+    link.send(Complete(1, request(1, n=4, temperature=0.0), 60))
     while not batch.busy and not link.poll(0):
         time.sleep(0.001)
     link.send(LoadWeights(2, pack(new), 5))
-    link.send(Ask(3, request(1, n=4, temperature=0.0), 60))
+    link.send(Complete(3, request(1, n=4, temperature=0.0), 60))
     answers: list[tuple[int, list[Completion]]] = []
     while len(answers) < 3:
         answers += link.recv()
@@ -92,7 +92,7 @@ def test_new_weights_wait_for_what_is_under_way(link: Any, batch: Batch, tmp_pat
     assert nothing == []
     assert [{one.version for one in some} for some in (old, after)] == [{0}, {5}]
     assert old[0].ids != after[0].ids
-    again = Loading(tmp_path, (), 3, "float32", "cpu", 1).batch(new, batch.tokens)
+    again = ModelSettings(tmp_path, (), 3, "float32", "cpu", 1).batch(new, batch.tokens)
     job = Job(request(1, n=4, temperature=0.0), 60)
     with torch.inference_mode():
         again.start(again.admit(deque([job])))

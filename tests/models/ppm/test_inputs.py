@@ -5,10 +5,10 @@ from importlib.resources import files
 import pytest
 from tokenizers import Tokenizer
 
-from rstar.models.ppm.inputs import INPUTS, NUMBERS, Piece, Reader, collate_rows, join, pieces
+from rstar.models.ppm.inputs import INPUTS, NUMBERS, Piece, SolutionEncoder, collate_rows, join, pieces
 from rstar.trajectories import Segment, Step
 
-READER = Reader(Tokenizer.from_file(str(files("rstar") / "tiny" / "weights" / "tokenizer.json")), INPUTS)
+READER = SolutionEncoder(Tokenizer.from_file(str(files("rstar") / "tiny" / "weights" / "tokenizer.json")), INPUTS)
 NEW = NUMBERS - 1
 
 
@@ -83,9 +83,7 @@ def test_solutions_that_read_differently_share_no_token():
 
 
 def test_padding_sees_itself():
-    rows = collate_rows(
-        [join([READER.encode("Q", [Piece("x")])]), join([READER.encode("Question 3", [Piece("x")])])], 16
-    )
+    rows = collate_rows([join([READER.encode(text, [Piece("x")])]) for text in ("Q", "Question 3")])
     assert rows.ids.shape == (2, 16)
     assert (rows.ends > 0).all()
     assert rows.row.tolist() == [0, 1]
@@ -96,12 +94,12 @@ def test_values_come_after_the_step_that_bound_them():
     found = pieces([Step(segments, values=(("x", "7"), ("y", "-2.5")))])
     assert [piece.text for piece in found] == ["x = 3 + 4\n", "\n> x = 7\n> y = -2.5", "\nshown"]
     assert [piece.kind for piece in found] == ["written", "values", "shown"]
-    blind = Reader(READER._tokenizer, ["logprobs", "numbers"])
+    blind = SolutionEncoder(READER._tokenizer, ["logprobs", "numbers"])
     without = [Piece("x = 3 + 4\n", "written"), Piece("\nshown")]
     assert blind.encode("7 and 3", found) == blind.encode("7 and 3", without)
     seen, plain = READER.encode("7 and 3", found), READER.encode("7 and 3", without)
     told = READER._tokenizer.encode(found[1].text, add_special_tokens=False).ids
-    place = plain.begins + len(READER.encode("", found[:1]))
+    place = plain.solution_start + len(READER.encode("", found[:1]))
     assert seen.ids == plain.ids[:place] + told + plain.ids[place:]
     assert seen.numbers[place : place + len(told)] == [0] * len(told)  # nobody has copied them from the question
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rstar.sandbox.api import Limits
-from rstar.sandbox.inside.variables import LONGEST, MOST, new_values
+from rstar.sandbox.inside.variables import MAX_LENGTH, MAX_VARIABLES, new_values
 from rstar.sandbox.parent.execution import read_report
 from rstar.sandbox.parent.local import LocalState
 from tests.sandbox.conftest import Box
@@ -62,8 +62,8 @@ def test_only_what_is_bound_anew() -> None:
 @given(st.dictionaries(st.text(max_size=60), st.integers() | st.text() | st.lists(st.floats())), st.integers(1, 99))
 def test_a_report_stays_short(space: dict[str, Any], most: int) -> None:
     found = new_values({}, space, most)
-    assert len(found) <= min(most, MOST)
-    assert all(len(text) <= LONGEST for pair in found for text in pair)
+    assert len(found) <= min(most, MAX_VARIABLES)
+    assert all(len(text) <= MAX_LENGTH for pair in found for text in pair)
     assert len(json.dumps({"status": "ok", "values": found})) < 4096  # what a keeper reads at once
 
 
@@ -94,4 +94,4 @@ def test_a_report_of_another_form_is_not_believed(values: Any) -> None:
 
 def test_what_a_report_claims_is_cut() -> None:
     found = read_report(json.dumps({"status": "ok", "values": [["\ud800" * 99, "3"]]}))
-    assert found.values == (("?" * LONGEST, "3"),)
+    assert found.values == (("?" * MAX_LENGTH, "3"),)

@@ -32,10 +32,10 @@ def child() -> Iterator[int]:
         process.kill()
 
 
-def test_numbers(child: int) -> None:
+def test_namespace_pids(child: int) -> None:
     """Here both numbers are the same: there is one namespace."""
     proc = Proc()
-    assert proc.outer(child) == proc.inner(child) == child
+    assert proc.host_pid(child) == proc.local_pid(child) == child
     assert child in proc.children()
 
 
@@ -43,8 +43,8 @@ def test_who_has_ended_has_no_number() -> None:
     with subprocess.Popen(["true"]) as process:
         process.wait()
     with pytest.raises(OSError, match="No such process"):
-        Proc().outer(process.pid)
-    assert Proc().inner(process.pid) == 0
+        Proc().host_pid(process.pid)
+    assert Proc().local_pid(process.pid) == 0
 
 
 def test_threads_and_descriptors(child: int) -> None:
@@ -62,8 +62,8 @@ def test_memory(child: int) -> None:
     assert space > rss
     assert rss > 50 << 20
     assert rss % PAGE == 0
-    assert 50 << 20 <= proc.memory(child, 0) <= rss + proc.tables(child)
-    assert 0 < proc.tables(child) < 1 << 20
+    assert 50 << 20 <= proc.memory(child, 0) <= rss + proc.page_tables(child)
+    assert 0 < proc.page_tables(child) < 1 << 20
     assert 50 << 20 <= proc.mapped(child, b"Private_") <= rss
 
 

@@ -6,6 +6,7 @@ import json
 import os
 import time
 from collections.abc import Sequence
+from dataclasses import asdict
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -14,10 +15,10 @@ import pytest
 from rstar.sandbox.api import Limits, Result
 from rstar.sandbox.keeper.proc import Proc, Progress
 from rstar.sandbox.parent import execution
-from rstar.sandbox.parent.execution import MOST_STRETCHED, Execution, read_report
+from rstar.sandbox.parent.execution import MAX_STRETCH, Execution, read_report
+from rstar.sandbox.parent.memory import MemoryWatch
 from rstar.sandbox.parent.pool import Link
-from rstar.sandbox.parent.pressure import Pressure
-from rstar.sandbox.parent.priorities import Lanes
+from rstar.sandbox.parent.scheduler import Scheduler
 
 SECONDS = 0.2
 
@@ -26,18 +27,18 @@ class Keeper:
     """A link to a keeper whose run dies at once, or never ends and comes as far as it is said."""
 
     folder = None
-    folder_of = str
-    began = 0.0
+    new_folder_name = str
+    started_at = 0.0
 
     def __init__(self, progress: Sequence[Progress] = (), death: dict[str, Any] | None = None) -> None:
-        self._progress, self.asked, self.death = list(progress), 0, death
+        self._progress, self.queries, self.death = list(progress), 0, death
         self._waiting: dict[int, asyncio.Future[dict[str, Any]]] = {}
 
     def close(self) -> None:
         """A keeper that answers is not ended."""
         raise AssertionError
 
-    def number(self) -> int:
+    def next_id(self) -> int:
         return len(self._waiting) + 1
 
     def expect(self, number: int) -> asyncio.Future[dict[str, Any]]:
@@ -46,45 +47,45 @@ class Keeper:
     def send(self, message: dict[str, Any], _files: Sequence[int] = ()) -> None:
         match message["do"]:
             case "progress":
-                now = self._progress[min(self.asked, len(self._progress) - 1)]
-                self.asked += 1
-                self._waiting[message["id"]].set_result({"began": self.began, **now.message()})
+                now = self._progress[min(self.queries, len(self._progress) - 1)]
+                self.queries += 1
+                self._waiting[message["id"]].set_result({"started_at": self.started_at, **asdict(now)})
             case "kill":
                 self._waiting[message["id"]].set_result({"event": "ended", "signal": 9, "cpu": 0.1})
             case "run":
-                self.began = time.monotonic()
+                self.started_at = time.monotonic()
                 if self.death:
                     self._waiting[message["id"]].set_result({"event": "ended", **self.death})
 
 
-class NoCaches:
+class NoCache:
     memory = 0
 
     def shrink(self, size: int) -> None: ...
 
 
 async def run(keeper: Keeper, limits: Limits) -> Result:
-    async with Lanes(1, 1, Pressure(1 << 40, NoCaches())).place() as place:
-        execution = Execution(cast(Link, keeper), limits, place)
-        outcome = await execution.outcome({"do": "run", "id": keeper.number()})
+    async with Scheduler(1, 1, MemoryWatch(1 << 40, NoCache())).slot() as slot:
+        execution = Execution(cast(Link, keeper), limits, slot)
+        outcome = await execution.outcome({"do": "run", "id": keeper.next_id()})
     return outcome.result
 
 
 @pytest.fixture(autouse=True)
 def _others_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """How busy the machine is must not decide what is added."""
-    monkeypatch.setattr(execution, "_PROCESSORS", SimpleNamespace(used=lambda: None))
+    monkeypatch.setattr(execution, "_CPU_TIME", SimpleNamespace(used=lambda: None))
 
 
 def seconds_until_timeout(progress: Sequence[Progress]) -> tuple[float, int]:
     keeper = Keeper(progress)
     result = asyncio.run(run(keeper, Limits(seconds=SECONDS)))
     assert result.status == "timeout"
-    return result.seconds, keeper.asked
+    return result.seconds, keeper.queries
 
 
 @pytest.mark.parametrize(
-    ("progress", "asked", "least"),
+    ("progress", "queries", "least"),
     [
         ([Progress(0.0, SECONDS, ready=True)], 1, SECONDS),  # computes all the time
         ([Progress(0.0, 0.0, ready=False)], 1, SECONDS),  # sleeps
@@ -102,9 +103,9 @@ def seconds_until_timeout(progress: Sequence[Progress]) -> tuple[float, int]:
         ([Progress(0.1, 0.1, ready=True), Progress(0.0, 9, ready=True)], 2, SECONDS + 0.1),
     ],
 )  # fmt: skip
-def test_what_it_waited_is_added(progress: list[Progress], asked: int, least: float) -> None:
+def test_what_it_waited_is_added(progress: list[Progress], queries: int, least: float) -> None:
     seconds, times = seconds_until_timeout(progress)
-    assert (times, seconds >= least) == (asked, True)
+    assert (times, seconds >= least) == (queries, True)
 
 
 def test_a_run_that_ends_when_its_time_is_up_costs_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,7 +121,7 @@ def test_a_run_that_ends_when_its_time_is_up_costs_nobody_else(monkeypatch: pyte
         def send(self, message: dict[str, Any], _files: Sequence[int] = ()) -> None:
             if message["do"] == "progress":
                 self._waiting[1].set_result({"event": "ended", "signal": None, "code": 3, "cpu": 0.1})
-                self._waiting[message["id"]].set_result({"began": None, **Progress().message()})
+                self._waiting[message["id"]].set_result({"started_at": None, **asdict(Progress())})
             else:
                 super().send(message)
 
@@ -131,7 +132,7 @@ def test_a_run_that_ends_when_its_time_is_up_costs_nobody_else(monkeypatch: pyte
 
 def test_there_is_an_end_to_it() -> None:
     seconds, _ = seconds_until_timeout([Progress(1_000.0, 0.0, ready=True)])
-    assert seconds >= MOST_STRETCHED * SECONDS
+    assert seconds >= MAX_STRETCH * SECONDS
 
 
 @pytest.mark.parametrize(
@@ -199,7 +200,7 @@ def test_no_more_is_added_than_others_have_had(
     """A run whose threads wait for each other, half of the time asleep: the kernel says that it waited."""
     used = itertools.chain([5.0], itertools.repeat(5.1 + (others or 0.0)))
     processors = SimpleNamespace(used=lambda: None if others is None else next(used))
-    monkeypatch.setattr(execution, "_PROCESSORS", processors)
+    monkeypatch.setattr(execution, "_CPU_TIME", processors)
     seconds, _ = seconds_until_timeout([Progress(0.08 * step, 0.1, ready=True) for step in range(1, 12)])
     assert SECONDS <= seconds <= SECONDS + most
     assert others is not None or seconds > SECONDS + 0.25

@@ -114,7 +114,7 @@ def test_no_more_than_workers_at_a_time() -> None:
         for begin, _ in spans:
             assert sum(other <= begin < end for other, end in spans) <= 2
 
-    session(work, workers=2, old_runs=0)
+    session(work, workers=2, background_runs=0)
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -167,7 +167,7 @@ def test_who_is_stopped_is_replaced_and_its_runs_are_done_again(which: str, monk
     """None of them is a timeout of the code, and none waits for ever."""
     monkeypatch.setattr(pool, "_PING_SECONDS", 0.2)
     monkeypatch.setattr(pool, "_PONG_SECONDS", 1.0)
-    monkeypatch.setattr(execution, "_GRACE", 1.0)
+    monkeypatch.setattr(execution, "_KEEPER_SECONDS", 1.0)
 
     async def work(sandbox: LocalSandbox) -> None:
         await sandbox.run("1")

@@ -123,7 +123,7 @@ def test_a_released_state_cannot_be_run(box: Box) -> None:
 
 def test_release_ends_the_processes(box: Box) -> None:
     box.run("1")
-    assert settles(lambda: box.run("1").ok and box.sandbox._states.processes == 0)
+    assert settles(lambda: box.run("1").ok and len(box.sandbox._states._frozen) == 0)
     before = descendants(os.getpid())
 
     async def chain() -> list[LocalState]:
@@ -177,14 +177,14 @@ async def three_chains(sandbox: LocalSandbox) -> tuple[list[str], int]:
             after, _ = await states[-1].run(f"import random\nx{step} = ({number}, random.random())\nprint('noise')")
             assert after is not None
             states.append(after)
-            most = max(most, sandbox._states.processes)
+            most = max(most, len(sandbox._states._frozen))
     views = []
     for _ in range(2):
         for states in chains:
             for state in (states[4], states[2]):
                 _, result = await state.run("[v for k, v in sorted(globals().items()) if k[0] == 'x']")
                 views.append(result.stdout)
-                most = max(most, sandbox._states.processes)
+                most = max(most, len(sandbox._states._frozen))
     return views, most
 
 
@@ -206,7 +206,7 @@ def test_memory_budget() -> None:
             states.append(state)
         assert sandbox._states.memory <= 64 << 20
         values = [(await state.run("x[0], len(x)"))[1].stdout for state in states if state is not None]
-        return sandbox._states.processes, values
+        return len(sandbox._states._frozen), values
 
     processes, values = with_sandbox(work, memory_budget_mb=64)
     assert 1 <= processes <= 3
@@ -296,7 +296,7 @@ def test_a_dropped_handle_is_released(box: Box) -> None:
         await (await _state(box)).run("1")
 
     box.do(drop())
-    assert settles(lambda: box.run("1").ok and box.sandbox._states.processes == 0)
+    assert settles(lambda: box.run("1").ok and len(box.sandbox._states._frozen) == 0)
 
 
 async def _state(box: Box) -> LocalState:
@@ -445,7 +445,7 @@ def test_runs_that_die_by_themselves_harm_no_others() -> None:
 
 def test_a_cancelled_run_leaves_nobody_awake(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who was to be forked and spins instead is ended, though nobody waits for the fork any more."""
-    monkeypatch.setattr(execution, "_GRACE", 0.5)
+    monkeypatch.setattr(execution, "_KEEPER_SECONDS", 0.5)
     spins = "import sys\nframe = sys._getframe()\nwhile frame.f_code.co_name != 'serve':\n    frame = frame.f_back\n"
     spins += "def spin(link):\n    while True:\n        pass\n"
     spins += "frame.f_globals['channel'].receive = spin"

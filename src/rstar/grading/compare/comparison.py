@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from fractions import Fraction
 from itertools import pairwise
 from typing import TypeGuard
 
 from rstar.grading.compare import exact, numeric
 from rstar.grading.compare.expansion import expanded
 from rstar.grading.compare.progressions import same_progression
-from rstar.grading.compare.relations import assignment, in_order_of, one_by_one, same_name, values_by_name
+from rstar.grading.compare.relations import (
+    assignment,
+    mirrored,
+    reordered_ratio,
+    rising,
+    same_name,
+    split_tuple_equation,
+    values_by_name,
+)
 from rstar.grading.compare.sets import as_interval, as_range, as_set, unknowns
 from rstar.grading.read import units
 from rstar.grading.read.lexer import TooLargeError
@@ -27,6 +34,8 @@ from rstar.grading.read.nodes import (
     Relation,
     Symbol,
     Text,
+    children,
+    difference,
     leaves,
     names_of,
     plain,
@@ -35,8 +44,9 @@ from rstar.grading.read.nodes import (
 )
 from rstar.grading.read.units import DEGREE, PERCENT
 
-_PERCENT_AND_RATE = [{PERCENT.powers, (*PERCENT.powers, (time, -1))} for time in ("s", "yr")]
-MOST_SYMBOLIC_PAIRS = 100
+_PERCENT_POWERS = (units.POINT.powers, *((*PERCENT.powers, (time, -1)) for time in ("s", "yr")))
+"""Powers of units that may replace a percent sign: 6% is 6 percentage points and 6% per year."""
+MAX_SYMBOLIC_PAIRS = 100
 """Maximum number of element pairs of two sets that are compared as expressions."""
 
 
@@ -55,7 +65,7 @@ def equal(a: Node, b: Node) -> bool:
     if isinstance(a, Text) or isinstance(b, Text):
         return a == b
     if isinstance(a, Relation) or isinstance(b, Relation):
-        (ours, rounded), (theirs, other) = _exactly(a), _exactly(b)
+        (ours, rounded), (theirs, other) = _split_rounding(a), _split_rounding(b)
         if rounded is not None or other is not None:
             return equal(ours, theirs) and (rounded is None or other is None or equal(rounded, other))
         return _equal_relations(a, b)
@@ -76,19 +86,19 @@ def _equal_families(a: Node, b: Node) -> bool:
     """Compare families: ``2k, k ∈ ℤ`` is ``2n, n ∈ ℤ``. Parameters stated by only one side are ignored."""
     (ours, *first), (theirs, *second) = (node.items if _is_family(node) else (node,) for node in (a, b))
     if bool(first) != bool(second):  # 2^m, m ∈ ℕ equals 2^k
-        (family, said, bare) = (ours, first, theirs) if first else (theirs, second, ours)
-        letters = frozenset().union(*map(names_of, said)) - names_of(bare)
+        (family, conditions, bare) = (ours, first, theirs) if first else (theirs, second, ours)
+        letters = frozenset().union(*map(names_of, conditions)) - names_of(bare)
         others = names_of(bare) - names_of(family)
         if len(letters) == len(others) == 1:
             return equal(renamed(family, Symbol(*letters), Symbol(*others)), bare)
     if first and second:
-        old, new = (sorted(set().union(*(names_of(one) for one in some))) for some in (second, first))
+        old, new = (sorted(set().union(*map(names_of, conditions))) for conditions in (second, first))
         if len(old) == len(new) == 1:
-            theirs, *second = (renamed(one, Symbol(old[0]), Symbol(new[0])) for one in (theirs, *second))
+            theirs, *second = (renamed(node, Symbol(old[0]), Symbol(new[0])) for node in (theirs, *second))
         if set(first) != set(second):
             return False
-        whole = len(new) == 1 and first == [Relation((Symbol(new[0]), Symbol("ℤ")), ("∈",))]
-        if whole and _same_members(_members(ours), _members(theirs), new[0]):
+        over_integers = len(new) == 1 and first == [Relation((Symbol(new[0]), Symbol("ℤ")), ("∈",))]
+        if over_integers and _same_members(_members(ours), _members(theirs), new[0]):
             return True
     return equal(ours, theirs)
 
@@ -103,11 +113,11 @@ def _members(node: Node) -> list[Node]:
 def _same_members(ours: Sequence[Node], theirs: Sequence[Node], name: str) -> bool:
     """Whether each expression of one family takes the same values as one of the other family."""
     rest = list(theirs)
-    for one in ours:
-        twin = next((other for other in rest if same_progression(one, other, name)), None)
-        if twin is None:
+    for expression in ours:
+        match = next((other for other in rest if same_progression(expression, other, name)), None)
+        if match is None:
             return False
-        rest.remove(twin)
+        rest.remove(match)
     return not rest
 
 
@@ -118,9 +128,9 @@ def _is_family(node: Node) -> TypeGuard[Group]:
 def _equal_values(a: Node, b: Node) -> bool:
     first, second = exact.value_of(a), exact.value_of(b)
     if first is not None and second is not None:
-        return first == second or _rounded(a, second) or _rounded(b, first)
+        return first == second or exact.is_rounding(a, second) or exact.is_rounding(b, first)
     both = ((a, b), (b, a))
-    if any(isinstance(one, Symbol) and isinstance(other, Symbol | Number) and symbols(one) for one, other in both):
+    if any(isinstance(node, Symbol) and isinstance(other, Symbol | Number) and symbols(node) for node, other in both):
         return False
     for decimal, other in both:
         if isinstance(decimal, Number) and decimal.places > 0 and not symbols(other):
@@ -129,49 +139,36 @@ def _equal_values(a: Node, b: Node) -> bool:
                 return True
     if any(leaf == INFINITY for leaf in (*leaves(a), *leaves(b))):  # infinity has only a sign to compare
         return False
-    return numeric.same_function(a, b)[0]
-
-
-def _rounded(node: Node, value: Fraction) -> bool:
-    return isinstance(node, Number) and exact.is_rounding(node, value)
+    return numeric.same_function(a, b)
 
 
 def _equal_quantities(a: Node, b: Node) -> bool:
     if isinstance(a, Quantity) and isinstance(b, Quantity):
         if a.unit.powers != b.unit.powers:
             both = {a.unit.powers, b.unit.powers}
-            if both == {PERCENT.powers, units.POINT.powers}:
-                return equal(a.value, b.value)
-            if both in _PERCENT_AND_RATE:  # 6% is 6% per year
+            if any(both == {PERCENT.powers, powers} for powers in _PERCENT_POWERS):
                 return equal(a.value, b.value)
             angles = {DEGREE.powers, units.UNITS["rad"].powers}
-            return both == angles and equal(*(_in_radians(x) for x in (a, b)))
+            return both == angles and equal(*(plain(x) if x.unit == DEGREE else x.value for x in (a, b)))
         factor = a.unit.factor / b.unit.factor
         return equal(a.value if factor == 1 else Apply("*", (a.value, Number(factor))), b.value)
     with_unit, other = (a, b) if isinstance(a, Quantity) else (b, a)
     assert isinstance(with_unit, Quantity)
     if with_unit.unit.powers in (PERCENT.powers, units.POINT.powers):
-        return _same_writing(with_unit.value, other) or (with_unit.unit == PERCENT and equal(plain(with_unit), other))
+        return _same_notation(with_unit.value, other) or (with_unit.unit == PERCENT and equal(plain(with_unit), other))
     if equal(with_unit.value, other):
         return True
-    if with_unit.unit == DEGREE and Symbol("π") in leaves(other):
-        return equal(plain(with_unit), other)
-    return False
+    return with_unit.unit == DEGREE and Symbol("π") in leaves(other) and equal(plain(with_unit), other)
 
 
-def _same_writing(a: Node, b: Node) -> bool:
+def _same_notation(a: Node, b: Node) -> bool:
     """Whether two values are the same number in the same notation: 28 and 28.0, but not 0.6 and 3/5."""
-    alike = a == b
-    if alike and isinstance(a, Number) and isinstance(b, Number):
-        return a.value.denominator == 1 or (a.places > 0) == (b.places > 0)
-    return alike
+    if isinstance(a, Number) and isinstance(b, Number) and a.value.denominator > 1:
+        return a == b and (a.places > 0) == (b.places > 0)
+    return a == b
 
 
-def _in_radians(angle: Quantity) -> Node:
-    return plain(angle) if angle.unit == DEGREE else angle.value
-
-
-def _exactly(node: Node) -> tuple[Node, Node | None]:
+def _split_rounding(node: Node) -> tuple[Node, Node | None]:
     """Split ``√2 ≈ 1.41`` into the exact part and the rounding that follows it."""
     if not isinstance(node, Relation) or node.signs[-1] != "≈":
         return node, None
@@ -181,10 +178,10 @@ def _exactly(node: Node) -> tuple[Node, Node | None]:
 
 
 def _equal_relations(a: Node, b: Node) -> bool:
-    for one, other in ((a, b), (b, a)):
+    for node, other in ((a, b), (b, a)):
         if isinstance(other, Group) and any(isinstance(item, Relation) for item in other.items):
-            listed = one_by_one(one)
-            if listed != one:
+            listed = split_tuple_equation(node)
+            if listed != node:
                 return equal(listed, other)
     first, second = assignment(a), assignment(b)
     match first, second:  # f(x) = x^2 is f(t) = t^2
@@ -199,13 +196,13 @@ def _equal_relations(a: Node, b: Node) -> bool:
     if first is not None and second is not None:
         if same_name(first[0], second[0]):
             return equal(first[1], second[1])
-        if (turned := in_order_of(first[0], *second)) is not None:  # AB:CD = 2:3 is CD:AB = 3:2
+        if (turned := reordered_ratio(first[0], *second)) is not None:  # AB:CD = 2:3 is CD:AB = 3:2
             return equal(first[1], turned)
-    for name, one, other in ((first, a, b), (second, b, a)):
+    for name, node, other in ((first, a, b), (second, b, a)):
         if name is not None and not isinstance(other, Relation):
             return equal(name[1], other)
-        if isinstance(one, Relation) and isinstance(other, Apply | Number) and set(one.signs) == {"="}:
-            return all(equal(side, other) for side in one.sides)  # a true identity: (x-1)^2 = x^2-2x+1
+        if isinstance(node, Relation) and isinstance(other, Apply | Number) and set(node.signs) == {"="}:
+            return all(equal(side, other) for side in node.sides)  # a true identity: (x-1)^2 = x^2-2x+1
     if isinstance(a, Relation) and isinstance(b, Relation) and names_of(a) != names_of(b):
         return False  # x > 3 says nothing about y
     left, right = as_set(a), as_set(b)
@@ -215,7 +212,7 @@ def _equal_relations(a: Node, b: Node) -> bool:
         return equal(left, right)
     if not (isinstance(a, Relation) and isinstance(b, Relation)) or len(a.signs) != len(b.signs):
         return False
-    if _sides_equal(a.sides, a.signs, b) or _sides_equal(a.sides[::-1], _mirrored(a.signs), b):
+    if _sides_equal(a.sides, a.signs, b) or _sides_equal(*mirrored(a), b):
         return True
     if set(a.signs) == set(b.signs) == {"="} and len(a.signs) == 1:
         return _same_equation(a, b)
@@ -226,14 +223,9 @@ def _sides_equal(sides: Sequence[Node], signs: tuple[str, ...], b: Relation) -> 
     return signs == b.signs and all(equal(x, y) for x, y in zip(sides, b.sides, strict=True))
 
 
-def _mirrored(signs: tuple[str, ...]) -> tuple[str, ...]:
-    turned = {"<": ">", ">": "<", "≤": "≥", "≥": "≤"}
-    return tuple(turned.get(sign, sign) for sign in reversed(signs))
-
-
 def _same_equation(a: Relation, b: Relation) -> bool:
     """Whether both set the same expression to zero, up to a nonzero constant factor."""
-    first, second = (_difference(r.sides[0], r.sides[1]) for r in (a, b))
+    first, second = (difference(*relation.sides) for relation in (a, b))
     names = symbols(first)
     return bool(names) and names == symbols(second) and numeric.proportional(first, second)
 
@@ -242,36 +234,24 @@ def _same_inequality(a: Relation, b: Relation) -> bool:
     """Whether two chains state, step by step, that the same expression is positive, up to a positive factor."""
     if not set(a.signs) | set(b.signs) <= {"<", "≤", ">", "≥"}:
         return False
-    first, second = (_rising(relation) for relation in (a, b))
-    if first.signs != second.signs:
+    (first, ours), (second, theirs) = rising(a), rising(b)
+    if ours != theirs:
         return False
-    for ours, theirs in zip(pairwise(first.sides), pairwise(second.sides), strict=True):
-        if symbols(_difference(*ours)) != symbols(_difference(*theirs)):
-            return False
-        if not numeric.proportional(_difference(*ours), _difference(*theirs), positive=True):
+    for steps in zip(pairwise(first), pairwise(second), strict=True):
+        left, right = (difference(*step) for step in steps)
+        if symbols(left) != symbols(right) or not numeric.proportional(left, right, positive=True):
             return False
     return True
-
-
-def _rising(relation: Relation) -> Relation:
-    """Rewrite a relation with < and ≤ only, if all its signs point the same way."""
-    if relation.signs[0] in (">", "≥"):
-        return Relation(relation.sides[::-1], _mirrored(relation.signs))
-    return relation
-
-
-def _difference(a: Node, b: Node) -> Node:
-    return Apply("+", (b, Apply("*", (Number(Fraction(-1)), a))))
 
 
 def _equal_matrices(a: Node, b: Node) -> bool:
     """Compare entry by entry; a single row or column may also be a tuple."""
     if isinstance(a, Matrix) and isinstance(b, Matrix):
-        ours, theirs = ([entry for row in matrix.rows for entry in row] for matrix in (a, b))
-        return [len(row) for row in a.rows] == [len(row) for row in b.rows] and all(map(equal, ours, theirs))
+        same_shape = [len(row) for row in a.rows] == [len(row) for row in b.rows]
+        return same_shape and all(map(equal, children(a), children(b)))
     matrix, other = (a, b) if isinstance(a, Matrix) else (b, a)
     assert isinstance(matrix, Matrix)
-    entries = [entry for row in matrix.rows for entry in row]
+    entries = children(matrix)
     if isinstance(other, Group) and other.kind == "bare":
         other = Group("tuple", values_by_name(other) or ())
     if not isinstance(other, Group) or other.kind != "tuple" or len(other.items) != len(entries):
@@ -280,27 +260,28 @@ def _equal_matrices(a: Node, b: Node) -> bool:
 
 
 def _equal_groups(a: Node, b: Node) -> bool:
-    for one, other in ((a, b), (b, a)):
-        if isinstance(one, Interval):
+    for node, other in ((a, b), (b, a)):
+        if isinstance(node, Interval):
             if isinstance(other, Group):
                 other = as_interval(other) or other
-            return isinstance(other, Interval) and _equal_intervals(one, other)
-        only = _only(other)
-        if only is not None and not (isinstance(one, Group) and one.kind == "set"):
-            return equal(one, only)  # {5} is 5, but {∅} is not ∅
-        if not isinstance(one, Group):  # one value against several
+            if not isinstance(other, Interval) or node.low_closed != other.low_closed:
+                return False
+            return node.high_closed == other.high_closed and equal(node.low, other.low) and equal(node.high, other.high)
+        only = _single_element(other)
+        if only is not None and not (isinstance(node, Group) and node.kind == "set"):
+            return equal(node, only)  # {5} is 5, but {∅} is not ∅
+        if not isinstance(node, Group):  # one value against several
             match other:
                 case Group("ratio", (first, second)):
-                    return equal(Apply("*", (first, Apply("inv", (second,)))), one)
+                    return equal(Apply("*", (first, Apply("inv", (second,)))), node)
             return False
     assert isinstance(a, Group)
     assert isinstance(b, Group)
     kinds = {a.kind, b.kind}
-    if kinds <= {"set", "bare"} and (in_order := _by_names(a, b)) is not None:
-        return in_order
-    if kinds == {"cases"}:
-        return _equal_in_any_order(a.items, b.items)
-    if kinds <= {"both", "bare"} and "both" in kinds and all(isinstance(x, Relation) for x in (*a.items, *b.items)):
+    if kinds <= {"set", "bare"} and (by_names := _by_names(a, b)) is not None:
+        return by_names
+    only_relations = all(isinstance(item, Relation) for item in (*a.items, *b.items))
+    if kinds == {"cases"} or (kinds <= {"both", "bare"} and "both" in kinds and only_relations):
         return _equal_in_any_order(a.items, b.items)
     if kinds == {"union"}:
         return _equal_in_any_order([as_interval(x) or x for x in a.items], [as_interval(x) or x for x in b.items])
@@ -312,7 +293,8 @@ def _equal_groups(a: Node, b: Node) -> bool:
         values = values_by_name(listed)
         return values is not None and _equal_groups(Group("tuple", values), other)
     if kinds == {"ratio"} and len(a.items) == len(b.items) > 1:
-        return all(equal(_cross(a, b, place), _cross(b, a, place)) for place in range(1, len(a.items)))
+        terms = zip(a.items[1:], b.items[1:], strict=True)
+        return all(equal(Apply("*", (a.items[0], y)), Apply("*", (b.items[0], x))) for x, y in terms)
     alike = len(kinds) == 1 or (kinds in ({"list", "bare"}, {"list", "tuple"}) and len(a.items) != 2)
     return alike and len(a.items) == len(b.items) and all(map(equal, a.items, b.items))
 
@@ -333,20 +315,9 @@ def _by_names(a: Group, b: Group) -> bool | None:
     return all(map(equal, values, other.items))
 
 
-def _only(node: Node) -> Node | None:
+def _single_element(node: Node) -> Node | None:
     """The element of a one-element set; None for anything else."""
     return node.items[0] if isinstance(node, Group) and node.kind == "set" and len(node.items) == 1 else None
-
-
-def _cross(a: Group, b: Group, place: int) -> Node:
-    """The first term of `a` times a later term of `b`; for equal ratios, swapping `a` and `b` keeps the product."""
-    return Apply("*", (a.items[0], b.items[place]))
-
-
-def _equal_intervals(a: Interval, b: Interval) -> bool:
-    if (a.low_closed, a.high_closed) != (b.low_closed, b.high_closed):
-        return False
-    return equal(a.low, b.low) and equal(a.high, b.high)
 
 
 def _equal_in_any_order(ours: Sequence[Node], theirs: Sequence[Node]) -> bool:
@@ -354,16 +325,16 @@ def _equal_in_any_order(ours: Sequence[Node], theirs: Sequence[Node]) -> bool:
     ours, theirs = _without_repeats(ours), _without_repeats(theirs)
     if len(ours) != len(theirs):
         return False
-    left, right = Counter(map(_key, ours)), Counter(map(_key, theirs))
+    left, right = Counter(map(_multiset_key, ours)), Counter(map(_multiset_key, theirs))
     left, right = left - right, right - left
-    if left.total() ** 2 > MOST_SYMBOLIC_PAIRS and not all(isinstance(key, Number) for key in left):
+    if left.total() ** 2 > MAX_SYMBOLIC_PAIRS and not all(isinstance(key, Number) for key in left):
         raise TooLargeError("too many elements to compare")
     rest = list(right.elements())
     for item in left.elements():
-        twin = next((other for other in rest if _is_set(item) == _is_set(other) and equal(item, other)), None)
-        if twin is None:
+        match = next((other for other in rest if _is_set(item) == _is_set(other) and equal(item, other)), None)
+        if match is None:
             return False
-        rest.remove(twin)
+        rest.remove(match)
     return True
 
 
@@ -375,7 +346,7 @@ def _without_repeats(items: Sequence[Node]) -> Sequence[Node]:
     return list(dict.fromkeys(items)) if all(isinstance(item, Group) for item in items) else items
 
 
-def _key(node: Node) -> Node:
+def _multiset_key(node: Node) -> Node:
     """Equal keys mean equal values; the converse holds only for exact numbers."""
     value = exact.value_of(node)
     return node if value is None else Number(value)

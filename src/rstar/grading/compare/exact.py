@@ -19,9 +19,9 @@ from rstar.grading.read.lexer import TooLargeError, UnreadableError
 from rstar.grading.read.nodes import Apply, Node, Number
 
 ROUNDED_DIGITS = 10
-_FLOAT_DIGITS, _FLOAT_NOISE = range(16, 19), Fraction(5, 10**15)  # of printed doubles, whose last digits are noise
-_LARGEST_LOGARITHM = 200
-MOST_BITS = 100_000
+_DOUBLE_DIGITS, _DOUBLE_NOISE = range(16, 19), Fraction(5, 10**15)  # of printed doubles, whose last digits are noise
+_MAX_LOGARITHM = 200
+MAX_BITS = 100_000
 """Size of the largest exact integer computed: 30,000 decimal digits."""
 _EXACT = frozenset({"+", "*", "inv", "^", "abs", "floor", "ceil", "factorial", "binom", "root"})
 _LITERAL = re.compile(
@@ -115,7 +115,7 @@ def _apply(op: str, values: list[Fraction]) -> Fraction | None:
 def _logarithm(value: Fraction, base: Fraction) -> Fraction | None:
     """The logarithm, if it is an integer of ordinary size."""
     power = round((_log2(value)) / _log2(base)) if _log2(base) else 0
-    return Fraction(power) if abs(power) <= _LARGEST_LOGARITHM and base**power == value else None
+    return Fraction(power) if abs(power) <= _MAX_LOGARITHM and base**power == value else None
 
 
 def _log2(value: Fraction) -> float:
@@ -127,14 +127,14 @@ def _square_root(value: Fraction) -> Fraction | None:
     return root if root * root == value else None
 
 
-def is_rounding(decimal: Number, value: Fraction) -> bool:
+def is_rounding(decimal: Node, value: Fraction) -> bool:
     """Whether `decimal` is what a program prints for `value`, which needs more decimal places.
 
     Args:
-        decimal: a number as written.
+        decimal: a number as written; any other node is no rounding.
         value: an exact value, or at least 30 correct digits of an irrational one.
     """
-    if decimal.places < 1 or not value:
+    if not isinstance(decimal, Number) or decimal.places < 1 or not value:
         return False
     scaled = value * 10**decimal.places
     digits = len(str(abs(int(decimal.value * 10**decimal.places))))
@@ -144,7 +144,7 @@ def is_rounding(decimal: Number, value: Fraction) -> bool:
     off = abs(written - scaled)
     if off <= Fraction(1, 2) or (off < 1 and abs(written) < abs(scaled)):  # rounded or truncated
         return True
-    return digits in _FLOAT_DIGITS and off < abs(scaled) * _FLOAT_NOISE
+    return digits in _DOUBLE_DIGITS and off < abs(scaled) * _DOUBLE_NOISE
 
 
 def check_size(node: Node) -> None:
@@ -179,7 +179,7 @@ def _bits(node: Node) -> float | None:
             size = largest * max(math.log2(largest), 1.0) if node.op == "factorial" else largest
         case _:
             size = sum(sizes)
-    if size > MOST_BITS:
+    if size > MAX_BITS:
         raise TooLargeError("too large to compute")
     return size
 

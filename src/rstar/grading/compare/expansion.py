@@ -9,23 +9,36 @@ from itertools import product, repeat
 from rstar.grading.compare.exact import value_of
 from rstar.grading.compare.relations import assignment
 from rstar.grading.read.lexer import TooLargeError
-from rstar.grading.read.nodes import Apply, Group, Matrix, Node, Number, Quantity, Relation, Symbol, minus, names_of
+from rstar.grading.read.nodes import (
+    Apply,
+    Group,
+    Matrix,
+    Node,
+    Number,
+    Quantity,
+    Relation,
+    Symbol,
+    children,
+    minus,
+    names_of,
+)
 
-_MOST_CHOICES = 3
-_LARGEST_MATRIX = 8
+_MAX_SIGNS = 3
+_MAX_MATRIX_SIZE = 8
 
 
 def expanded(node: Node) -> Node:
     """Expand every ``a ± b`` into its values (a bare list) and carry out matrix arithmetic."""
     match node:
         case Apply() | Group("tuple") if _signs(node):
-            return Group("bare", tuple(_choices(node)))
+            return Group("bare", tuple(_sign_choices(node)))
         case Apply("*", (*scalars, Group("tuple", items))) if scalars and not any(map(names_of, scalars)):
             return Group("tuple", tuple(Apply("*", (*scalars, item)) for item in items))
         case Apply():
             return _as_matrix(node) or node
-        case Relation((first, second), ("=",)) if _signs(second):
-            return Group("bare", tuple(Relation((first, choice), ("=",)) for choice in _choices(second)))
+        case Relation((first, second), ("=" | "≠" as sign,)) if _signs(second):
+            relations = tuple(Relation((first, choice), (sign,)) for choice in _sign_choices(second))
+            return Group("bare" if sign == "=" else "both", relations)
         case Group(kind, items) if kind in ("set", "bare") and any(map(_signs, items)):
             found: list[Node] = []
             for item in map(expanded, items):
@@ -33,25 +46,23 @@ def expanded(node: Node) -> Node:
             return Group(kind, tuple(found))
         case Group("list", (Matrix() | Number() | Symbol() | Apply() as only,)):
             return only
-        case Group("list", rows) if (matrix := _of_rows(rows)) is not None:
+        case Group("list", rows) if (matrix := _matrix_from_rows(rows)) is not None:
             return matrix
-        case Relation((first, second), ("≠",)) if _signs(second):
-            return Group("both", tuple(Relation((first, choice), ("≠",)) for choice in _choices(second)))
-        case Group("bare" | "set", (first, *others)) if others and _says_it_again(first, others):
+        case Group("bare" | "set", (first, *others)) if others and _repeats_value(first, others):
             return first
         case Group("bare", items):
             return _with_common_name(node, items)
     return node
 
 
-def _of_rows(rows: Sequence[Node]) -> Matrix | None:
+def _matrix_from_rows(rows: Sequence[Node]) -> Matrix | None:
     """Read ``[[1, 2], [3, 4]]`` as a matrix."""
     entries = [row.items for row in rows if isinstance(row, Group) and row.kind == "list" and row.items]
     alike = len(entries) == len(rows) > 1 and len({len(row) for row in entries}) == 1
     return Matrix(tuple(entries)) if alike else None
 
 
-def _says_it_again(first: Node, others: Sequence[Node]) -> bool:
+def _repeats_value(first: Node, others: Sequence[Node]) -> bool:
     """Whether a list repeats one number in several spellings: ``2/3 or 0.666…``, but not ``5, 5``."""
     value = value_of(first)
     return value is not None and all(value_of(other) == value and other != first for other in others)
@@ -63,10 +74,10 @@ def _with_common_name(node: Group, items: tuple[Node, ...]) -> Node:
     if found[0] is None or found[0][0] is None:
         return node
     name, values = found[0][0], [found[0][1]]
-    for item, one in zip(items[1:], found[1:], strict=True):
-        if one is not None and one[0] == name:
-            values.append(one[1])
-        elif one is None and not isinstance(item, Relation):
+    for item, named in zip(items[1:], found[1:], strict=True):
+        if named is not None and named[0] == name:
+            values.append(named[1])
+        elif named is None and not isinstance(item, Relation):
             values.append(item)
         else:
             return node
@@ -78,14 +89,12 @@ def _signs(node: Node) -> str:
     match node:
         case Apply(op, args):
             return "".join(map(_signs, args)) + (op if op in ("±", "∓") else "")
-        case Group("tuple", items):
-            return "".join(map(_signs, items))
-        case Quantity(value):
-            return _signs(value)
+        case Group("tuple") | Quantity():
+            return "".join(map(_signs, children(node)))
     return ""
 
 
-def _choices(node: Node) -> list[Node]:
+def _sign_choices(node: Node) -> list[Node]:
     """The values of an expression with ``±``.
 
     Signs are chosen independently: ``±√(3 ± √5)`` is four numbers. With a ``∓`` all are chosen together: ``(±1, ∓2)``
@@ -93,25 +102,25 @@ def _choices(node: Node) -> list[Node]:
     """
     signs = _signs(node)
     if "∓" in signs:
-        return [_choose(node, repeat(1)), _choose(node, repeat(-1))]
-    if len(signs) > _MOST_CHOICES:
+        return [_with_signs(node, repeat(1)), _with_signs(node, repeat(-1))]
+    if len(signs) > _MAX_SIGNS:
         raise TooLargeError("too many signs to choose")
-    return [_choose(node, iter(ways)) for ways in product((1, -1), repeat=len(signs))]
+    return [_with_signs(node, iter(chosen)) for chosen in product((1, -1), repeat=len(signs))]
 
 
-def _choose(node: Node, ways: Iterator[int]) -> Node:
+def _with_signs(node: Node, chosen: Iterator[int]) -> Node:
     match node:
         case Apply(op, args):
-            args = tuple(_choose(arg, ways) for arg in args)
+            args = tuple(_with_signs(arg, chosen) for arg in args)
             if op not in ("±", "∓"):
                 return Apply(op, args)
-            up = next(ways) > 0
-            offset = args[1] if up == (op == "±") else minus(args[1])
+            positive = next(chosen) > 0
+            offset = args[1] if positive == (op == "±") else minus(args[1])
             return offset if args[0] == Number(Fraction(0)) else Apply("+", (args[0], offset))
         case Group(kind, items):
-            return Group(kind, tuple(_choose(item, ways) for item in items))
+            return Group(kind, tuple(_with_signs(item, chosen) for item in items))
         case Quantity(value, unit):
-            return Quantity(_choose(value, ways), unit)
+            return Quantity(_with_signs(value, chosen), unit)
     return node
 
 
@@ -122,7 +131,7 @@ def _as_matrix(node: Node) -> Matrix | None:
             return node
         case Apply("^", (Matrix(rows), Symbol("T"))):
             return Matrix(tuple(zip(*rows, strict=True)))
-        case Apply("^", (Matrix() as base, Number(power))) if power.denominator == 1 and 0 < power <= _LARGEST_MATRIX:
+        case Apply("^", (Matrix() as base, Number(power))) if power.denominator == 1 and 0 < power <= _MAX_MATRIX_SIZE:
             return _as_matrix(Apply("*", (base,) * int(power))) if power > 1 else base
         case Apply("+", args):
             found: Matrix | None = None
@@ -140,7 +149,7 @@ def _as_matrix(node: Node) -> Matrix | None:
                 return None
             found = matrices[0]
             for factor in matrices[1:]:
-                if _shape(found)[1] != _shape(factor)[0] or max(*_shape(found), *_shape(factor)) > _LARGEST_MATRIX:
+                if _shape(found)[1] != _shape(factor)[0] or max(*_shape(found), *_shape(factor)) > _MAX_MATRIX_SIZE:
                     return None
                 found = _multiplied(found, factor)
             return Matrix(tuple(tuple(Apply("*", (*scalars, entry)) for entry in row) for row in found.rows))
@@ -158,9 +167,8 @@ def _added(a: Matrix, b: Matrix) -> Matrix:
 
 def _multiplied(a: Matrix, b: Matrix) -> Matrix:
     columns = list(zip(*b.rows, strict=True))
-    rows = ((_inner_product(row, column) for column in columns) for row in a.rows)
-    return Matrix(tuple(map(tuple, rows)))
 
+    def inner_product(row: tuple[Node, ...], column: tuple[Node, ...]) -> Node:
+        return Apply("+", tuple(Apply("*", pair) for pair in zip(row, column, strict=True)))
 
-def _inner_product(row: tuple[Node, ...], column: tuple[Node, ...]) -> Node:
-    return Apply("+", tuple(Apply("*", pair) for pair in zip(row, column, strict=True)))
+    return Matrix(tuple(tuple(inner_product(row, column) for column in columns) for row in a.rows))

@@ -3,7 +3,7 @@
 A value is a ball proven to contain it. *Different* is therefore a proof; *equal* means that two values could not be
 told apart at a precision of some 270 digits (constants: 1,350). Constants are compared once, functions at fixed
 rational points of several sizes and all signs. Two functions are equal when they agree wherever *both* are defined as
-real functions, at `ENOUGH` points or more: ``x^2/x`` is ``x``, ``2 ln x`` is ``ln x^2``, but ``sqrt(x^2)`` is not
+real functions, at `MIN_AGREEING_POINTS` or more: ``x^2/x`` is ``x``, ``2 ln x`` is ``ln x^2``, but ``sqrt(x^2)`` is not
 ``x``. Piecewise functions (roots, logarithms, ``|x - 10000|``) are also compared around their constants, floors and
 ceilings also at integers. Functions that are real nowhere else are compared at integers (``(-1)^n``) and then as
 complex functions; expressions with ``i`` are complex from the start.
@@ -15,31 +15,32 @@ thread sees it change.
 
 from __future__ import annotations
 
+import operator
 import os
 import random
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from fractions import Fraction
-from functools import lru_cache
-from operator import methodcaller
+from functools import lru_cache, reduce
 from typing import Any
 
 import flint
 
 from rstar.grading.compare import exact
-from rstar.grading.read.bigops import endless, is_big, terms
 from rstar.grading.read.lexer import UnreadableError
 from rstar.grading.read.nodes import Apply, Node, Number, Symbol, leaves, symbols
+from rstar.grading.read.series import infinite_ranges, is_indexed, terms
+from rstar.grading.read.vocabulary import word_list
 
 FUNCTION_BITS = (128, 1_100, 5_000)
 CONSTANT_BITS = (128, 5_000, 20_000)
 """Precisions in bits, tried in order while two values cannot be told apart."""
 
-ENOUGH = 3
-_CLOSE = Fraction(1, 2**900)
+MIN_AGREEING_POINTS = 3
+_RELATIVE_TOLERANCE = Fraction(1, 2**900)
 """Tolerance, relative to values above 1."""
-_CONSTANTS_CLOSE = Fraction(1, 2**4_500)
+_CONSTANT_TOLERANCE = Fraction(1, 2**4_500)
 """Absolute tolerance for constants of any size, so that adding one always makes a difference."""
 
 _PRIME = 97
@@ -63,35 +64,34 @@ class UndecidedError(Exception):
     """No difference was found, but the values are not precise enough to call them equal."""
 
 
-def same_function(first: Node, second: Node) -> tuple[bool, str]:
-    """Whether two arithmetic expressions are equal (defined in the module docstring), and why.
+def same_function(first: Node, second: Node) -> bool:
+    """Whether two arithmetic expressions are equal, as the module docstring defines it.
 
     Raises:
         UnreadableError: an expression is more than arithmetic.
         UndecidedError: the values can be neither told apart nor called equal.
     """
-    if endless(first) != endless(second):
-        return False, "a series and something else"
+    if infinite_ranges(first) != infinite_ranges(second):
+        return False
     names = tuple(sorted(symbols(first) | symbols(second)))
     imaginary = any(leaf == Symbol("i") for side in (first, second) for leaf in leaves(side))
     fields = (flint.acb,) if imaginary else (flint.arb, flint.acb)
-    points = (_own_points(first, second, len(names)), _whole_points(len(names))) if names else (((),),)
+    points = (_test_points(first, second, len(names)), _integer_points(len(names))) if names else (((),),)
     comparison = _Comparison(first, second)
     for field in fields:
-        for some in points:
+        for candidates in points:
             agreed = 0
-            for place in some:
+            for place in candidates:
                 point = dict(zip(names, place, strict=True))
                 same = comparison.at(point, field)
                 if same is False:
-                    where = ", ".join(f"{name} = {value}" for name, value in point.items())
-                    return False, f"the values differ at {where}"[:200] if names else "the values differ"
+                    return False
                 agreed += same is True
-            if agreed >= (ENOUGH if names else 1):
-                return True, f"the values agree at {agreed} points" if names else "the values agree"
+            if agreed >= (MIN_AGREEING_POINTS if names else 1):
+                return True
     if comparison.undecided:
         raise UndecidedError("the values cannot be told apart, nor be called equal")
-    return False, "not defined at enough common points"
+    return False
 
 
 def proportional(first: Node, second: Node, *, positive: bool = False) -> bool:
@@ -104,13 +104,13 @@ def proportional(first: Node, second: Node, *, positive: bool = False) -> bool:
     for place in _real_points(len(names)):
         point = dict(zip(names, place, strict=True))
         ours, theirs = _substituted(first, point), _substituted(second, point)
-        if not (_is_defined(ours) and _is_defined(theirs)):
+        if not (_real_value(ours).is_finite() and _real_value(theirs).is_finite()):
             continue
-        if same_function(ours, zero)[0] or same_function(theirs, zero)[0]:
+        if same_function(ours, zero) or same_function(theirs, zero):
             return False  # a zero at such a point is a zero everywhere, or the other is nonzero there
-        if positive and not _is_positive(Apply("*", (ours, theirs))):
+        if positive and not _real_value(Apply("*", (ours, theirs))) > 0:
             return False
-        return same_function(Apply("*", (first, theirs)), Apply("*", (second, ours)))[0]
+        return same_function(Apply("*", (first, theirs)), Apply("*", (second, ours)))
     return False
 
 
@@ -146,27 +146,22 @@ class _Comparison:
                 if not ours.overlaps(theirs):
                     return False
                 enough = bits > precisions[0] if point else bits == precisions[-1]
-                if enough and _is_close(ours, theirs, constants=not point):
+                if enough and _within_tolerance(ours, theirs, constants=not point):
                     self._alike = True
                     return True
         self.undecided = True
         return None
 
 
-def _is_close(a: Value, b: Value, *, constants: bool) -> bool:
+def _within_tolerance(a: Value, b: Value, *, constants: bool) -> bool:
     if constants:
-        return bool(abs(a - b) < _arb(_CONSTANTS_CLOSE))
-    return bool(abs(a - b) < flint.arb(1).max(abs(a)).max(abs(b)) * _arb(_CLOSE))
+        return bool(abs(a - b) < _arb(_CONSTANT_TOLERANCE))
+    return bool(abs(a - b) < flint.arb(1).max(abs(a)).max(abs(b)) * _arb(_RELATIVE_TOLERANCE))
 
 
-def _is_defined(constant: Node) -> bool:
+def _real_value(constant: Node) -> Value:
     with _precision(FUNCTION_BITS[1]):
-        return bool(_Evaluation({}, flint.arb).value(constant).is_finite())
-
-
-def _is_positive(constant: Node) -> bool:
-    with _precision(FUNCTION_BITS[1]):
-        return bool(_Evaluation({}, flint.arb).value(constant) > 0)
+        return _Evaluation({}, flint.arb).value(constant)
 
 
 @contextmanager
@@ -206,7 +201,7 @@ class _Evaluation:
                 return _unknown_function(name, list(map(self.value, args)))
             case Apply(op, args) if op in _OPERATIONS:
                 return _OPERATIONS[op](*map(self.value, args))
-            case Apply(op) if is_big(op):
+            case Apply(op) if is_indexed(op):
                 return self._over_index(node)
         raise UnreadableError("not an arithmetic expression")
 
@@ -235,12 +230,12 @@ class _Evaluation:
         if power is None:
             return base ** self.value(exponent)
         whole, index = power.numerator, power.denominator
-        if index > _LARGEST_INDEX or whole.bit_length() > _LARGEST_POWER_BITS:
+        if index > _MAX_ROOT_INDEX or whole.bit_length() > _MAX_POWER_BITS:
             return base ** self._field(_arb(power))
         return (base if index == 1 else _root(base, index)) ** whole
 
 
-_LARGEST_INDEX, _LARGEST_POWER_BITS = 1_000, 64
+_MAX_ROOT_INDEX, _MAX_POWER_BITS = 1_000, 64
 
 
 def _root(value: Value, index: int) -> Value:
@@ -271,52 +266,41 @@ def _coefficients(name: str, count: int) -> tuple[tuple[Fraction, Fraction, Frac
     """Slope, start and turn of an unknown function, per argument."""
     draw = random.Random(name)
 
-    def some() -> Fraction:
+    def coefficient() -> Fraction:
         return Fraction(draw.randrange(100, 1_000), _PRIME * 100)
 
-    return tuple((some(), some(), some()) for _ in range(count))
-
-
-def _logarithm(value: Value, base: Value) -> Value:
-    return value.log() / base.log()
+    return tuple((coefficient(), coefficient(), coefficient()) for _ in range(count))
 
 
 def _floor(value: Value) -> Value:
     return value.floor() if isinstance(value, flint.arb) else value.real_floor()
 
 
-def _product(*values: Value) -> Value:
-    product = values[0]
-    for value in values[1:]:
-        product = product * value
-    return product
-
-
 def _sum(*values: Value) -> Value:
-    total = values[0]
-    for value in values[1:]:
-        total = total + value
-    return total
+    return reduce(operator.add, values)
+
+
+def _product(*values: Value) -> Value:
+    return reduce(operator.mul, values)
 
 
 _OPERATIONS: dict[str, Callable[..., Value]] = {
     "+": _sum,
     "*": _product,
     "inv": lambda x: 1 / x,
-    "ln": lambda x: x.log(),
-    "log": _logarithm,
+    "ln": operator.methodcaller("log"),
+    "log": lambda x, base: x.log() / base.log(),
     "abs": lambda x: type(x)(abs(x)),
     "floor": _floor,
     "ceil": lambda x: -_floor(-x),
     "factorial": lambda n: (n + 1).gamma(),
     "binom": lambda n, k: (n + 1).gamma() * (k + 1).rgamma() * (n - k + 1).rgamma(),
     "arccot": lambda x: (1 / x).atan(),
-    "arcsin": lambda x: x.asin(),
-    "arccos": lambda x: x.acos(),
-    "arctan": lambda x: x.atan(),
 }
-for _name in ("sin", "cos", "tan", "cot", "sec", "csc", "sinh", "cosh", "tanh", "coth"):
-    _OPERATIONS[_name] = methodcaller(_name)
+_OPERATIONS |= {
+    name: operator.methodcaller(name.replace("arc", "a"))
+    for name in word_list("sin cos tan cot sec csc sinh cosh tanh coth arcsin arccos arctan")
+}
 
 
 def _substituted(node: Node, point: Point) -> Node:
@@ -341,25 +325,25 @@ def _real_points(count: int) -> tuple[tuple[Fraction, ...], ...]:
     )
 
 
-def _own_points(first: Node, second: Node, count: int) -> tuple[tuple[Fraction, ...], ...]:
+def _test_points(first: Node, second: Node, count: int) -> tuple[tuple[Fraction, ...], ...]:
     """The real points, plus points near the constants of piecewise functions, which may differ only there."""
     points = _real_points(count)
     operations = _operations(first) | _operations(second)
     if operations & {"floor", "ceil"}:
-        points += _whole_points(count)
-    if operations & _IN_PIECES:
+        points += _integer_points(count)
+    if operations & _PIECEWISE:
         constants = {abs(leaf.value) for side in (first, second) for leaf in leaves(side) if isinstance(leaf, Number)}
-        for constant in sorted(constants - {0, 1})[-_MOST_CONSTANTS:]:
-            for factor in _AROUND:
+        for constant in sorted(constants - {0, 1})[-_MAX_CONSTANTS:]:
+            for factor in _FACTORS:
                 for place in range(count):
                     near = constant * factor
                     points += (tuple(near if at == place else other for at, other in enumerate(points[0])),)
     return points
 
 
-_IN_PIECES = frozenset({"abs", "floor", "ceil", "root", "^", "ln", "log"})
-_MOST_CONSTANTS = 6
-_AROUND = tuple(Fraction(top, _PRIME) for top in (45, 96, 98, 205, -45, -98, -205))
+_PIECEWISE = frozenset({"abs", "floor", "ceil", "root", "^", "ln", "log"})
+_MAX_CONSTANTS = 6
+_FACTORS = tuple(Fraction(top, _PRIME) for top in (45, 96, 98, 205, -45, -98, -205))
 
 
 def _operations(node: Node) -> frozenset[str]:
@@ -373,7 +357,7 @@ def _operations(node: Node) -> frozenset[str]:
 
 
 @lru_cache(maxsize=64)
-def _whole_points(count: int) -> tuple[tuple[Fraction, ...], ...]:
+def _integer_points(count: int) -> tuple[tuple[Fraction, ...], ...]:
     draw = random.Random(count)
     return tuple(
         tuple(Fraction(start + draw.randrange(3) * (position > 0)) for position in range(count))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from fractions import Fraction
 
 from rstar.grading.compare import numeric
-from rstar.grading.read.nodes import Apply, Node, Number, Symbol, minus, names_of, renamed
+from rstar.grading.read.nodes import Apply, Node, Number, Symbol, difference, minus, names_of, renamed
 
-_LARGEST_SHIFT = 10_000
-_TRIED = (2, -3, 7)
+_MAX_SHIFT = 10_000
+_TEST_POINTS = (2, -3, 7)
 
 
 def same_progression(first: Node, second: Node, name: str) -> bool:
@@ -20,15 +20,15 @@ def same_progression(first: Node, second: Node, name: str) -> bool:
     if ours is None or theirs is None:
         return False
     (start, step), (other, other_step) = ours, theirs
-    if not any(numeric.same_function(step, one)[0] for one in (other_step, minus(other_step))):
+    if not any(numeric.same_function(step, candidate) for candidate in (other_step, minus(other_step))):
         return False
-    if numeric.same_function(start, other)[0]:
+    if numeric.same_function(start, other):
         return True
-    shift = numeric.approximation(Apply("*", (_difference(start, other), Apply("inv", (step,)))))
-    if shift is None or abs(shift) > _LARGEST_SHIFT:
+    shift = numeric.approximation(Apply("*", (difference(start, other), Apply("inv", (step,)))))
+    if shift is None or abs(shift) > _MAX_SHIFT:
         return False
     moved = Apply("+", (other, Apply("*", (Number(Fraction(round(shift))), step))))
-    return numeric.same_function(start, moved)[0]
+    return numeric.same_function(start, moved)
 
 
 def _start_and_step(node: Node, name: str) -> tuple[Node, Node] | None:
@@ -38,13 +38,9 @@ def _start_and_step(node: Node, name: str) -> tuple[Node, Node] | None:
     def at(place: int) -> Node:
         return renamed(node, Symbol(name), Number(Fraction(place)))
 
-    start, step = at(0), _difference(at(1), at(0))
-    for place in _TRIED:
+    start, step = at(0), difference(at(1), at(0))
+    for place in _TEST_POINTS:
         line = Apply("+", (start, Apply("*", (Number(Fraction(place)), step))))
-        if not numeric.same_function(at(place), line)[0]:
+        if not numeric.same_function(at(place), line):
             return None
     return start, step
-
-
-def _difference(a: Node, b: Node) -> Node:
-    return Apply("+", (a, minus(b)))

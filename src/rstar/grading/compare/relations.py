@@ -7,8 +7,6 @@ from rstar.grading.read.nodes import Apply, Group, Matrix, Node, Number, Relatio
 
 _FUNCTION_NAMES = frozenset("fghnFGHPQpq")
 _CAPITALS = frozenset("ABCDEFGHJKLMNOPQRSTUVWXYZ")
-
-
 _SEGMENT = range(2, 5)
 """Lengths of a run of capital letters that names a line, a triangle or a square."""
 
@@ -33,6 +31,17 @@ def assignment(node: Node) -> tuple[Node | None, Node] | None:
     return None
 
 
+def mirrored(relation: Relation) -> tuple[tuple[Node, ...], tuple[str, ...]]:
+    """The sides and signs of a relation, read from right to left."""
+    turned = {"<": ">", ">": "<", "≤": "≥", "≥": "≤"}
+    return relation.sides[::-1], tuple(turned.get(sign, sign) for sign in reversed(relation.signs))
+
+
+def rising(relation: Relation) -> tuple[tuple[Node, ...], tuple[str, ...]]:
+    """The sides and signs of a relation, with < and ≤ only if all its signs point the same way."""
+    return mirrored(relation) if relation.signs[0] in (">", "≥") else (relation.sides, relation.signs)
+
+
 def _is_power_of_matrix(name: Node, value: Node) -> bool:
     """Whether ``M^2`` names a matrix: problems do not ask for the root of one."""
     match name, value:
@@ -45,10 +54,10 @@ def same_name(first: Node | None, second: Node | None) -> bool:
     """Whether two names may mean the same thing: ``y`` is any function of x, and a missing name is any name."""
     if first == second or None in (first, second):
         return True
-    if any(_without_index(one) == other for one, other in ((first, second), (second, first))):
-        return True  # x_1 is an x
-    for one, other in ((first, second), (second, first)):
-        if isinstance(other, Apply) and _is_called(other) and one in (Symbol("y"), other.args[0]):
+    for name, other in ((first, second), (second, first)):
+        if _without_index(name) == other:  # x_1 is an x
+            return True
+        if isinstance(other, Apply) and _is_called(other) and name in (Symbol("y"), other.args[0]):
             return True
     return False
 
@@ -71,11 +80,11 @@ def values_by_name(node: Group) -> tuple[Node, ...] | None:
     """The values of ``x = 1, y = 2`` in name order; names are single letters, or one letter with several indices."""
     found = [assignment(item) for item in node.items]
     values = {pair[0].name: pair[1] for pair in found if pair is not None and isinstance(pair[0], Symbol)}
-    order = in_order(list(values))
+    order = sorted_names(list(values))
     return None if order is None or len(values) < len(node.items) else tuple(values[name] for name in order)
 
 
-def in_order(names: list[str]) -> list[str] | None:
+def sorted_names(names: list[str]) -> list[str] | None:
     """Sort names: ``x, y, z`` or ``x_1, x_2``; None if they have no order."""
     if all(len(name) == 1 for name in names):
         return sorted(names)
@@ -87,7 +96,7 @@ def in_order(names: list[str]) -> list[str] | None:
     return sorted(names, key=lambda name: int(name.partition("_")[2]))
 
 
-def one_by_one(node: Node) -> Node:
+def split_tuple_equation(node: Node) -> Node:
     """Split ``(x, y) = (1, 2)`` into ``x = 1, y = 2``; return anything else unchanged."""
     match node:
         case Relation((Group("tuple", names), Group("tuple", values)), ("=",)) if len(names) == len(values):
@@ -121,7 +130,7 @@ def is_name(node: Node) -> bool:
             )
         case Group("tuple", items):  # (x, y) = (1, 2)
             names = [item.name for item in items if isinstance(item, Symbol)]
-            order = in_order(names)
+            order = sorted_names(names)
             turned = len(names) > 1 and order is not None and names == order[::-1]
             return not turned and all(map(is_name, items))
     return False
@@ -148,12 +157,12 @@ def is_measure(node: Node) -> bool:
     return False
 
 
-def in_order_of(names: Node | None, others: Node | None, values: Node) -> Node | None:
+def reordered_ratio(names: Node | None, others: Node | None, values: Node) -> Node | None:
     """Reorder the parts of a ratio to match other names of the same parts; None if the names differ."""
     match names, others, values:
-        case Group("ratio", wanted), Group("ratio", said), Group("ratio", parts) if len(said) == len(parts):
-            if set(wanted) == set(said):
-                by_name = dict(zip(said, parts, strict=True))
+        case Group("ratio", wanted), Group("ratio", given), Group("ratio", parts) if len(given) == len(parts):
+            if set(wanted) == set(given):
+                by_name = dict(zip(given, parts, strict=True))
                 return Group("ratio", tuple(by_name[name] for name in wanted))
     return None
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from rstar.grading.compare import numeric
 from rstar.grading.compare.exact import value_of
-from rstar.grading.compare.relations import is_measure, is_name
+from rstar.grading.compare.relations import is_measure, is_name, rising
 from rstar.grading.read.nodes import (
     INFINITY,
     Apply,
@@ -18,6 +18,7 @@ from rstar.grading.read.nodes import (
     Number,
     Relation,
     Symbol,
+    difference,
     minus,
     names_of,
     renamed,
@@ -25,11 +26,8 @@ from rstar.grading.read.nodes import (
 
 _REALS = Symbol("ℝ")
 _WHOLE_LINE = Interval(minus(INFINITY), INFINITY, False, False)
-_LESS = {"<": False, "≤": True}
-_MORE = {">": "<", "≥": "≤"}
-
-
-_TRIED = tuple(map(Fraction, ("-3", "1/3", "2", "7", "1001/97")))
+_CLOSED = {"<": False, "≤": True}
+_TEST_POINTS = tuple(map(Fraction, ("-3", "1/3", "2", "7", "1001/97")))
 """Points at which a seemingly linear inequality must be linear."""
 
 
@@ -41,11 +39,10 @@ def as_set(node: Node) -> Node | None:
         case Group("without", (whole, Group("set" | "bare", points))):
             return _without(whole, points)
         case Group("union", items):
-            parts = [_solutions(item) for item in items]
-            known = [part for part in parts if part is not None]
-            return _union(known) if len(known) == len(parts) else None
+            parts = [part for item in items if (part := _solutions(item)) is not None]
+            return _union_of(parts) if len(parts) == len(items) else None
         case Group("bare" | "both", items) if len(unknowns(node)) == 1:
-            return _together(node)
+            return _intersection(node)
         case Group() | Interval():
             return node
         case Relation(sides, ("∈",)):
@@ -62,14 +59,12 @@ def as_set(node: Node) -> Node | None:
 def as_range(node: Node) -> Interval | None:
     """The interval that ``0 < f(x) < 1`` or ``2 < a + b < 6`` gives for a value, whatever its name."""
     match node:
-        case Relation((low, middle, high), signs) if not names_of(low) | names_of(high):
+        case Relation((low, middle, high)) if not names_of(low) | names_of(high):
             if not (is_name(middle) or is_measure(middle) or len(names_of(middle)) > 1):
                 return None
-            if signs[0] in _MORE:
-                low, high, signs = high, low, tuple(_MORE.get(sign, "") for sign in reversed(signs))
-            closed = [_LESS.get(sign) for sign in signs]
-            if closed[0] is not None and closed[1] is not None:
-                return Interval(low, high, closed[0], closed[1])
+            (low, _, high), signs = rising(node)
+            if all(sign in _CLOSED for sign in signs):
+                return Interval(low, high, *(_CLOSED[sign] for sign in signs))
     return None
 
 
@@ -88,37 +83,33 @@ def unknowns(node: Node) -> set[Node]:
 
 
 def _of_inequality(node: Relation) -> Node | None:
-    sides, signs = node.sides, node.signs
-    if signs[0] in _MORE:
-        sides, signs = sides[::-1], tuple(_MORE.get(sign, "") for sign in reversed(signs))
-    if not all(sign in _LESS for sign in signs):
+    sides, signs = rising(node)
+    if not all(sign in _CLOSED for sign in signs):
         return None
-    closed = [_LESS[sign] for sign in signs]
+    closed = [_CLOSED[sign] for sign in signs]
     match sides:
         case (Apply("abs", (inner,)), radius) if not names_of(radius):
-            return _within(inner, radius, closed[0])
+            ends = _ends_of_ball(inner, radius)
+            return None if ends is None else Interval(*ends, closed[0], closed[0])
         case (radius, Apply("abs", (inner,))) if not names_of(radius):
-            return _beyond(inner, radius, closed[0])
+            ends = _ends_of_ball(inner, radius)
+            return None if ends is None else Group("union", (_below(ends[0], closed[0]), _above(ends[1], closed[0])))
         case (Symbol() as name, high) if not names_of(high) and is_name(name):
-            return Interval(minus(INFINITY), high, False, closed[0])
+            return _below(high, closed[0])
         case (low, Symbol() as name) if not names_of(low) and is_name(name):
-            return Interval(low, INFINITY, closed[0], False)
+            return _above(low, closed[0])
         case (low, Symbol() as name, high) if not names_of(low) | names_of(high) and is_name(name):
             return Interval(low, high, closed[0], closed[1])
         case (low, high):
-            return _solved(Apply("+", (high, minus(low))), closed[0])
+            return _solved(difference(high, low), closed[0])
         case (low, middle, high):
-            parts = [
-                _solved(Apply("+", (b, minus(a))), c)
-                for a, b, c in zip((low, middle), (middle, high), closed, strict=True)
-            ]
-            pieces = [_pieces([part]) for part in parts if part is not None]
-            known = [piece for piece in pieces if piece is not None]
-            return _as_node(_common(*known)) if len(known) == len(parts) else None
+            halves = _solved(difference(middle, low), closed[0]), _solved(difference(high, middle), closed[1])
+            pieces = [_pieces([half]) or [] for half in halves if half is not None]
+            return _as_node(_overlap(*pieces)) if len(pieces) == len(halves) else None
     return None
 
 
-def _solved(node: Apply, closed: bool) -> Interval | None:
+def _solved(node: Node, closed: bool) -> Interval | None:
     """Where a linear expression in one variable with rational coefficients is positive (or zero, if `closed`)."""
     names = names_of(node)
     if len(names) != 1:
@@ -128,40 +119,33 @@ def _solved(node: Apply, closed: bool) -> Interval | None:
     def at(place: Fraction) -> Fraction | None:
         return value_of(renamed(node, Symbol(name), Number(place)))
 
-    origin, one = at(Fraction(0)), at(Fraction(1))
-    if origin is None or one is None or (slope := one - origin) == 0:
+    origin, end = at(Fraction(0)), at(Fraction(1))
+    if origin is None or end is None or (slope := end - origin) == 0:
         return None
-    if any(at(place) != origin + slope * place for place in _TRIED):
+    if any(at(place) != origin + slope * place for place in _TEST_POINTS):
         return None
     root = Number(-origin / slope)
-    return Interval(root, INFINITY, closed, False) if slope > 0 else Interval(minus(INFINITY), root, False, closed)
+    return _above(root, closed) if slope > 0 else _below(root, closed)
 
 
-def _centre(inner: Node) -> Node | None:
-    """The c of ``x - c``, or of ``x``."""
+def _ends_of_ball(inner: Node, radius: Node) -> tuple[Node, Node] | None:
+    """``c - r`` and ``c + r`` for an `inner` of ``x - c`` or ``x``; None for any other."""
     match inner:
         case Symbol() if is_name(inner):
-            return Number(Fraction(0))
+            centre: Node = Number(Fraction(0))
         case Apply("+", (Symbol() as name, rest)) if is_name(name) and not names_of(rest):
-            return minus(rest)
-    return None
+            centre = minus(rest)
+        case _:
+            return None
+    return difference(centre, radius), Apply("+", (centre, radius))
 
 
-def _within(inner: Node, radius: Node, closed: bool) -> Node | None:
-    """``|x - c| < r`` as an interval."""
-    centre = _centre(inner)
-    if centre is None:
-        return None
-    return Interval(Apply("+", (centre, minus(radius))), Apply("+", (centre, radius)), closed, closed)
+def _below(high: Node, closed: bool = False) -> Interval:
+    return Interval(minus(INFINITY), high, False, closed)
 
 
-def _beyond(inner: Node, radius: Node, closed: bool) -> Node | None:
-    """``|x - c| > r`` as two half-lines."""
-    centre = _centre(inner)
-    if centre is None:
-        return None
-    low, high = Apply("+", (centre, minus(radius))), Apply("+", (centre, radius))
-    return Group("union", (Interval(minus(INFINITY), low, False, closed), Interval(high, INFINITY, closed, False)))
+def _above(low: Node, closed: bool = False) -> Interval:
+    return Interval(low, INFINITY, closed, False)
 
 
 def as_interval(node: Node) -> Interval | None:
@@ -172,7 +156,7 @@ def as_interval(node: Node) -> Interval | None:
     return node if isinstance(node, Interval) else None
 
 
-def _together(node: Group) -> Node | None:
+def _intersection(node: Group) -> Node | None:
     """The intersection of several conditions on one number.
 
     If it is empty, "x < 1, x > 2" means either condition. ``x ≠ -3, 2`` excludes both numbers.
@@ -186,9 +170,9 @@ def _together(node: Group) -> Node | None:
         pieces = None if part is None else _pieces([part])
         if pieces is None:
             return None
-        found = pieces if found is None else _common(found, pieces)
+        found = pieces if found is None else _overlap(found, pieces)
     if not found and node.kind == "bare":
-        return _union([part for part in parts if part is not None])
+        return _union_of([part for part in parts if part is not None])
     return _as_node(found) if found else None
 
 
@@ -196,19 +180,13 @@ def _without(whole: Node, points: Sequence[Node]) -> Node | None:
     """A set without some of its points."""
     base = as_set(whole)
     pieces = None if base is None else _pieces([base])
-    if pieces is None or base is None:
+    if pieces is None:
         return None
     for point in points:
-        gap: _Pieces = [
-            (-math.inf, at, Interval(minus(INFINITY), point, False, False))
-            for at in [_position(point)]
-            if at is not None
-        ]
-        if not gap:  # a letter: all numbers except it
-            halves = Interval(minus(INFINITY), point, False, False), Interval(point, INFINITY, False, False)
-            return Group("union", halves) if base == _WHOLE_LINE and len(points) == 1 else None
-        gap.append((gap[0][1], math.inf, Interval(point, INFINITY, False, False)))
-        pieces = _common(pieces, gap)
+        left, right, position = _below(point), _above(point), _position(point)
+        if position is None:  # a letter: all numbers except it
+            return Group("union", (left, right)) if base == _WHOLE_LINE and len(points) == 1 else None
+        pieces = _overlap(pieces, [(-math.inf, position, left), (position, math.inf, right)])
     return _as_node(pieces)
 
 
@@ -218,7 +196,7 @@ _Pieces = list[tuple[_Position, _Position, Interval]]
 _SAME_END = Fraction(1, 10**30)
 
 
-def _union(parts: Sequence[Node]) -> Node:
+def _union_of(parts: Sequence[Node]) -> Node:
     """A union as disjoint intervals and points that do not touch, if all endpoints are known."""
     if all(isinstance(part, Group) and part.kind == "set" for part in parts):
         return Group("set", tuple(item for part in parts if isinstance(part, Group) for item in part.items))
@@ -251,22 +229,22 @@ def _joined(pieces: _Pieces) -> _Pieces:
     found = pieces[:1]
     for low, high, piece in pieces[1:]:
         start, end, last = found[-1]
-        if not (low < end or (_same(low, end) and (last.high_closed or piece.low_closed))):
+        if not (low < end or (_same_position(low, end) and (last.high_closed or piece.low_closed))):
             found.append((low, high, piece))
         elif high > end or (high == end and piece.high_closed):
             found[-1] = (start, high, Interval(last.low, piece.high, last.low_closed, piece.high_closed))
     return found
 
 
-def _common(ours: _Pieces, theirs: _Pieces) -> _Pieces:
+def _overlap(ours: _Pieces, theirs: _Pieces) -> _Pieces:
     """The intersection of two sets."""
     found: _Pieces = []
-    for low, high, one in ours:
+    for low, high, piece in ours:
         for start, end, other in theirs:
-            bottom, first = (low, one) if low > start or (low == start and not one.low_closed) else (start, other)
-            top, last = (high, one) if high < end or (high == end and not one.high_closed) else (end, other)
+            bottom, first = (low, piece) if low > start or (low == start and not piece.low_closed) else (start, other)
+            top, last = (high, piece) if high < end or (high == end and not piece.high_closed) else (end, other)
             closed = first.low_closed and last.high_closed
-            if bottom < top or (_same(bottom, top) and closed):
+            if bottom < top or (_same_position(bottom, top) and closed):
                 found.append((bottom, top, Interval(first.low, last.high, first.low_closed, last.high_closed)))
     return _joined(found)
 
@@ -278,7 +256,7 @@ def _as_node(pieces: _Pieces) -> Node:
     return nodes[0] if len(nodes) == 1 else Group("union", tuple(nodes))
 
 
-def _same(a: _Position, b: _Position) -> bool:
+def _same_position(a: _Position, b: _Position) -> bool:
     return a == b or -_SAME_END < a - b < _SAME_END
 
 

@@ -11,31 +11,30 @@ from rstar.grading.read.units import is_known
 
 AMOUNTS = r"(?:hours?|minutes?|dollars?|pounds?|feet|foot|met(?:er|re)s?|years?|weeks?|days?)"
 UNIT = re.compile(r"\s*\$?\s*(?:\\(?:text|mathrm)\{\s*)?([^\W\d_]+)\b(?!\.[a-z])")
-_GLUED = r"(?:km|[cdm]?m|k?g|mg|[mMdc]?[lL]|h|min|s|kph|mph)(?![\w^/²³*])"
+_ATTACHED_UNIT = r"(?:km|[cdm]?m|k?g|mg|[mMdc]?[lL]|h|min|s|kph|mph)(?![\w^/²³*])"
 """Units that may directly follow a number."""
 _NUMBER = re.compile(
     r"(?<![\w.,/^:])(?:\d{1,2}:\d{2}(?::\d{2})?(?:\s*[ap]\.?m\b\.?| in the (?:morning|afternoon|evening)| at night)?"
-    r"|\d{1,2} (?:in the (?:morning|afternoon|evening)|at night)"
-    r"|\d{1,2}\s*(?:[ap]\.?m\b\.?|o['’]clock\b)"
+    r"|\d{1,2} (?:in the (?:morning|afternoon|evening)|at night)|\d{1,2}\s*(?:[ap]\.?m\b\.?|o['’]clock\b)"
     r"|(?:\\?\$)?-?\d{1,1999}(?:,\d{3}){0,600}(?:\.\d{1,30})?(?:/\d{1,30})?(?:\\?%)?)"
-    rf"(?:(?={_GLUED})|(?![\w^/]|:\d))",
+    rf"(?:(?={_ATTACHED_UNIT})|(?![\w^/]|:\d))",
     re.IGNORECASE,
 )
 _SEVERAL_UNITS = re.compile(
     rf"\d+(?:\.\d+)? {AMOUNTS}(?:,?(?: and)? \d+(?:\.\d+)? {AMOUNTS})*,?(?: and)? \d+(?:\.\d+)? [a-z]+\b"
     r"|\b\d+ ?(?:h|hours?|min|minutes?)\b(?:,? (?:and )?\d+ ?(?:min|m|minutes?|s|seconds?)\b){1,2}"
 )
-_LETTERS = frozenset("mgshLl")
+_LETTER_UNITS = frozenset("mgshLl")
 """One-letter units that follow a number in prose."""
 _COUNTED = re.compile(
     r"\s+(?:dozen|hundred|thousand|million|billion|trillion|percentage points?|and (?:a|one) (?:half|quarter))\b"
 )
 """Words that belong to the number before them."""
 _CHANGED = re.compile(
-    r"\s*(?:to the power|squared|cubed|factorial|or\b|and (?:an? |one |two |three )?(?:third|quarter|fifth)s?\b"
-    r"|mil\b|mill?e\b|mila\b|mill(?:ón|ones|iards?|iarden|ionen|ioni|ions (?:d|of)|iers)|milh|tausend|dutzend"
-    r"|docenas?\b|douzaines?\b|dúzias?\b|dozzin[ae]\b|[百千万亿打]|\.\d"
-    r"|in an? |out of|in base|times 10|at most|at least|short of)",
+    r"\s*(?:to the power|squared|cubed|factorial|or\b|and (?:an? |one |two |three )?(?:third|quarter|fifth)s?\b|mil\b"
+    r"|mill?e\b|mila\b|mill(?:ón|ones|iards?|iarden|ionen|ioni|ions (?:d|of)|iers)|milh|tausend|dutzend|docenas?\b"
+    r"|douzaines?\b|dúzias?\b|dozzin[ae]\b|[百千万亿打]|\.\d|in an? |out of|in base|times 10|at most|at least"
+    r"|short of)",
     re.IGNORECASE,
 )
 """Words that change the number before them."""
@@ -65,4 +64,4 @@ def only_amount(sentence: str) -> tuple[int, str] | None:
 
 
 def _is_unit(word: str) -> bool:
-    return is_known(word) or word in _LETTERS
+    return is_known(word) or word in _LETTER_UNITS

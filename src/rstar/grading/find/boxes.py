@@ -55,9 +55,9 @@ _UNIT = re.compile(
 _IN_BASE = re.compile(r"[\s$]*(?:\\text\{\s*)?\(?(?:in )?base[- ](\w+)", re.IGNORECASE)
 _SCALED = re.compile(r"[\s$]*(?:\\text\{\s*)?(hundred|thousand|million|billion|trillion|dozen|\\?%)(?![a-z])")
 
-MOST_JOINED = 50
+MAX_BOXES = 50
 
-Span = tuple[int, int, int]
+BoxSpan = tuple[int, int, int]
 """(start of the command, start of the content, end of the content)."""
 
 
@@ -80,7 +80,7 @@ def only_box(text: str, start: int) -> str | None:
     return None if _SECOND_THOUGHTS.search(text, match.end()) else match[1]
 
 
-def in_boxes(text: str) -> str | None:
+def boxed_answer(text: str) -> str | None:
     """The combined content of the last boxes; None without boxes, empty if none holds an answer."""
     if "oxed{" in text:
         text = _LOOSE.sub(r"\\boxed{", text)
@@ -96,7 +96,7 @@ def in_boxes(text: str) -> str | None:
     named, ratio = None, False
     for before, after in zip(spans[-2::-1], spans[::-1], strict=False):
         between = _BETWEEN.fullmatch(text, before[2] + 1, after[0])
-        if between is None or len(contents) == MOST_JOINED:
+        if between is None or len(contents) == MAX_BOXES:
             break
         ratio = ":" in between[0]
         if between[1]:
@@ -109,10 +109,10 @@ def in_boxes(text: str) -> str | None:
     return (":" if ratio else ", ").join(contents if ratio else dict.fromkeys(contents))
 
 
-def together(text: str) -> str | None:
+def combined_boxes(text: str) -> str | None:
     """The combined content of all boxes if each may be a part of the answer; None if in doubt."""
     spans = _boxes(text)
-    if not 1 < len(spans) <= MOST_JOINED or _SECOND_THOUGHTS.search(text, spans[-1][2]):
+    if not 1 < len(spans) <= MAX_BOXES or _SECOND_THOUGHTS.search(text, spans[-1][2]):
         return None
     contents, labels, end = [], [], max(spans[0][0] - 60, 0)
     for span in spans:
@@ -129,10 +129,10 @@ def together(text: str) -> str | None:
     return ", ".join(dict.fromkeys(contents)) if all(contents) else None
 
 
-def _boxes(text: str) -> list[Span]:
+def _boxes(text: str) -> list[BoxSpan]:
     """All outermost boxes that are not empty."""
     stack: list[tuple[int, int] | None] = []
-    found: list[Span] = []
+    found: list[BoxSpan] = []
     for match in _BRACE.finditer(text):
         token = match.group()
         if token == "{":
@@ -148,7 +148,7 @@ def _boxes(text: str) -> list[Span]:
     return [span for span in found if text[span[1] : span[2]].strip()]
 
 
-def _content(text: str, span: Span, limit: int | None = None) -> str:
+def _content(text: str, span: BoxSpan, limit: int | None = None) -> str:
     """The content of a box with what belongs to it, up to a limit; empty if the box is a part of a formula."""
     start, first, last = span
     content = text[first:last].strip()
@@ -178,9 +178,7 @@ def _content(text: str, span: Span, limit: int | None = None) -> str:
 
 
 def _in_formula(text: str, place: int) -> bool:
-    if text.rfind("\\[", 0, place) > text.rfind("\\]", 0, place):
-        return True
-    if text.rfind("\\(", 0, place) > text.rfind("\\)", 0, place):
+    if any(text.rfind(f"\\{start}", 0, place) > text.rfind(f"\\{end}", 0, place) for start, end in ("[]", "()")):
         return True
     double = text.count("$$", 0, place)
     return bool(double % 2 or (text.count("$", 0, place) - text.count("\\$", 0, place) - 2 * double) % 2)

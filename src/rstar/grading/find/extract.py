@@ -11,40 +11,40 @@ Places are tried in a fixed order. The first that holds something decides; withi
 
 A value that is denied ("not \boxed{7}", "the answer cannot be 7") or withdrawn ("It is 7. No, it is 8.") is not an
 answer. By design, the last of several numbers is not taken ("Tom ate 8 of them, so 9 are left"). Extraction is linear
-in the length of the text and reads only its last `TAIL` characters. Anything longer than `LONGEST_ANSWER` is not an
-answer. Extraction ignores meaning: its result may still be wrapped in ``$…$`` or carry a unit.
+in the length of the text and reads only its last `TAIL_LENGTH` characters. A text longer than `MAX_ANSWER_LENGTH` is
+not an answer. Extraction ignores meaning: its result may still be wrapped in ``$…$`` or carry a unit.
 """
 
 from __future__ import annotations
 
 import re
 
-from rstar.grading.find.boxes import boxed, in_boxes, only_box, together, without_empty_boxes
-from rstar.grading.find.choices import several_first, with_reason, without_reason
+from rstar.grading.find.boxes import boxed, boxed_answer, combined_boxes, only_box, without_empty_boxes
 from rstar.grading.find.languages import in_english, is_chinese_prose
+from rstar.grading.find.only_number import only_number
+from rstar.grading.find.options import justified_option, leading_options, without_option_reason
 from rstar.grading.find.sentences import (
     FENCE,
-    concludes,
+    bare_answer,
     first_sentence,
-    is_about_several,
-    is_bare,
+    has_conclusion,
     is_denied,
     is_part,
     is_reason,
-    joined,
+    join_displays,
     last_clause,
-    last_said,
     last_sentence,
+    last_statement,
+    states_several_formulas,
     without_lead,
     without_loose_closers,
 )
-from rstar.grading.find.statements import stated_number
-from rstar.grading.find.subjects import values_of_letters
+from rstar.grading.find.subjects import letter_values
 from rstar.grading.read.numerals import english_in_digits
-from rstar.grading.read.times import in_figures
+from rstar.grading.read.times import clock_times_in_digits
 
-TAIL = 50_000
-LONGEST_ANSWER = 2_000
+TAIL_LENGTH = 50_000
+MAX_ANSWER_LENGTH = 2_000
 
 _TAG = re.compile(
     r"(?:<answer>|<final_answer>|\[answer\])(.*?)(?:</answer>|<end_of_answer>|</final_answer>|\[/answer\]|$)",
@@ -89,68 +89,74 @@ def answer_of(text: str | None) -> str | None:
     """Return the answer in `text` as written; None if there is none. The module docstring gives the order of places."""
     if text is None:
         return None
-    text = _after_thinking(text[-TAIL:])
+    text = _after_thinking(text[-TAIL_LENGTH:])
     if text is None:
         return None
-    text = in_figures(english_in_digits(in_english(_tidied(text))))
+    text = clock_times_in_digits(english_in_digits(in_english(_cleaned(text))))
     tagged = _tagged(text)
-    found = _within(text) if tagged is None else _within(tagged) or tagged.strip() or None
-    return None if found is None or len(found) > LONGEST_ANSWER else found
+    found = _untagged_answer(text) if tagged is None else _untagged_answer(tagged) or tagged.strip() or None
+    return None if found is None or len(found) > MAX_ANSWER_LENGTH else found
 
 
 def gold_answer_of(gold: str) -> str | None:
     """`answer_of` a gold text; None if the text itself is the answer, such as a sentence of several formulas."""
     found = answer_of(gold)
-    if len(gold) > LONGEST_ANSWER:
+    if len(gold) > MAX_ANSWER_LENGTH:
         return found
     text = in_english(gold)
     if found is not None and is_chinese_prose(found):
         return None
     if "oxed" in text or _tagged(text) is not None or _CUE.search(text) is not None:
         return found
-    return None if is_bare(text) is None and is_about_several(text) and not concludes(text) else found
+    return None if bare_answer(text) is None and states_several_formulas(text) and not has_conclusion(text) else found
 
 
-def answers_together(text: str) -> str | None:
+def combined_answer(text: str) -> str | None:
     """Combine the values in the boxes of a text, or in its last sentence, into one answer."""
-    if "oxed{" not in text[-TAIL:]:
-        return _of_letters(text[-TAIL:])
-    if text.count("oxed{", -TAIL) < 2:
+    if "oxed{" not in text[-TAIL_LENGTH:]:
+        return _letter_values(text)
+    if text.count("oxed{", -TAIL_LENGTH) < 2:
         return None
-    rest = _after_thinking(text[-TAIL:])
-    return None if rest is None or _tagged(rest) is not None else together(in_english(_tidied(rest)))
+    rest = _untagged_rest(text)
+    return None if rest is None else combined_boxes(in_english(_cleaned(rest)))
 
 
-def _of_letters(text: str) -> str | None:
+def _untagged_rest(text: str) -> str | None:
+    """The end of a text after its thinking; None if it is blank or has an answer in tags."""
+    rest = _after_thinking(text[-TAIL_LENGTH:])
+    return None if rest is None or _tagged(rest) is not None or not rest.strip() else rest
+
+
+def _letter_values(text: str) -> str | None:
     """The values of several letters in the last sentence of a text."""
-    rest = _after_thinking(text)
-    if rest is None or _tagged(rest) is not None or not rest.strip():
+    rest = _untagged_rest(text)
+    if rest is None:
         return None
-    line = in_english(_tidied(rest)).strip().splitlines()[-1][-LONGEST_ANSWER:]
-    return values_of_letters(line.rstrip(". "))
+    line = in_english(_cleaned(rest)).strip().splitlines()[-1][-MAX_ANSWER_LENGTH:]
+    return letter_values(line.rstrip(". "))
 
 
-def number_stated(text: str) -> str | None:
+def stated_number(text: str) -> str | None:
     """The only number of a short last sentence, in a text that announces nothing else; None if in doubt."""
-    rest = _after_thinking(text[-TAIL:])
-    if rest is None or "oxed" in rest or _tagged(rest) is not None or not rest.strip():
+    rest = _untagged_rest(text)
+    if rest is None or "oxed" in rest:
         return None
-    line = rest.strip().splitlines()[-1][-LONGEST_ANSWER:]
-    line = in_figures(english_in_digits(in_english(_tidied(line), incidental=1), incidental=1))
-    return stated_number(line)
+    line = rest.strip().splitlines()[-1][-MAX_ANSWER_LENGTH:]
+    line = clock_times_in_digits(english_in_digits(in_english(_cleaned(line), incidental=1), incidental=1))
+    return only_number(line)
 
 
 def quick_answer(text: str) -> str | None:
     """`answer_of` for the plain cases, one box of plain content or text after ``####``; None for all others."""
     if "think>" in text or "answer>" in text or "<<" in text:
         return None
-    start = text.rfind("\\boxed{", -TAIL)
+    start = text.rfind("\\boxed{", -TAIL_LENGTH)
     other = "\\fbox" in text or "\\framebox" in text
     if start >= 0:
-        if other or text.find("\\boxed", max(len(text) - TAIL, 0)) != start:
+        if other or text.find("\\boxed", max(len(text) - TAIL_LENGTH, 0)) != start:
             return None
         return only_box(text, start)
-    mark = text.rfind("####", -TAIL)
+    mark = text.rfind("####", -TAIL_LENGTH)
     if mark >= 0 and not other and "\\boxed" not in text:
         rest = text[mark + 4 :].strip()
         return rest if _CUE.search(rest) is None and _SUBJECT.search(rest) is None else None
@@ -160,16 +166,16 @@ def quick_answer(text: str) -> str | None:
 def _after_thinking(text: str) -> str | None:
     head, mark, tail = text.rpartition("</think>")
     if mark:
-        return tail if tail.strip() else _if_boxed(head)
+        return tail if tail.strip() else _boxed_again(head)
     return None if text.lstrip().startswith("<think>") else text
 
 
-def _if_boxed(text: str) -> str | None:
+def _boxed_again(text: str) -> str | None:
     content = boxed(text)
     return None if content is None else f"\\boxed{{{content}}}"
 
 
-def _tidied(text: str) -> str:
+def _cleaned(text: str) -> str:
     """Drop crossed-out text, rejoin split units, and unify display environments."""
     if "~~" in text or "<<" in text:
         text = _STRUCK.sub("", text)
@@ -188,24 +194,24 @@ def _tagged(text: str) -> str | None:
     return None if match is None else match[1]
 
 
-def _within(text: str) -> str | None:
+def _untagged_answer(text: str) -> str | None:
     """The answer in a text without tags."""
     text = without_empty_boxes(text)
-    found = in_boxes(text)
+    found = boxed_answer(text)
     if found is not None:
         last = text[text.rfind("oxed{") :].partition("}")[2].lstrip("}$)] ")
         if _WITHDRAWN.match(last) and _MISTAKE.search(last):
-            return _announced(last) or last_said(last)
-        said = _announced(_SAID_IN_BOX.sub(r"\1", found)) if "answer" in found else None
-        return said or found or None
+            return _announced(last) or last_statement(last)
+        announced = _announced(_SAID_IN_BOX.sub(r"\1", found)) if "answer" in found else None
+        return announced or found or None
     found = _announced(text)
     if found is None:
-        found = with_reason(text)
+        found = justified_option(text)
     if found is None:
-        text = joined(text) if "\n" in text else text
-        found = is_bare(text)
+        text = join_displays(text) if "\n" in text else text
+        found = bare_answer(text)
     if found is None:
-        found = last_said(text)
+        found = last_statement(text)
     return found
 
 
@@ -233,16 +239,16 @@ def _announced(text: str) -> str | None:
     sentence = first_sentence(rest)
     after = rest[len(sentence) :]
     if (withdrawn := _WITHDRAWN.match(after)) is not None:
-        if (instead := last_said(after[withdrawn.end() :])) is not None:
+        if (instead := last_statement(after[withdrawn.end() :])) is not None:
             return instead
         if _MISTAKE.search(after):
             return None
     sentence = without_loose_closers(sentence.rstrip("*_ \t"))
     if (denial := _DENIAL.match(sentence)) is not None:
-        return last_said(sentence[denial.end() :])
-    if (letters := several_first(sentence)) is not None:
+        return last_statement(sentence[denial.end() :])
+    if (letters := leading_options(sentence)) is not None:
         return letters
-    sentence = without_lead(without_reason(_INSTEAD.sub("", sentence)))
+    sentence = without_lead(without_option_reason(_INSTEAD.sub("", sentence)))
     if (which := _WHICH.match(rest)) is not None:
         sentence = which[1]
-    return is_bare(sentence) or last_said(sentence) or sentence or None
+    return bare_answer(sentence) or last_statement(sentence) or sentence or None

@@ -20,17 +20,15 @@ _HEDGED = re.compile(
     r"|(?:al|por lo) menos|(?:a lo|como) (?:más|mucho|máximo|mínimo)|(?:más|menos) de|hasta|supera"
     r"|(?:pelo|ao) menos|no (?:máximo|mínimo)|(?:mais|menos) d[eo]|até|almeno|al (?:massimo|minimo)|fino a"
     # approximations
-    r"|approximately|approx|roughly|nearly|almost|circa|hardly|barely"
-    r"|etwa|ungefähr|beinahe|annähernd|knapp|zirka"
-    r"|environ|presque|à peu près|près de|approximativement|une? (?:douzaine|vingtaine|trentaine)"
-    r"|aproximadamente|casi|cerca de|alrededor de|apenas|quase|quasi|pressoch[eé]"
+    r"|approximately|approx|roughly|nearly|almost|circa|hardly|barely|etwa|ungefähr|beinahe|annähernd|knapp|zirka"
+    r"|environ|presque|à peu près|près de|approximativement|une? (?:douzaine|vingtaine|trentaine)|aproximadamente|casi"
+    r"|cerca de|alrededor de|apenas|quase|quasi|pressoch[eé]"
     # guesses
-    r"|perhaps|maybe|probably|possibly|might|(?:could|may) (?:have|be)"
-    r"|too (?:little|much|few|many|short|long|far)|hoped|wanted|wished|planned|supposedly|allegedly"
-    r"|vielleicht|wahrscheinlich|vermutlich|möglicherweise|könnten?|würden?|dürften?"
-    r"|peut-être|probablement|pourrai(?:t|ent)|devrai(?:t|ent)"
-    r"|quizás?|tal vez|a lo mejor|probablemente|posiblemente|podrían?|deberían?|talvez|forse|potrebbe|dovrebbe"
-    r"|(?-i:[a-zé]+ría[ns]?|[a-zéè]{3,}rai(?:t|ent))"
+    r"|perhaps|maybe|probably|possibly|might|(?:could|may) (?:have|be)|too (?:little|much|few|many|short|long|far)"
+    r"|hoped|wanted|wished|planned|supposedly|allegedly|vielleicht|wahrscheinlich|vermutlich|möglicherweise|könnten?"
+    r"|würden?|dürften?|peut-être|probablement|pourrai(?:t|ent)|devrai(?:t|ent)|quizás?|tal vez|a lo mejor"
+    r"|probablemente|posiblemente|podrían?|deberían?|talvez|forse|potrebbe|dovrebbe|(?-i:[a-zé]+ría[ns]?"
+    r"|[a-zéè]{3,}rai(?:t|ent))"
     r")\b",
     re.IGNORECASE,
 )
@@ -40,16 +38,13 @@ _HAN_HEDGED = re.compile(
     r"|(?:加上?|减去?|乘以?|除以|第)\s*$"
 )
 _BEFORE = re.compile(
-    r"\b(?:about|around|over|under|above|below|up to|beyond|within|close to|nearly|almost|some"
-    r"|gegen|rund|fast|gut|un[oa]s|uns|umas|über|unter|vers"
-    r"|among|each of|every|modulo|mod|(?:divided|divisible) by|multiples? of|root of|divides|ends in"
-    r"|rounded to|refus(?:es|ed)"
-    r"|(?:add|subtract|square)(?:s|d|ed)?|(?:multipl|divi)\w+(?: \w+)? (?:by|por|par|mit|durch|per)"
-    r"|addier\w+|subtrahier\w+"
-    r"|ajoute\w*|soustrai\w*|sum(?:a|ó|amos)|rest(?:a|ó|amos)|casa|siglo"
-    r"|one of|un[ea]? (?:des|de|de los|de las)|eine[rs]? (?:der|von)|(?:third|quarter|half|fifth)s? of"
-    r"|(?:tiers|quarts?|moitié|tercios?|cuartos?|mitad|drittel|viertel|hälfte) (?:des?|del?|of|der|von)(?: l[oa]s)?"
-    r"|(?:problem|question|exercise|step|equation|figure|chapter|page|line|case|room|number|option|part|aufgabe|schritt|seite"
+    r"\b(?:about|around|over|under|above|below|up to|beyond|within|close to|nearly|almost|some|gegen|rund|fast|gut"
+    r"|un[oa]s|uns|umas|über|unter|vers|among|each of|every|modulo|mod|(?:divided|divisible) by|multiples? of|root of"
+    r"|divides|ends in|rounded to|refus(?:es|ed)|(?:add|subtract|square)(?:s|d|ed)?|(?:multipl|divi)\w+(?: \w+)? (?:by"
+    r"|por|par|mit|durch|per)|addier\w+|subtrahier\w+|ajoute\w*|soustrai\w*|sum(?:a|ó|amos)|rest(?:a|ó|amos)|casa"
+    r"|siglo|one of|un[ea]? (?:des|de|de los|de las)|eine[rs]? (?:der|von)|(?:third|quarter|half|fifth)s? of|(?:tiers"
+    r"|quarts?|moitié|tercios?|cuartos?|mitad|drittel|viertel|hälfte) (?:des?|del?|of|der|von)(?: l[oa]s)?|(?:problem"
+    r"|question|exercise|step|equation|figure|chapter|page|line|case|room|number|option|part|aufgabe|schritt|seite"
     r"|frage|nummer|exercice|problème|étape|numéro|ejercicio|problema|pregunta|paso|página|número|exercício|esercizio"
     r"|domanda))\s*(?:the )?$",
     re.IGNORECASE,
@@ -68,9 +63,8 @@ _RELATIVE = re.compile(
     # multiples and parts
     r"|times|twice|half|thrice|double[ds]?|triple[ds]?|quarters?|thirds?|dozens?|square[ds]?|cubed?|multiples?|divided"
     r"|of the|of them|of these|of those|mal|doppelt\w*|halb\w*|drittel|viertel|dutzend|hoch|vielfaches|geteilt"
-    r"|\w+(?:fach|mal)"
-    r"|fois|moitié|tiers|quarts?|demie?|douzaines?|carré|divisé\w*|veces|vez|dobles?|mitad|tercios?|cuartos?|medi[oa]s?"
-    r"|docenas?|cuadrado|dividid[oa]|dobro|metade|vezes|volte|doppio|met[aà]|mezz[oa]"
+    r"|\w+(?:fach|mal)|fois|moitié|tiers|quarts?|demie?|douzaines?|carré|divisé\w*|veces|vez|dobles?|mitad|tercios?"
+    r"|cuartos?|medi[oa]s?|docenas?|cuadrado|dividid[oa]|dobro|metade|vezes|volte|doppio|met[aà]|mezz[oa]"
     # alternatives and guesses
     r"|fails?|failed|reject\w*|discard\w*|extraneous|contradict\w*|candidates?|if|would|could|might|may|should|guess\w*|think\w*|thought|suppos\w*|assum\w*|estimat\w*|expect\w*|hop(?:es?|ing)"
     r"|want\w*|wish\w*|plan\w*|believ\w*|seems?|either|or|between|unless|suggest\w*|claim\w*|wait|actually|instead"
@@ -78,13 +72,12 @@ _RELATIVE = re.compile(
     r"|möchten?|doch|eigentlich|si|peut|soit|crois|pens\w*|ou|entre|voul\w*|espèr\w*|creo|cree|piens\w*|supon\w*|o|u"
     r"|querí\w*|quier\w*|esper\w*|se|poder\w*|dever\w*|acho|cred\w*|tra"
     # past values and qualifiers
-    r"|first|second|last|initial\w*|original\w*|previous\w*|already|start\w*|began|begins?|beginning|before|after|until"
-    r"|formerly|since|yesterday|earlier|later|then|every|from|to|by|with|per|zuerst|zunächst|anfangs?|ursprünglich"
-    r"|vorher|bereits|schon|vor|nach|gestern|dann|erst\w*|letzte\w*|aus|um|mit|hatten?|waren?|abord|début|déjà|avant"
-    r"|après|hier|puis|ensuite|premi[eè]re?s?|derni[eè]re?s?|par|avec|était|avait|avaient|antes|principio|inicio"
-    r"|inicial\w*|ya|anterior\w*|primer\w*|últim[oa]s?|después|ayer|luego|por|con|tenía\w*|había\w*|eran?|prima"
-    r"|inizi\w*|dopo|ieri|poi|aveva\w*|início|depois|ontem|tinha\w*|havia)\b"
-    r"|\bof\s*$|n['’]t\b",
+    r"|first|second|last|initial\w*|original\w*|previous\w*|already|start\w*|began|begins?|beginning|before|after"
+    r"|until|formerly|since|yesterday|earlier|later|then|every|from|to|by|with|per|zuerst|zunächst|anfangs?"
+    r"|ursprünglich|vorher|bereits|schon|vor|nach|gestern|dann|erst\w*|letzte\w*|aus|um|mit|hatten?|waren?|abord|début"
+    r"|déjà|avant|après|hier|puis|ensuite|premi[eè]re?s?|derni[eè]re?s?|par|avec|était|avait|avaient|antes|principio"
+    r"|inicio|inicial\w*|ya|anterior\w*|primer\w*|últim[oa]s?|después|ayer|luego|por|con|tenía\w*|había\w*|eran?|prima"
+    r"|inizi\w*|dopo|ieri|poi|aveva\w*|início|depois|ontem|tinha\w*|havia)\b|\bof\s*$|n['’]t\b",
     re.IGNORECASE,
 )
 

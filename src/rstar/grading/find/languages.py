@@ -11,15 +11,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from rstar.grading.read.numerals import MOST_INCIDENTAL, han_number, in_digits
+from rstar.grading.read.numerals import MAX_INCIDENTAL, han_number, in_digits
 from rstar.grading.read.vocabulary import HAN
 
-_LOOKED_AT = 600
+_SEARCHED_LENGTH = 600
 """Characters at the end of a text that determine its language."""
-_SHORT = 60
-"""Length in characters below which one strong word is enough to detect a language."""
-_SEVERAL = 3
-"""Distinct common words that are enough to detect a language."""
+_MIN_COMMON_WORDS, _SHORT_TEXT = 3, 60
+"""Detecting a language takes this many common words, or one strong word in a text of fewer characters."""
 _FORMULA = r"\$\$.+?\$\$|\$[^$\n]+\$|\\\(.{1,500}?\\\)|\\\[.{1,500}?\\\]|\\[a-z]+\s*\{[^{}]*\}"
 _CHINESE = re.compile(f"[{HAN}]")
 _BESIDE_HAN = re.compile(rf"(?<=[{HAN}])(?=[\w$\\(\-])(?![{HAN}])|(?<=[\w$)}}%])(?<![{HAN}])(?=[{HAN}])")
@@ -39,13 +37,12 @@ _COUNTED = re.compile(
     re.IGNORECASE,
 )
 """A point for thousands, in a number of things that are counted rather than measured."""
-_TWELVE, _DAYBREAK = 12, 6
+_TWELVE, _NIGHT_END = 12, 6
 _QUALIFIED = re.compile(r"(?<=\d)(?: l[oae]s)?( [^\W\d_]{4,}s) (?:que|qui) (?:no|ne)\b[^,;.\d]*")
 """A relative clause on what is counted: "40 alumnos que no leen"."""
 _RATE = re.compile(
-    r" (?:par|pro|por|al|à l['’]|im|am|a la) ?(?:mois|an|année|jour|semaine|heure|monat|jahr|tag|woche|stunde|mes"
-    r"|año|día"
-    r"|semana|hora)\b",
+    r" (?:par|pro|por|al|à l['’]|im|am|a la) ?(?:mois|an|année|jour|semaine|heure|monat|jahr|tag|woche|stunde|mes|año"
+    r"|día|semana|hora)\b",
     re.IGNORECASE,
 )
 """A phrase for how often an amount is paid or done."""
@@ -56,28 +53,23 @@ _HALF = "上午|早上|凌晨|清晨|下午|傍晚|晚上|夜里|夜晚|深夜|�
 _FORENOON, _NIGHT, _MIDDAY = frozenset({"上午", "早上", "凌晨", "清晨"}), re.compile("[晚夜]"), re.compile("[中正]午")
 
 
-def _moment(match: re.Match[str]) -> str:
+def _clock_time(match: re.Match[str]) -> str:
     """Format a time of day: 下午3点20分 is 3:20 pm."""
     half, hour, minute, thirty, digits = match.groups()
     if not (half or minute or thirty or digits):
         return f" {hour} o'clock "
-    return f" {hour}:{30 if thirty else int(minute or digits or 0):02}{_half_of(half, int(hour)) if half else ''} "
+    return f" {hour}:{30 if thirty else int(minute or digits or 0):02}{_day_half(half, int(hour)) if half else ''} "
 
 
-def _half_of(part: str, hour: int) -> str:
+def _day_half(part: str, hour: int) -> str:
     """The half of the day for an hour in a part of the day."""
     if hour > _TWELVE:
         return ""
     if _MIDDAY.search(part):
         return " am" if hour in (10, 11) else " pm"
     if _NIGHT.search(part):
-        return " am" if hour == _TWELVE or hour < _DAYBREAK else " pm"
+        return " am" if hour == _TWELVE or hour < _NIGHT_END else " pm"
     return " am" if part in _FORENOON else " pm"
-
-
-def _on_the_clock(match: re.Match[str]) -> str:
-    """Format a time of day with 时: 9时20分 is 9:20."""
-    return f" {match[1]}:{int(match[2]):02} "
 
 
 _CHINESE_WORDS: list[tuple[str, str | Callable[[re.Match[str]], str]]] = [
@@ -88,9 +80,9 @@ _CHINESE_WORDS: list[tuple[str, str | Callable[[re.Match[str]], str]]] = [
     (r"百分之(\d+(?:\.\d+)?)", r"\1%"),
     (r"百分之([一二三四五六七八九十]{1,3})", lambda match: f"{han_number(match[1])}%"),
     (r"(?<=\d)\s*个?百分点", " pp "),
-    (rf"({_HALF})\s*(\d{{1,2}})(?:\s*[点时]钟?(?:(\d{{1,2}})分?|(半)|整)?|:(\d\d))(?!\d)", _moment),
-    (r"()(?<!\d)(\d{1,2})\s*点(?:钟|整|(\d{1,2})分?(?!\d)|(半))()", _moment),
-    (r"(?<![\d=.:<>-])(\d{1,2})\s*时\s*([0-5]?\d)\s*分(?![\d钟之])", _on_the_clock),
+    (rf"({_HALF})\s*(\d{{1,2}})(?:\s*[点时]钟?(?:(\d{{1,2}})分?|(半)|整)?|:(\d\d))(?!\d)", _clock_time),
+    (r"()(?<!\d)(\d{1,2})\s*点(?:钟|整|(\d{1,2})分?(?!\d)|(半))()", _clock_time),
+    (r"(?<![\d=.:<>-])(\d{1,2})\s*时\s*([0-5]?\d)\s*分(?![\d钟之])", lambda match: f" {match[1]}:{int(match[2]):02} "),
     (r"(?<=\d)\s*(?:个)?小时\s*(\d+)\s*分(?![钟之])", r" hours \1 minutes "),
     (r"(?<=\d)\s*分(?=\s*\d+\s*秒)", " minutes "),
     (r"(?<=\d)\s*分钟", " minutes "),
@@ -116,7 +108,7 @@ _CHINESE_WORDS: list[tuple[str, str | Callable[[re.Match[str]], str]]] = [
     (r"(?<=[\d$)}])\s*[和与]\s*", " and "),
 ]
 
-_PARTS = {
+_PART_PHRASES = {
     "more than": "plus d(?:e|['’])|más de|mehr als|mais de|più di",
     "less than": "moins d(?:e|['’])|menos de|weniger als|meno di",
     "twice the": "le double d(?:e|u)|el doble del?|das Doppelte (?:von|der|des)|o dobro d[eoa]|il doppio d(?:i|el)",
@@ -242,15 +234,11 @@ _WORDS = {
 }
 _STRONG = {
     "French": r"réponse|résultat|donc|vaut|obtient|conséquent|n['’]est|reste|serait|cherchée?s?|compte"
-    r"|élèves?|au total|en"
-    r" tout|\w*[ôûùî]\w*|est (?:à|de|une?|la|le)|est -?[\d$]"
-    r"|moitié|égale|\w*[èêçàâœ]\w*",
+    r"|élèves?|au total|en tout|\w*[ôûùî]\w*|est (?:à|de|une?|la|le)|est -?[\d$]|moitié|égale|\w*[èêçàâœ]\w*",
     "German": r"antwort|ergebnis|ist|lautet|somit|nicht|keine?|kostet|dauert|ergibt|zusammen|insgesamt|uhr|sind"
-    r"|\w+hundert\w*|\w*tausend\w*|gibt es"
-    r"|\w*[äöüß]\w*",
+    r"|\w+hundert\w*|\w*tausend\w*|gibt es|\w*[äöüß]\w*",
     "Spanish": r"respuesta|resultado|entonces|por lo tanto|por ciento|quedan?|tiene|no se|en total"
-    r"|probabilidad|buscad[ao]|hay (?:\d+|\w+nta"
-    r"|\w+cient[oa]s)|\w*[áíóúñ]\w*",
+    r"|probabilidad|buscad[ao]|hay (?:\d+|\w+nta|\w+cient[oa]s)|\w*[áíóúñ]\w*",
     "Portuguese": r"resposta|portanto|então|não|são|é|ao todo|\w*[ãõ]\w*",
     "Italian": r"risposta|risultato|quindi|dunque|perché|poiché|è|ci sono",
 }
@@ -270,20 +258,20 @@ def _pattern(words: str) -> re.Pattern[str]:
 
 _IS_STRONG = {name: _pattern(words) for name, words in _STRONG.items()}
 _IS_COMMON = {name: _pattern(words) for name, words in _COMMON.items()}
-_ALL = {
+_PHRASES = {
     name: re.compile(
         rf"(?P<formula>{_FORMULA})|(?<![\w\\])(?:"
-        + "|".join(f"(?P<w{at}>{words})" for at, words in enumerate((*_PARTS.values(), *table.values())))
+        + "|".join(f"(?P<w{at}>{words})" for at, words in enumerate((*_PART_PHRASES.values(), *table.values())))
         + r")(?!\w)",
         re.IGNORECASE,
     )
     for name, table in _WORDS.items()
 }
-_ENGLISH = {name: [*_PARTS, *table] for name, table in _WORDS.items()}
+_ENGLISH = {name: [*_PART_PHRASES, *table] for name, table in _WORDS.items()}
 _FROM_CHINESE = [(re.compile(pattern), english) for pattern, english in _CHINESE_WORDS]
 
 
-def in_english(text: str, incidental: int = MOST_INCIDENTAL) -> str:
+def in_english(text: str, incidental: int = MAX_INCIDENTAL) -> str:
     """Replace function words by English ones; text in none of the languages is unchanged.
 
     Args:
@@ -294,13 +282,16 @@ def in_english(text: str, incidental: int = MOST_INCIDENTAL) -> str:
         return text
     if not text.isascii() and _CHINESE.search(text) is not None:
         return _from_chinese(text)
-    language = _language_of(text[-_LOOKED_AT:])
+    language = _language_of(text[-_SEARCHED_LENGTH:])
     if language is None:
         return text
     text = _SPACED.sub(lambda match: re.sub(r"\s", "", match[1]), in_digits(text, language, incidental))
     text = _UHR.sub(lambda match: f"{match[1]}:{match[2] or '00'}", text)
     text = _RATE.sub("", _QUALIFIED.sub(r"\1", text))
-    text = _ALL[language].sub(_translator(language), text)
+    english = _ENGLISH[language]
+    text = _PHRASES[language].sub(
+        lambda match: match[0] if match["formula"] else english[int((match.lastgroup or "w0")[1:])], text
+    )
     for pattern, by in (
         (_THOUSANDS, r"\1\2"),
         (_COUNTED, r"\1\2"),
@@ -318,21 +309,10 @@ def _language_of(end: str) -> str | None:
     for language in _WORDS:
         common = {match[0].lower() for match in _IS_COMMON[language].finditer(end)}
         strong = {match[0].lower() for match in _IS_STRONG[language].finditer(end)}
-        shown = len(common) >= _SEVERAL or (strong and (common or len(end) < _SHORT))
+        shown = len(common) >= _MIN_COMMON_WORDS or (strong and (common or len(end) < _SHORT_TEXT))
         if shown and 2 * len(strong) + len(common) > most:
             best, most = language, 2 * len(strong) + len(common)
     return best
-
-
-def _translator(language: str) -> Callable[[re.Match[str]], str]:
-    words = _ENGLISH[language]
-
-    def translated(match: re.Match[str]) -> str:
-        if match["formula"] is not None:
-            return match[0]
-        return words[int((match.lastgroup or "w0")[1:])]
-
-    return translated
 
 
 def is_chinese_prose(text: str) -> bool:

@@ -11,21 +11,20 @@ from collections.abc import Iterator
 
 from rstar.grading.find.amounts import AMOUNTS, UNIT, only_amount
 from rstar.grading.find.hedges import is_hedged
-from rstar.grading.find.subjects import before_reason, said_in_words, subject_of, superlative
+from rstar.grading.find.subjects import answer_in_words, clause_before_reason, described_formula, superlative_name
 from rstar.grading.read.units import is_known
 from rstar.grading.read.vocabulary import HAN, HANGUL
 
-LONGEST = 2_000
-LONGEST_VALUE = 60
-LONGEST_JOINED = 4_000
-"""Characters at the end of a text in which display formulas are joined to the previous line."""
+MAX_LENGTH = 2_000
+MAX_VALUE_LENGTH = 60
+MAX_JOINED_LENGTH = 4_000
+"""Characters at the end of a text in which display formulas are join_displays to the previous line."""
 _NUMERAL = frozenset("-0123456789,. ")
 """Characters of a number, which may have any length."""
-_SHORTEST_LABEL = 3
-"""Minimum letters of a formula's label."""
-_SENTENCE_BEGUN = 3
+_MIN_LABEL_LETTERS = 3
+_SENTENCE_WORDS = 3
 """Minimum words before a number that begin a sentence."""
-MOST_WORDS = 5
+MAX_WORDS = 5
 
 _MATH = re.compile(r"\$\$(.+?)\$\$|\$([^$]+)\$(?!\d)|\\\((.+?)\\\)|\\\[(.+?)\\\]", re.DOTALL)
 _BOLD = re.compile(r"\*\*([^*\n]+)\*\*|`([^`\n]+)`")
@@ -69,11 +68,10 @@ _NEGATION = re.compile(
 _REASON = re.compile(r"\b(?:since|because|if|suppose|assume|let)\b", re.IGNORECASE)
 _REFUSED = re.compile(
     r"\b(?:fails?|(?:does|do|is|are) not|doesn't|cannot|(?:is|are) (?:an? |the )?(?:impossible|rejected|extraneous"
-    r"|wrong|incorrect|false)\b"
-    r"|gives? a (?:contradiction|negative))\b|contradiction"
+    r"|wrong|incorrect|false)\b|gives? a (?:contradiction|negative))\b|contradiction"
 )
 """Words after a value that reject it as the answer."""
-_PART_SAID = re.compile(r"(?:twice|half|thrice|double|triple|the (?:square|cube|sum|product|double|half))\b")
+_PART_OF_VALUE = re.compile(r"(?:twice|half|thrice|double|triple|the (?:square|cube|sum|product|double|half))\b")
 _PART = re.compile(
     r"(?:\b(?:twice|half|thrice|double|triple"
     r"|(?:half|square|cube|root|negative|opposite|double|multiple|third|quarter) of)(?: the| our)?|%) *$"
@@ -84,7 +82,7 @@ _PART = re.compile(
 """Words before a value that mean the answer is a different one."""
 _ARITHMETIC = " 0123456789+-*/×÷·^().,$=<>"
 """Characters between "half of" and the end of a calculation."""
-_AS_WANTED = re.compile(r",? as (?:required|desired|claimed|wanted|expected|needed|stated|asked)\b.*$")
+_AS_REQUIRED = re.compile(r",? as (?:required|desired|claimed|wanted|expected|needed|stated|asked)\b.*$")
 _MATRIX = re.compile(
     r"(?<![-\w}^])(\\begin\{((?:[pbBvV]|small)?matrix|array)\}(?:(?!\\begin|\\end).){1,1000}\\end\{\2\})(?!\s*\^)",
     re.DOTALL,
@@ -101,12 +99,11 @@ _CLAUSE = re.compile(r"[,;:]|\b(?:so|thus|hence|therefore|but|then)\b")
 _ALTERNATIVES = re.compile(r"\s*,?\s*\b(?:or|and)\s*|\s*,\s*")
 _CONNECTIVE = re.compile(r"(?:so|thus|hence|therefore|then|finally)\b[\s,:]*", re.IGNORECASE)
 _VALUE_OF = re.compile(r"\b(?:is|are|equals|be|was|were)(?: exactly| given by| of the form| equal to)?:?\s*$")
-_SAID = re.compile(r"\b(?:is|are|equals|be)\b|=|\b(?:it|that|there|here)'s\b", re.IGNORECASE)
+_STATING_VERB = re.compile(r"\b(?:is|are|equals|be)\b|=|\b(?:it|that|there|here)'s\b", re.IGNORECASE)
 _PLACE = re.compile(r"\b(?:at|when|where|below|above|for|if|except|near|as)\s+[a-zA-Z]\w{0,3}\s*$")
-_IDLE = re.compile(
+_EMPTY_REMARK = re.compile(
     r"(?:(?:we are |now )?(?:done|complete[d]?|finished|possible|true|correct|proven|required|desired|needed|left"
-    r"|remaining)"
-    r"|(?:the|our|my|what) .*\b(?:answer|proof|claim|wanted|needed|solutions?|values?|ones?)\b.*)$",
+    r"|remaining)|(?:the|our|my|what) .*\b(?:answer|proof|claim|wanted|needed|solutions?|values?|ones?)\b.*)$",
     re.IGNORECASE,
 )
 """Remarks about an answer that do not state it."""
@@ -115,8 +112,7 @@ _LEAD = re.compile(
     r"|a total of|option|choice)\s+)+"
 )
 _REMARK = re.compile(
-    r"(?<=[\w$}])\s*\((?!or\b)(?![^()]*\b(?:rejected|extraneous|discarded|million|thousand)\b)"
-    r"[a-z][^()]{2,}\)\s*\.?$"
+    r"(?<=[\w$}])\s*\((?!or\b)(?![^()]*\b(?:rejected|extraneous|discarded|million|thousand)\b)[a-z][^()]{2,}\)\s*\.?$"
 )
 _DOUBT = re.compile(r"(?<=[\w$}])\s*\((?:or\b|rejected|extraneous|discarded|million|thousand)")
 _PLAIN_LIST = re.compile(
@@ -133,14 +129,14 @@ _TRAILING = re.compile(
 """A remark after the answer."""
 
 
-def is_bare(text: str) -> str | None:
+def bare_answer(text: str) -> str | None:
     """Return the text itself if it is an answer rather than prose."""
     text = text.strip()
     if (fence := FENCE.fullmatch(text)) is not None:
         text = fence[1].strip()
     if text[:1].isalpha():
         text = _CONNECTIVE.sub("", text, count=1)
-    if not text or len(text) > LONGEST or _is_after_words(text):
+    if not text or len(text) > MAX_LENGTH or _follows_words(text):
         return None
     if (phrase := _PHRASE.fullmatch(text)) is not None:
         return phrase[1]
@@ -152,48 +148,48 @@ def is_bare(text: str) -> str | None:
         return None  # a sentence that ends in a calculation
     if numbered and (_ACTION.search(words) or _REFUSED.search(words)):
         return None
-    if len(_WORD.findall(words)) > MOST_WORDS or _VERB.search(words) or re.search(r"\n\s*\n", text):
+    if len(_WORD.findall(words)) > MAX_WORDS or _VERB.search(words) or re.search(r"\n\s*\n", text):
         return None
     return text
 
 
-def _is_after_words(text: str) -> bool:
+def _follows_words(text: str) -> bool:
     """Whether a text is a display formula, or a value, preceded by words that name it."""
     start = next((at for at, sign in enumerate(text) if sign in "$\\\n`"), 0)
     words = text[:start]
-    if sum(map(str.isalpha, words)) >= _SHORTEST_LABEL:
+    if sum(map(str.isalpha, words)) >= _MIN_LABEL_LETTERS:
         if text.startswith(("$$", "\\[", "\\begin"), start):
             return not text.startswith("\\begin", start) or "=" not in words
         if words.rstrip(" *_").endswith((":", ",")) and text[start] != "\n":
             return True
     value = next((at for at, sign in enumerate(text) if sign in "$\\" or sign.isdigit()), 0)
-    said = text[:value]
-    if said[:1].isupper() and text.endswith(".") and "=" not in said and len(_WORD.findall(said)) >= _SENTENCE_BEGUN:
+    lead = text[:value]
+    if lead[:1].isupper() and text.endswith(".") and "=" not in lead and len(_WORD.findall(lead)) >= _SENTENCE_WORDS:
         return True
-    return _HAN.search(said) is not None
+    return _HAN.search(lead) is not None
 
 
-def last_said(text: str) -> str | None:
+def last_statement(text: str) -> str | None:
     """The last statement in the last non-blank line: in its last sentence, or before it."""
     lines = [line for line in text.splitlines() if line.strip()]
     if not lines:
         return None
-    line = _named_by_is(_REMARK.sub("", lines[-1].strip()[-LONGEST:]))
+    line = _with_equals_signs(_REMARK.sub("", lines[-1].strip()[-MAX_LENGTH:]))
     if _DOUBT.search(line):
         return None
     line = _TRAILING.sub("", line.rstrip(". "))
-    if (main := before_reason(line)) is not None:
-        found = _last_marked(last_sentence(main))
+    if (main := clause_before_reason(line)) is not None:
+        found = _last_marked_value(last_sentence(main))
         if found is not None and any(map(str.isdigit, found)):
             return found
     sentence = last_sentence(line)
     whole = line.removesuffix(sentence).rstrip()[-1:] in ("", ".", "?", "!")  # not a clause after "where"
-    if whole and (found := subject_of(sentence) or said_in_words(sentence)) is not None:
+    if whole and (found := described_formula(sentence) or answer_in_words(sentence)) is not None:
         return found
-    found = _last_marked(sentence) or _only_number(sentence)
+    found = _last_marked_value(sentence) or _only_number(sentence)
     if found is None and sentence != line:
-        found = _last_marked(line)
-    return found or superlative(sentence) or _calculation(sentence)
+        found = _last_marked_value(line)
+    return found or superlative_name(sentence) or _calculation(sentence)
 
 
 def _calculation(sentence: str) -> str | None:
@@ -204,13 +200,13 @@ def _calculation(sentence: str) -> str | None:
     return match[2]
 
 
-def _named_by_is(line: str) -> str:
+def _with_equals_signs(line: str) -> str:
     """Write ``m is 6 and n is 9`` with equals signs if several letters have values."""
     several = len(_LETTER_IS.findall(line)) > 1
     return _LETTER_IS.sub(r"\1 = ", line) if several else line
 
 
-def is_about_several(text: str) -> bool:
+def states_several_formulas(text: str) -> bool:
     """Whether a text has several formulas and does not state the last one as the value of the preceding text."""
     formulas = list(_MATH.finditer(text))
     if len(formulas) < 2:
@@ -219,12 +215,12 @@ def is_about_several(text: str) -> bool:
     return _VALUE_OF.search(text, 0, start) is None or len(text[end:].strip()) > 1
 
 
-def concludes(text: str) -> bool:
+def has_conclusion(text: str) -> bool:
     """Whether a text of several steps ends in a conclusion: "…, so $n = 7$", "Therefore, $x = 2$ or $x = 3$."."""
     lines = [line for line in text.splitlines() if line.strip()]
-    last = last_sentence(lines[-1].strip()[-LONGEST:].rstrip(". ")) if lines else ""
-    said = _CONCLUSION.search(last)
-    return said is not None and (len(last) < len(text.strip()) - 2 or said.start() > 0) and "?" not in last
+    last = last_sentence(lines[-1].strip()[-MAX_LENGTH:].rstrip(". ")) if lines else ""
+    conclusion = _CONCLUSION.search(last)
+    return conclusion is not None and (len(last) < len(text.strip()) - 2 or conclusion.start() > 0) and "?" not in last
 
 
 def is_reason(clause: str) -> bool:
@@ -248,14 +244,14 @@ def last_clause(text: str) -> str:
     return sentence[max((match.end() for match in _CLAUSE.finditer(sentence)), default=0) :]
 
 
-def _last_marked(line: str) -> str | None:
+def _last_marked_value(line: str) -> str | None:
     """The formula, bold text or "is …" that ends last."""
     if (listed := _PLAIN_LIST.search(line)) is not None:
         return None if is_denied(line[: listed.start()]) else listed[1]
     marks = sorted((*_MATH.finditer(line), *_BOLD.finditer(line)), key=re.Match.end) or list(_MATRIX.finditer(line))
     found = [_with_alternatives(line, marks)] if marks else []
-    if (said := _value_said(line, marks)) is not None:
-        found.append(said)
+    if (stated := _stated_value(line, marks)) is not None:
+        found.append(stated)
     if not found:
         return None
     end, start, value = max(found)
@@ -268,48 +264,48 @@ def _last_marked(line: str) -> str | None:
     if (doubt := _CONDITION.search(line)) is not None and doubt.start() < start:
         return None
     value = value.strip()
-    if value and _BOLD.fullmatch(line, start, end) and is_bare(value) is None:  # a whole sentence in bold
-        return last_said(value)
+    if value and _BOLD.fullmatch(line, start, end) and bare_answer(value) is None:  # a whole sentence in bold
+        return last_statement(value)
     return value or None
 
 
-def _value_said(line: str, marks: list[re.Match[str]]) -> tuple[int, int, str] | None:
+def _stated_value(line: str, marks: list[re.Match[str]]) -> tuple[int, int, str] | None:
     """(end, start, value) of the text after the last "is" or "=" that states something."""
     end = len(line)
-    for said in reversed(list(_SAID.finditer(line))):
-        if any(mark.start() < said.start() < mark.end() for mark in marks):
+    for verb in reversed(list(_STATING_VERB.finditer(line))):
+        if any(mark.start() < verb.start() < mark.end() for mark in marks):
             return None
-        if said[0] == "=" and _PLACE.search(line, max(said.start() - 30, 0), said.start()):
+        if verb[0] == "=" and _PLACE.search(line, max(verb.start() - 30, 0), verb.start()):
             return None
-        value = line[said.end() : end].strip(" .*_,")
-        if _PART_SAID.match(value):
+        value = line[verb.end() : end].strip(" .*_,")
+        if _PART_OF_VALUE.match(value):
             return None
-        if not _IDLE.match(value):
-            value = _REMARK.sub("", _ASIDE.sub(r"\1", without_loose_closers(without_lead(_AS_WANTED.sub("", value)))))
-            short = len(value) <= LONGEST_VALUE or set(value) <= _NUMERAL
-            says = short and is_bare(value) and (end == len(line) or any(map(str.isdigit, value)))
-            return (end, said.start(), value) if says else None
-        clause = [match.start() for match in re.finditer(r",|;|\band\b", line[: said.start()])]
-        end = clause[-1] if clause else said.start()
+        if not _EMPTY_REMARK.match(value):
+            value = _REMARK.sub("", _ASIDE.sub(r"\1", without_loose_closers(without_lead(_AS_REQUIRED.sub("", value)))))
+            short = len(value) <= MAX_VALUE_LENGTH or set(value) <= _NUMERAL
+            states_value = short and bare_answer(value) and (end == len(line) or any(map(str.isdigit, value)))
+            return (end, verb.start(), value) if states_value else None
+        clause = [match.start() for match in re.finditer(r",|;|\band\b", line[: verb.start()])]
+        end = clause[-1] if clause else verb.start()
     return None
 
 
 def _with_alternatives(line: str, marks: list[re.Match[str]]) -> tuple[int, int, str]:
     """(end, start, content) of the last formula and its alternatives: ``$x=8$ or $x=7$``."""
-    end, start, content = marks[-1].end(), marks[-1].start(), _inside(marks[-1])
+    end, start, content = marks[-1].end(), marks[-1].start(), _content(marks[-1])
     if content[-1:].isdigit() and (unit := UNIT.match(line, end)) is not None and is_known(unit[1]):
         content += " " + unit[1]
     if len(marks) > 1 and _COMPOUND.fullmatch(line, marks[-2].end(), start):
-        return end, marks[-2].start(), f"{_inside(marks[-2])}{line[marks[-2].end() : start]}{content}"
+        return end, marks[-2].start(), f"{_content(marks[-2])}{line[marks[-2].end() : start]}{content}"
     for before in reversed(marks[:-1]):
         between = line[before.end() : start]
         if not _ALTERNATIVES.fullmatch(between):
             break
-        start, content = before.start(), f"{_inside(before)}{between}{content}"
+        start, content = before.start(), f"{_content(before)}{between}{content}"
     return end, start, content
 
 
-def _inside(mark: re.Match[str]) -> str:
+def _content(mark: re.Match[str]) -> str:
     return next(group for group in mark.groups() if group is not None)
 
 
@@ -322,9 +318,9 @@ def _only_number(sentence: str) -> str | None:
     return None if _PART.search(before) or _REFUSED.search(sentence) or is_hedged(before, after) else amount
 
 
-def joined(text: str) -> str:
+def join_displays(text: str) -> str:
     """Join each display formula to the line before, where its sentence began."""
-    head, tail = text[:-LONGEST_JOINED], text[-LONGEST_JOINED:]
+    head, tail = text[:-MAX_JOINED_LENGTH], text[-MAX_JOINED_LENGTH:]
     return head + _DISPLAY.sub(lambda match: " " + match[1].replace("\n", " "), tail)
 
 
@@ -335,20 +331,20 @@ def is_part(clause: str) -> bool:
 
 def first_sentence(text: str) -> str:
     """The text up to the first end of a sentence outside formulas."""
-    text = text[:LONGEST]
-    first = next(_ends(text), None)
+    text = text[:MAX_LENGTH]
+    first = next(_sentence_ends(text), None)
     return text if first is None else text[: first.start()]
 
 
 def last_sentence(line: str) -> str:
     """The text after the last end of a sentence, outside formulas, that has something after it."""
-    ends = [match.end() for match in _ends(line)]
+    ends = [match.end() for match in _sentence_ends(line)]
     ends += [match.end() for match in _MATH.finditer(line) if (match[1] or match[4] or "").rstrip().endswith(".")]
     last = max((end for end in ends if line[end:].strip(" .*_")), default=0)
     return line[last:].strip()
 
 
-def _ends(text: str) -> Iterator[re.Match[str]]:
+def _sentence_ends(text: str) -> Iterator[re.Match[str]]:
     """The ends of sentences outside formulas."""
     formulas = [match.span() for match in _MATH.finditer(text)]
     for match in _SENTENCE_END.finditer(text):

@@ -1,6 +1,6 @@
 r"""Tokenizer of normal forms (see `rstar.grading.read.normal`), for LaTeX and ASCII alike.
 
-Kinds: `num` (a literal with its exact value), `sym` (one variable), `fn` (a function), `big` (a sum or product sign),
+Kinds: `num` (a literal with its exact value), `sym` (a variable), `fn` (a function), `indexed` (a sum or product sign),
 `word` (a unit, or text), `op` (a sign, bracket or separator, in one spelling each), `named` (a mark that makes letters
 a name), `begin`/`end` (of a matrix). Runs of letters are classified here: functions, constants, Greek letters and units
 are words of the language, short runs are products of variables, everything else is a word.
@@ -14,19 +14,20 @@ from fractions import Fraction
 
 from rstar.grading.read import units
 from rstar.grading.read.vocabulary import (
-    BIG,
     CONSTANTS,
+    FORMULA_WORDS,
     FUNCTIONS,
     GREEK,
     HAN,
-    NAMED,
+    INDEXED_OPERATIONS,
+    NAMING_MARKS,
     OPERATORS,
     OTHER_COMMANDS,
     TEXT_WORDS,
 )
 
-LONGEST = 2_000
-MOST_DIGITS = 2_000
+MAX_LENGTH = 2_000
+MAX_DIGITS = 2_000
 
 
 class UnreadableError(ValueError):
@@ -65,6 +66,13 @@ _TOKEN = re.compile(
     r"|(?P<word>[^\W\d_]+'*)"
     r"|(?P<op>\\\\|\\\{|\\\}|\\_|\*\*|<=|>=|!=|==|\\&|[-+*/^_!%()\[\]{}|<>=:,;&'])"
 )
+_FIXED = {name: ("fn", text) for name, text in FUNCTIONS.items()}
+_FIXED |= {name: ("sym", text) for name, text in CONSTANTS.items()}
+_WORDS = _FIXED | {name: ("sym", name) for name in GREEK}
+_COMMANDS = _FIXED | {name: ("op", sign) for name, sign in OPERATORS.items()}
+_COMMANDS |= {name: ("sym", name.removeprefix("var")) for name in GREEK}
+_COMMANDS |= {name: ("indexed", name) for name in INDEXED_OPERATIONS} | {name: ("named", name) for name in NAMING_MARKS}
+"""Kind and text of the tokens that words and commands stand for."""
 _HAN = re.compile(f"[{HAN}]")
 _SHORT_WORDS = frozenset(word for word in TEXT_WORDS if len(word) == 2)
 _SIGNS = ("+", "-", "=", "^")
@@ -82,7 +90,7 @@ def tokens(form: str, *, thousands: bool = True) -> list[Token]:
     Raises:
         UnreadableError: the form is too long, or has a character or command outside the language.
     """
-    if len(form) > LONGEST:
+    if len(form) > MAX_LENGTH:
         raise TooLargeError("too long")
     found: list[Token] = []
     position, depth, spaced = 0, 0, False
@@ -148,7 +156,7 @@ def _read(match: re.Match[str], spaced: bool) -> list[Token]:
 
 
 def _number(text: str, spaced: bool) -> Token:
-    if len(text) > MOST_DIGITS:
+    if len(text) > MAX_DIGITS:
         raise TooLargeError("a number of too many digits")
     mantissa, _, exponent = text.lower().partition("e")
     places = len(mantissa.partition(".")[2]) - int(exponent or 0)
@@ -158,7 +166,7 @@ def _number(text: str, spaced: bool) -> Token:
 def _repeating(text: str, period: str) -> Fraction:
     whole, _, rest = text.partition(".")
     lead = rest[: rest.index("\\")]
-    if len(text) > MOST_DIGITS:
+    if len(text) > MAX_DIGITS:
         raise TooLargeError("a number of too many digits")
     fixed = Fraction(int((whole or "0") + lead), 10 ** len(lead))
     return fixed + Fraction(int(period), (10 ** len(period) - 1) * 10 ** len(lead))
@@ -181,37 +189,20 @@ def _text(body: str, spaced: bool) -> list[Token]:
 
 
 def _command(name: str, spaced: bool) -> list[Token]:
-    if name in OPERATORS:
-        return [Token("op", OPERATORS[name], spaced)]
-    if name in FUNCTIONS:
-        return [Token("fn", FUNCTIONS[name], spaced)]
-    if name in BIG:
-        return [Token("big", name, spaced)]
-    if name in CONSTANTS:
-        return [Token("sym", CONSTANTS[name], spaced)]
-    if name in GREEK:
-        return [Token("sym", name.removeprefix("var"), spaced)]
-    if name in NAMED:
-        return [Token("named", name, spaced)]
+    if name in _COMMANDS:
+        return [Token(*_COMMANDS[name], spaced)]
     if name not in OTHER_COMMANDS:
         for end in range(len(name) - 1, 1, -1):  # \pix, \cosx: a command that lost its space
-            if name[:end] in _KNOWN:
+            if name[:end] in FORMULA_WORDS or name[:end] in OPERATORS:
                 return [*_command(name[:end], spaced), *_letters(name[end:], False)]
     raise UnreadableError(f"unknown command \\{name}")
-
-
-_KNOWN = frozenset({*OPERATORS, *FUNCTIONS, *CONSTANTS, *GREEK})
 
 
 def _letters(run: str, spaced: bool) -> list[Token]:
     bare = run.rstrip("'")
     lower = bare.lower()
-    if bare in FUNCTIONS:
-        return [Token("fn", FUNCTIONS[bare], spaced)]
-    if bare in CONSTANTS:
-        return [Token("sym", CONSTANTS[bare], spaced)]
-    if bare in GREEK:
-        return [Token("sym", bare, spaced)]
+    if bare in _WORDS:
+        return [Token(*_WORDS[bare], spaced)]
     if len(bare) == 1:
         return [Token("word" if _HAN.match(bare) else "sym", run, spaced)]
     if lower in ("and", "or"):

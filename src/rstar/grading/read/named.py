@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 
 from rstar.grading.read.normal import words
-from rstar.grading.read.vocabulary import LANGUAGE, words_of
+from rstar.grading.read.vocabulary import FORMULA_WORDS, words_of
 
 _TEXT = re.compile(r"\\(?:text[a-z]*|mathrm) ?\{([^{}]*)\}")
 _NAME = re.compile(r"(?<![\w\\])(?:and )?(?P<name>\\?[A-Za-z]+(?: [A-Za-z]+){0,2}(?:_(?:\w|\{\w+\}))?) ?(?P<sign>[:=])")
-_OR = re.compile(r"(?:, ?)?(?: ?\\text ?\{ ?or ?\} ?| or )")
+_SEPARATOR_OR = re.compile(r"(?:, ?)?(?: ?\\text ?\{ ?or ?\} ?| or )")
 _LETTERS = re.compile(r"([a-z]) ?= ?([^=,<>:]+?) ?(?=,| and |$)")
 _CHAIN = re.compile(
     r"(?<![\w=\\])(?P<names>(?:[a-z] ?= ?){2,6})(?P<value>(?:[^=,;<>:A-Za-z\\]|\\(?:frac|sqrt|pi)(?![a-z]))+)"
@@ -17,7 +17,7 @@ _CHAIN = re.compile(
 )
 """Letters that all equal one number: ``x = y = 1``."""
 _CHAINS_APART = re.compile(r" ?(?:,|\band\b) ?(?=([a-z])(?: ?= ?[a-z])+ ?= ?(?![a-z]))")
-_AFTER = re.compile(r"(?:[,; ]|\band\b)+$")
+_SEPARATORS_LAST = re.compile(r"(?:[,; ]|\band\b)+$")
 _WORD = re.compile(r"(?![A-Z]+$)[A-Za-z ]{3,}")
 _SIGNS = re.compile(r"[:=<>]|\\(?:[lg]eq?|approx|in)(?![a-z])")
 _FUNCTION = re.compile(
@@ -37,8 +37,8 @@ _NO_NAMES = words_of(
 
 def is_label(name: str) -> bool:
     """Whether words before a value only name it: "Total cost: 5", but not "anything except n = 5"."""
-    said = name.lower().split()
-    return not (_NO_NAMES & set(said) or LANGUAGE & set(said))
+    parts = name.lower().split()
+    return not (_NO_NAMES & set(parts) or FORMULA_WORDS & set(parts))
 
 
 def is_word(name: str) -> bool:
@@ -53,7 +53,7 @@ def named_values(form: str) -> list[tuple[str, str]] | None:
     if len(marks) < 2 or marks[0].start() or not any(mark["sign"] == ":" or is_word(mark["name"]) for mark in marks):
         return None
     ends = [mark.start() for mark in marks[1:]] + [len(form)]
-    values = [_AFTER.sub("", form[mark.end() : end]).strip() for mark, end in zip(marks, ends, strict=True)]
+    values = [_SEPARATORS_LAST.sub("", form[mark.end() : end]).strip() for mark, end in zip(marks, ends, strict=True)]
     names = [mark["name"] for mark in marks]
     if not all(values) or len(set(names)) < len(names) or not all(map(is_label, names)):
         return None
@@ -69,32 +69,34 @@ def numbered_parts(form: str) -> list[str] | None:
     values = {mark[1]: form[mark.end() : end].strip(" ;,") for mark, end in zip(marks, ends, strict=True)}
     if len(values) < len(marks) or any(map(_NO_PART.fullmatch, values.values())):
         return None
-    labels = next((list(some[: len(values)]) for some in _LABELS if set(some[: len(values)]) == set(values)), None)
-    return None if labels is None else [values[label] for label in labels]
+    for labels in _LABELS:
+        if set(labels[: len(values)]) == set(values):
+            return [values[label] for label in labels[: len(values)]]
+    return None
 
 
 def alternatives(form: str) -> list[list[tuple[str, str]]] | None:
     """``x=1, y=2 or x=2, y=1`` as lists of names and values; None for any other form."""
-    found = [_LETTERS.findall(part) for part in _OR.split(form)]
+    found = [_LETTERS.findall(part) for part in _SEPARATOR_OR.split(form)]
     names = [[name for name, _ in values] for values in found]
-    if len(found) < 2 or len(names[0]) < 2 or any(sorted(some) != sorted(names[0]) for some in names):
+    if len(found) < 2 or len(names[0]) < 2 or any(sorted(letters) != sorted(names[0]) for letters in names):
         return None
-    whole = "".join(f"{name}={value}," for values in found for name, value in values)
-    said = _OR.sub(",", form).replace(" ", "").replace("and", ",")
-    return found if whole.replace(" ", "") == f"{said}," else None
+    expected = "".join(f"{name}={value}," for values in found for name, value in values)
+    flat = _SEPARATOR_OR.sub(",", form).replace(" ", "").replace("and", ",")
+    return found if expected.replace(" ", "") == f"{flat}," else None
 
 
 def without_chains(form: str) -> str | None:
     """Rewrite ``x=y=1 or x=y=-1`` as ``x=1,y=1 or x=-1,y=-1``; None if the form has no such chain."""
 
-    def one_by_one(match: re.Match[str]) -> str:
+    def separate(match: re.Match[str]) -> str:
         names = re.findall("[a-z]", match["names"])
         values = ",".join(f"{name}={match['value'].strip()}" for name in names)
         return f"{values} " if len(set(names)) == len(names) else match[0]
 
-    said = _CHAINS_APART.sub(" or ", form) if _CHAINS_APART.search(form) is not None else form
-    found = _CHAIN.sub(one_by_one, said).strip()
-    return found if found != said and "=," not in found else None
+    text = _CHAINS_APART.sub(" or ", form) if _CHAINS_APART.search(form) is not None else form
+    found = _CHAIN.sub(separate, text).strip()
+    return found if found != text and "=," not in found else None
 
 
 def of_function(form: str) -> tuple[str, str] | None:

@@ -92,18 +92,9 @@ class Text:
 Node = Number | Symbol | Apply | Quantity | Group | Interval | Relation | Matrix | Text
 
 
-_KINDS = {
-    "tuple": "tuple",
-    "list": "list in brackets",
-    "set": "set",
-    "bare": "list",
-    "both": "conditions",
-    "union": "union",
-    "without": "set with gaps",
-    "ratio": "ratio",
-    "given": "family",
-    "cases": "function in pieces",
-}
+_KIND_NAMES = {"list": "list in brackets", "bare": "list", "both": "conditions", "without": "set with gaps"}
+_KIND_NAMES |= {"given": "family", "cases": "function in pieces"}
+"""Names of group kinds in messages, where they differ."""
 
 
 def described(node: Node) -> str:
@@ -114,7 +105,7 @@ def described(node: Node) -> str:
         case Apply():
             return "expression" if symbols(node) else "constant"
         case Group(kind):
-            return _KINDS[kind]
+            return _KIND_NAMES.get(kind, kind)
     return type(node).__name__.lower()
 
 
@@ -125,6 +116,25 @@ def minus(node: Node) -> Node:
     if isinstance(node, Quantity):
         return Quantity(minus(node.value), node.unit)
     return Apply("*", (Number(Fraction(-1)), node))
+
+
+def difference(a: Node, b: Node) -> Node:
+    """``a - b``."""
+    return Apply("+", (a, minus(b)))
+
+
+def children(node: Node) -> tuple[Node, ...]:
+    """The nodes directly below a node."""
+    match node:
+        case Apply(_, nodes) | Group(_, nodes) | Relation(nodes, _):
+            return nodes
+        case Interval(low, high):
+            return low, high
+        case Matrix(rows):
+            return tuple(entry for row in rows for entry in row)
+        case Quantity(value):
+            return (value,)
+    return ()
 
 
 def leaves(node: Node) -> Iterator[Node]:
@@ -172,18 +182,7 @@ def renamed(node: Node, old: Node, new: Node) -> Node:
 
 def names_of(node: Node) -> frozenset[str]:
     """Names of the symbols of any node, without constants."""
-    match node:
-        case Group(_, items):
-            return frozenset().union(*map(names_of, items))
-        case Interval(low, high):
-            return names_of(low) | names_of(high)
-        case Matrix(rows):
-            return frozenset().union(*(names_of(entry) for row in rows for entry in row))
-        case Relation(sides):
-            return frozenset().union(*map(names_of, sides))
-        case Quantity(value):
-            return names_of(value)
-    return symbols(node)
+    return symbols(node) if isinstance(node, Apply | Symbol) else frozenset().union(*map(names_of, children(node)))
 
 
 INFINITY = Symbol("∞")

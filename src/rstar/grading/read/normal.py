@@ -20,8 +20,6 @@ _SUBSCRIPTS = dict(zip("₀₁₂₃₄₅₆₇₈₉", "0123456789", strict=Tr
 _SUPERSCRIPT = re.compile(f"[{''.join(_SUPERSCRIPTS)}]+")
 _SUBSCRIPT = re.compile(f"[{''.join(_SUBSCRIPTS)}]+")
 _VULGAR = re.compile("[¼½¾⅐-⅞]")
-
-
 _DOUBLED = re.compile(r"\\\\(?=[A-Za-z{}])")
 _LOOSE_SPACE = re.compile(r"(?<![0-9A-Za-z]) (?!(?<=\d, )\d{3}(?!\d))| (?![0-9A-Za-z])")  # "12, 345" is not 12,345
 _TEXT_COMMAND = re.compile(r"\\(?:text[a-z]*|mbox|mathrm|mathbf|operatorname)(?![A-Za-z])")

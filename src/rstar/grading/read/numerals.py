@@ -2,7 +2,7 @@
 
 Only dictionary spellings are read, from 2 (the words for 1 are also articles) to below a million, and only in a last
 sentence without digits. Incidental counts stay in words: a number after "les", "diese" or 这, and any number up to
-`MOST_INCIDENTAL` ("on compare deux cas") that does not follow a verb of having or being.
+`MAX_INCIDENTAL` ("on compare deux cas") that does not follow a verb of having or being.
 """
 
 from __future__ import annotations
@@ -10,31 +10,27 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from rstar.grading.read.spoken import number_in_words
-from rstar.grading.read.vocabulary import SMALL
+from rstar.grading.read.number_words import number_in_words
+from rstar.grading.read.vocabulary import CARDINALS, word_list
 
-MOST = 600
+SEARCHED_LENGTH = 600
 """Characters at the end of a text that are searched for numbers in words."""
-MOST_INCIDENTAL = 10
+MAX_INCIDENTAL = 10
 """Numbers up to this one are written in words anywhere in prose."""
 
 Names = dict[str, int]
 """Numbers by name, in lower case, with hyphens for spaces."""
 
 
-def _listed(words: str) -> list[str]:
-    return words.split()
-
-
 def _french() -> Names:
-    units = _listed("un deux trois quatre cinq six sept huit neuf dix onze douze treize quatorze quinze seize")
+    units = word_list("un deux trois quatre cinq six sept huit neuf dix onze douze treize quatorze quinze seize")
     units += ["dix-sept", "dix-huit", "dix-neuf"]
-    tens = _listed("vingt trente quarante cinquante soixante")
+    tens = word_list("vingt trente quarante cinquante soixante")
     names = {name: value for value, name in enumerate(units, 1)}
     for ten, word in enumerate(tens, 2):
-        upto = 19 if word == "soixante" else 9
+        highest = 19 if word == "soixante" else 9
         names |= {word: 10 * ten, f"{word}-et-un": 10 * ten + 1}
-        names |= {f"{word}-{unit}": 10 * ten + value for value, unit in enumerate(units[:upto], 1)}
+        names |= {f"{word}-{unit}": 10 * ten + value for value, unit in enumerate(units[:highest], 1)}
     names |= {"soixante-et-onze": 71, "quatre-vingts": 80, "quatre-vingt": 80}
     names |= {f"quatre-vingt-{unit}": 80 + value for value, unit in enumerate(units, 1)}
     below = dict(names)
@@ -45,11 +41,11 @@ def _french() -> Names:
 
 
 def _german() -> Names:
-    units = _listed("ein zwei drei vier fünf sechs sieben acht neun zehn elf zwölf")
+    units = word_list("ein zwei drei vier fünf sechs sieben acht neun zehn elf zwölf")
     names = {name: value for value, name in enumerate(units, 1)}
-    teens = _listed("dreizehn vierzehn fünfzehn sechzehn siebzehn achtzehn neunzehn")
+    teens = word_list("dreizehn vierzehn fünfzehn sechzehn siebzehn achtzehn neunzehn")
     names |= {name: value for value, name in enumerate(teens, 13)}
-    tens = _listed("zwanzig dreißig vierzig fünfzig sechzig siebzig achtzig neunzig")
+    tens = word_list("zwanzig dreißig vierzig fünfzig sechzig siebzig achtzig neunzig")
     for ten, word in enumerate(tens, 2):
         names |= {word: 10 * ten}
         names |= {f"{unit}und{word}": 10 * ten + value for value, unit in enumerate(units[:9], 1)}
@@ -60,16 +56,18 @@ def _german() -> Names:
 
 
 def _spanish() -> Names:
-    units = _listed("uno dos tres cuatro cinco seis siete ocho nueve diez once doce trece catorce quince")
-    units += _listed("dieciséis diecisiete dieciocho diecinueve veinte veintiuno veintidós veintitrés veinticuatro")
-    units += _listed("veinticinco veintiséis veintisiete veintiocho veintinueve")
+    units = word_list("uno dos tres cuatro cinco seis siete ocho nueve diez once doce trece catorce quince")
+    units += word_list("dieciséis diecisiete dieciocho diecinueve veinte veintiuno veintidós veintitrés veinticuatro")
+    units += word_list("veinticinco veintiséis veintisiete veintiocho veintinueve")
     names = {name: value for value, name in enumerate(units, 1)} | {"veintiún": 21, "veintiuna": 21}
-    for ten, word in enumerate(_listed("treinta cuarenta cincuenta sesenta setenta ochenta noventa"), 3):
+    for ten, word in enumerate(word_list("treinta cuarenta cincuenta sesenta setenta ochenta noventa"), 3):
         names |= {word: 10 * ten, f"{word}-y-un": 10 * ten + 1, f"{word}-y-una": 10 * ten + 1}
         names |= {f"{word}-y-{unit}": 10 * ten + value for value, unit in enumerate(units[:9], 1)}
     below = dict(names)
-    words = "ciento doscientos trescientos cuatrocientos quinientos seiscientos setecientos ochocientos novecientos"
-    for hundreds, word in enumerate(words.split(), 1):
+    words = word_list(
+        "ciento doscientos trescientos cuatrocientos quinientos seiscientos setecientos ochocientos novecientos"
+    )
+    for hundreds, word in enumerate(words, 1):
         for spelling in (word, word.removesuffix("os") + "as") if hundreds > 1 else (word,):
             names |= {spelling: 100 * hundreds} if hundreds > 1 else {"cien": 100}
             names |= {f"{spelling}-{rest}": 100 * hundreds + value for rest, value in below.items()}
@@ -91,9 +89,9 @@ class _Language:
     known: str
     verbs: str
 
-    def value(self, said: str) -> int | None:
+    def value(self, run: str) -> int | None:
         """The value of a run of number words; None for articles and runs that are not a number."""
-        name = re.sub(r"\s+", "-", said.lower())
+        name = re.sub(r"\s+", "-", run.lower())
         if name in self.names:
             return self.names[name] if self.names[name] > 1 else None
         before, thousand, after = name.partition(self.thousand)
@@ -134,14 +132,13 @@ _LANGUAGES = {
     ),
 }
 _MINUS = "moins|minus|menos"
-_GOES_ON = re.compile(
-    r"\s+(?:virgule|komma|v[ií]rgula|coma|milli\w+|mill[oó]n\w*|fois|veces|mal|hoch|puissance|elevado"
-    r"|au carré|al cuadrado"
-    r"|plus|más|moins|menos|minus|ou|oder|o|bis|y medi[oa]|et demie?|einhalb)\b",
+_CONTINUED = re.compile(
+    r"\s+(?:virgule|komma|v[ií]rgula|coma|milli\w+|mill[oó]n\w*|fois|veces|mal|hoch|puissance|elevado|au carré"
+    r"|al cuadrado|plus|más|moins|menos|minus|ou|oder|o|bis|y medi[oa]|et demie?|einhalb)\b",
     re.IGNORECASE,
 )
 """Words after a number that change its value."""
-_ENGLISH_GOES_ON = re.compile(r" (?:of|percent|and|point|times|or|to)\b")
+_ENGLISH_CONTINUED = re.compile(r" (?:of|percent|and|point|times|or|to)\b")
 _COMPARED = re.compile(
     r"\b(?:fewer|more|less|than|older|younger|longer|shorter|taller|too|extra|short|older)\b", re.IGNORECASE
 )
@@ -149,11 +146,11 @@ _ADVERBS = "donc|encore|exactement|also|somit|noch|genau|todavía|aún|exactamen
 _ONE = frozenset({"un", "ein", "uno"})
 _COMPOUND = "[a-zäöüß]*(?:zig|ßig|hundert|tausend)[a-zäöüß]*"
 """German numbers written as one word, to be looked up."""
-_NEW = re.compile(r"neuf(?! \w+[sx]\b)", re.IGNORECASE)
+_NEUF = re.compile(r"neuf(?! \w+[sx]\b)", re.IGNORECASE)
 """The French word for 9 where it may mean "new"."""
 
 
-def _run(language: _Language) -> re.Pattern[str]:
+def _run_pattern(language: _Language) -> re.Pattern[str]:
     """The pattern of a run of number words, with an optional fraction name after it and its context before."""
     words = {part for name in language.names for part in name.split("-") if part not in ("et", "y")}
     if not language.joint:
@@ -166,8 +163,8 @@ def _run(language: _Language) -> re.Pattern[str]:
     return re.compile(rf"(?<![\w-]){before}(?P<run>{run})(?:\s+(?:{parts}))?(?![\w-])", re.IGNORECASE)
 
 
-_RUNS = {name: _run(language) for name, language in _LANGUAGES.items()}
-_WORD = "|".join(sorted(SMALL, key=len, reverse=True))
+_RUNS = {name: _run_pattern(language) for name, language in _LANGUAGES.items()}
+_WORD = "|".join(sorted(CARDINALS, key=len, reverse=True))
 _ENGLISH = re.compile(
     rf"(?<![\w-])(?:(?P<known>the|these|those|least|most|about|almost|nearly|over|under|than|another|next"
     r"|last|all|both|my|our|his|her|their|minus|negative|every)\s+)?"
@@ -177,7 +174,7 @@ _ENGLISH = re.compile(
 _SENTENCES = re.compile(r"(?s:.*)(?:[.!?]\s+|[。！？\n]\s*)(?=\S)")
 
 
-def in_digits(text: str, language: str | None = None, incidental: int = MOST_INCIDENTAL) -> str:
+def in_digits(text: str, language: str | None = None, incidental: int = MAX_INCIDENTAL) -> str:
     """Write the numbers in words of the last sentence in digits; without a language, those in Chinese.
 
     Numbers up to `incidental` are written in digits only after a verb of having or being.
@@ -186,14 +183,15 @@ def in_digits(text: str, language: str | None = None, incidental: int = MOST_INC
     start, sentence = _last_sentence(text)
     if any(map(str.isdigit, sentence)) or (language is not None and language not in _LANGUAGES):
         return text
-    return text[:start] + (_han(sentence) if language is None else _spelled(sentence, language, incidental))
+    rest = _chinese_in_digits(sentence) if language is None else _words_in_digits(sentence, language, incidental)
+    return text[:start] + rest
 
 
-def english_in_digits(text: str, incidental: int = MOST_INCIDENTAL) -> str:
+def english_in_digits(text: str, incidental: int = MAX_INCIDENTAL) -> str:
     """Write the English number above `incidental` in digits, if it is the only number of the last sentence."""
     start, sentence = _last_sentence(text)
     found = list(_ENGLISH.finditer(sentence))
-    if len(found) != 1 or found[0]["known"] or _ENGLISH_GOES_ON.match(sentence, found[0].end()):
+    if len(found) != 1 or found[0]["known"] or _ENGLISH_CONTINUED.match(sentence, found[0].end()):
         return text
     if _COMPARED.search(sentence) or any(sign.isdigit() or sign in "$\\" for sign in sentence):
         return text
@@ -205,29 +203,30 @@ def english_in_digits(text: str, incidental: int = MOST_INCIDENTAL) -> str:
 
 def _last_sentence(text: str) -> tuple[int, str]:
     """The offset and text of the last sentence."""
-    first = max(len(text) - MOST, 0)
+    first = max(len(text) - SEARCHED_LENGTH, 0)
     head = _SENTENCES.match(text, first)
     start = first if head is None else head.end()
     return start, text[start:]
 
 
-def _spelled(sentence: str, name: str, incidental: int) -> str:
+def _words_in_digits(sentence: str, name: str, incidental: int) -> str:
     language = _LANGUAGES[name]
 
     def digits(match: re.Match[str]) -> str:
         value = language.value(match["run"])
-        part = next((int(key[1:]) for key, said in match.groupdict().items() if said and key[1:].isdigit()), None)
+        part = next((int(key[1:]) for key, found in match.groupdict().items() if found and key[1:].isdigit()), None)
         if part is not None:
             value = 1 if match["run"].lower() in _ONE else value
         elif value is not None and value <= incidental and match["verb"] is None:
             return match[0]
-        if value is None or match["known"] or (part is None and _NEW.fullmatch(match["run"]) and match["verb"] is None):
+        is_new = part is None and match["verb"] is None and _NEUF.fullmatch(match["run"])
+        if value is None or match["known"] or is_new:
             return match[0]
         verb = f"{match['verb']} " if match["verb"] else ""
         return f"{verb}{'-' if match['minus'] else ''}{value}" + (f"/{part}" if part else "")
 
     runs = _RUNS[name]
-    if any(_GOES_ON.match(sentence, run.end()) and language.value(run["run"]) for run in runs.finditer(sentence)):
+    if any(_CONTINUED.match(sentence, run.end()) and language.value(run["run"]) for run in runs.finditer(sentence)):
         return sentence
     return runs.sub(digits, sentence)
 
@@ -238,35 +237,34 @@ _HAN_RUN = "[零〇一二两三四五六七八九十百千万]+"
 _COUNTER = (
     "个|支|枝|本|只|条|块|元|厘?米|千米|公里|千克|公斤|克|天|小时|分钟|秒|岁|人|名|棵|辆|件|颗|套|张|双|把|箱|瓶|页|度"
 )
-_HAN_PART = re.compile(f"({_HAN_RUN})分之({_HAN_RUN})")
+_HAN_FRACTION = re.compile(f"({_HAN_RUN})分之({_HAN_RUN})")
 _HAN_COUNT = re.compile(
-    rf"(?<![第这那其每零〇一二两三四五六七八九十百千万])({_HAN_RUN})(?=(?:{_COUNTER}))"
-    rf"|(?:(?<=[是为得于：])|^){_HAN_RUN}(?=\s*(?:[.,，;。]|$))"
+    rf"(?<![第这那其每零〇一二两三四五六七八九十百千万])({_HAN_RUN})(?=(?:{_COUNTER}))|(?:(?<=[是为得于：])|^){_HAN_RUN}(?=\s*(?:[.,，;。]|$))"
 )
 _HAN_BOUND = re.compile("至少|至多|超过|不足|不到|不少于|不多于|约|或|又")
 _HAN_VERBS = "有是为剩得共要了到于："
 
 
-def han_number(said: str) -> int | None:
+def han_number(text: str) -> int | None:
     """The value of a number in Chinese digits, 一千二百零五; None if their order is invalid."""
-    head, ten_thousand, rest = said.rpartition("万")
+    head, ten_thousand, rest = text.rpartition("万")
     if ten_thousand:
         high, low = han_number(head), han_number(rest) if rest else 0
         return None if high is None or low is None else 10_000 * high + low
-    total, digit, room = 0, None, 10_000
-    for sign in said:
+    total, digit, limit = 0, None, 10_000
+    for sign in text:
         if sign in _HAN_DIGITS:
             if digit:
                 return None
             digit = _HAN_DIGITS[sign]
-        elif (scale := _HAN_SCALES[sign]) < room and digit != 0:
-            total, digit, room = total + scale * (digit or 1), None, scale
+        elif (scale := _HAN_SCALES[sign]) < limit and digit != 0:
+            total, digit, limit = total + scale * (digit or 1), None, scale
         else:
             return None
-    return total + (digit or 0) if said else None
+    return total + (digit or 0) if text else None
 
 
-def _han(sentence: str) -> str:
+def _chinese_in_digits(sentence: str) -> str:
     """Write the numbers of a Chinese sentence in digits before a counter, after "is", and in fractions."""
 
     def part(match: re.Match[str]) -> str:
@@ -276,17 +274,17 @@ def _han(sentence: str) -> str:
     def count(match: re.Match[str]) -> str:
         value = han_number(match[0])
         before = sentence[match.start() - 1 : match.start()]
-        said = value is not None and (value > MOST_INCIDENTAL or (value > 1 and before in _HAN_VERBS))
-        return str(value) if said else match[0]
+        counts = value is not None and (value > MAX_INCIDENTAL or (value > 1 and before in _HAN_VERBS))
+        return str(value) if counts else match[0]
 
     if _HAN_BOUND.search(sentence):
         return sentence
-    return _HAN_PART.sub(part, sentence) if "分之" in sentence else _HAN_COUNT.sub(count, sentence)
+    return _HAN_FRACTION.sub(part, sentence) if "分之" in sentence else _HAN_COUNT.sub(count, sentence)
 
 
-_SPELLED = frozenset({*SMALL, "hundred", "thousand"}).union(*(language.names for language in _LANGUAGES.values()))
+_NUMBER_WORDS = {*CARDINALS, "hundred", "thousand"}.union(*(language.names for language in _LANGUAGES.values()))
 
 
 def is_number_word(word: str) -> bool:
     """Whether a word is a number in one of the languages."""
-    return word.lower() in _SPELLED
+    return word.lower() in _NUMBER_WORDS

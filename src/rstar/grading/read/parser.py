@@ -32,9 +32,9 @@ from rstar.grading.read.nodes import (
     names_of,
     plain,
 )
-from rstar.grading.read.primaries import DEEPEST, Primaries
+from rstar.grading.read.primaries import MAX_DEPTH, Primaries
 
-LARGEST_DOUBLE_FACTORIAL = 300
+MAX_DOUBLE_FACTORIAL = 300
 _RELATIONS = frozenset("=<>≤≥≠∈≈")
 _SEPARATORS = frozenset({",", "and", "or"})
 
@@ -84,9 +84,10 @@ class _Parser(Primaries):
         values = [item.sides[-1] if isinstance(item, Relation) else item for item in items if not _is_inequality(item)]
         letters = frozenset().union(*map(names_of, values))
         conditions = [item for item in items if _is_condition(item, letters)]
-        said = [item for item in items if item not in conditions]
-        if said and conditions:  # 2n+1, where n is in ℤ
-            return Group("given", (said[0] if len(said) == 1 else Group(kind, tuple(said)), *conditions))
+        members = [item for item in items if item not in conditions]
+        if members and conditions:  # 2n+1, where n is in ℤ
+            family = members[0] if len(members) == 1 else Group(kind, tuple(members))
+            return Group("given", (family, *conditions))
         return items[0] if len(items) == 1 else Group(kind, tuple(items))
 
     def _items(self) -> tuple[list[Node], Kind]:
@@ -98,11 +99,11 @@ class _Parser(Primaries):
                 separator = self.next().text
                 between.add(separator)
             item = self._item()
-            if separator == "and" and (whole := _in_two_units(items[-1], item)) is not None:
+            if separator == "and" and (whole := _compound_quantity(items[-1], item)) is not None:
                 items[-1] = whole
             else:
                 items.append(item)
-        return items, _together(items, between)
+        return items, _group_kind(items, between)
 
     def _item(self) -> Node:
         sides, signs = [self._side()], []
@@ -129,7 +130,7 @@ class _Parser(Primaries):
     def _with_unit(self, node: Node) -> Node:
         if self.take("%"):
             node = Quantity(node, units.PERCENT)
-        if not self._at_unit():
+        if self.peek.kind != "word":
             return node
         if isinstance(node, Symbol):
             raise UnreadableError("a letter before a word: prose")
@@ -150,13 +151,10 @@ class _Parser(Primaries):
         """Parse ``5 feet 6 inches`` as one quantity."""
         if self.peek.kind != "num":
             return first
-        whole = _in_two_units(first, self._with_unit(self._sum()))
+        whole = _compound_quantity(first, self._with_unit(self._sum()))
         if whole is None:
             raise UnreadableError("two quantities side by side")
         return whole
-
-    def _at_unit(self) -> bool:
-        return self.peek.kind == "word"
 
     def _unit(self) -> units.Unit:
         """The product of the units that follow: ``m/s^2``, ``square feet per hour``, ``meters per second squared``."""
@@ -167,16 +165,16 @@ class _Parser(Primaries):
             elif self.op("*") and self._is_unit(self.ahead(1)):
                 self.next()
                 joined = True
-            elif self._at_unit() or ((joined or power < 0) and self._is_unit(self.peek)):
+            elif self.peek.kind == "word" or ((joined or power < 0) and self._is_unit(self.peek)):
                 joined = False
                 name = self.next().text
                 if name == "per":
                     power = -1
                 elif name in units.POWERS:
                     scale = units.POWERS[name]
-                elif name in units.RAISED and last != units.NONE:
-                    found = found.times(last, units.RAISED[name] - 1)
-                elif not units.is_filler(name) or self.peek.kind == "word":
+                elif name in units.POWERS_AFTER and last != units.NONE:
+                    found = found.times(last, units.POWERS_AFTER[name] - 1)
+                elif name.lower() not in units.FILLERS or self.peek.kind == "word":
                     unit = units.unit_of(name)
                     if unit is None:
                         raise UnreadableError(f"{name!r} is no unit")
@@ -199,7 +197,7 @@ class _Parser(Primaries):
         if braced:
             self.expect("}")
         if not digit.isdigit():
-            raise UnreadableError("a unit to the power of something that is no whole number")
+            raise UnreadableError("the power of a unit is not a whole number")
         return sign * int(digit)
 
     # --- arithmetic --------------------------------------------------------------------------------------------
@@ -222,8 +220,8 @@ class _Parser(Primaries):
         match terms:
             case [only]:
                 return only
-            case [whole, Apply("*", (Number(Fraction(numerator=-1)), Group("set") as few))]:
-                return Group("without", (whole, few))
+            case [whole, Apply("*", (Number(Fraction(numerator=-1)), Group("set") as points))]:
+                return Group("without", (whole, points))
         return Apply("+", tuple(map(plain, terms)))
 
     def _product(self) -> Node:
@@ -259,7 +257,7 @@ class _Parser(Primaries):
         elif self.peek.kind == "num" and self.ahead(1).text == "/" and self.ahead(2).kind == "num":
             part = Apply("*", (Number(self.next().value), Apply("inv", (Number(self.ahead(1).value),))))
             self.at += 2
-        fraction = _proper(part)
+        fraction = _proper_fraction(part)
         if fraction is None:
             self.at = mark
             return whole
@@ -267,7 +265,7 @@ class _Parser(Primaries):
 
     def _starts_value(self) -> bool:
         token = self.peek
-        if token.kind in ("num", "sym", "fn", "big", "begin", "named"):
+        if token.kind in ("num", "sym", "fn", "indexed", "begin", "named"):
             return True
         if token.kind == "op" and token.text == "[":  # unless it closes an open interval: [0, 1[
             return self.ahead(1) is not END and self.ahead(1).text not in (*_SEPARATORS, "∪", "\\}")
@@ -275,7 +273,7 @@ class _Parser(Primaries):
 
     def _factor(self) -> Node:
         self._depth += 1
-        if self._depth > DEEPEST:
+        if self._depth > MAX_DEPTH:
             raise TooLargeError("nested too deeply")
         try:
             if self.op("-", "+"):
@@ -301,7 +299,7 @@ class _Parser(Primaries):
 
     @staticmethod
     def _double_factorial(node: Node) -> Node:
-        if isinstance(node, Number) and node.value.denominator == 1 and 0 <= node.value <= LARGEST_DOUBLE_FACTORIAL:
+        if isinstance(node, Number) and node.value.denominator == 1 and 0 <= node.value <= MAX_DOUBLE_FACTORIAL:
             return Number(Fraction(math.prod(range(int(node.value), 0, -2))))
         raise UnreadableError("a double factorial")
 
@@ -319,18 +317,18 @@ def _is_fraction(node: Node) -> bool:
     return False
 
 
-def _together(items: list[Node], between: set[str]) -> Kind:
+def _group_kind(items: list[Node], between: set[str]) -> Kind:
     """The kind of a group: alternatives, conditions that all hold, or a list."""
     relations = [item for item in items if isinstance(item, Relation)]
     if len(relations) < len(items):
         return "set" if "or" in between and not relations else "bare"
-    told = any(map(_is_inequality, items))
-    if "or" in between and (told or len({item.sides[0] for item in relations}) > 1):
+    inequalities = any(map(_is_inequality, items))
+    if "or" in between and (inequalities or len({item.sides[0] for item in relations}) > 1):
         return "union"
     return "both" if "and" in between and all(map(_is_inequality, items)) else "bare"
 
 
-def _proper(part: Node | None) -> Fraction | None:
+def _proper_fraction(part: Node | None) -> Fraction | None:
     match part:
         case Apply("*", (Number(top), Apply("inv", (Number(bottom),)))):
             if top.denominator == bottom.denominator == 1 and 0 < top < bottom:
@@ -348,7 +346,7 @@ def _is_condition(node: Node, letters: frozenset[str]) -> bool:
     return False
 
 
-def _in_two_units(first: Node, second: Node) -> Quantity | None:
+def _compound_quantity(first: Node, second: Node) -> Quantity | None:
     """``5 feet 6 inches`` as one quantity; None unless the second unit is a smaller one of the same kind."""
     if not (isinstance(first, Quantity) and isinstance(second, Quantity) and first.unit.powers == second.unit.powers):
         return None

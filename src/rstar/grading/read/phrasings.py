@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from rstar.grading.read.vocabulary import LANGUAGE, MIDNIGHT, NOON
+from rstar.grading.read.spellings import expander
+from rstar.grading.read.vocabulary import FORMULA_WORDS, MIDNIGHT, NOON
 
 _DOUBTS = re.compile(r"\b(?:or|rejected|extraneous|discarded|million|thousand|hundred|billion|dozen|invalid|not)\b")
 
@@ -13,110 +14,87 @@ _DOUBTS = re.compile(r"\b(?:or|rejected|extraneous|discarded|million|thousand|hu
 def _without_remark(match: re.Match[str]) -> str:
     """Drop the remark of ``42 (by symmetry)``, if it is one."""
     remark = match[2].strip()
-    return match[0] if _DOUBTS.search(remark) or remark in LANGUAGE else match[1]
+    return match[0] if _DOUBTS.search(remark) or remark in FORMULA_WORDS else match[1]
 
 
 _COUNT = r"\d+(?:\.\d+)?"
 _NUMERAL = r"-?\d+(?:,\d{3})*(?:\.\d+)?"
 _FRACTION = r"\\frac ?\{\d+\} ?\{\d+\}|\d+ ?/ ?\d+"
 _UNIT = "(?:hours?|h|minutes?|min|seconds?|days?|weeks?|years?|met(?:er|re)s?|km|cm|mm|kg|feet|miles?|dollars?|cents?)"
-
 WHOLE: list[tuple[re.Pattern[str], Callable[[re.Match[str]], str]]] = [
-    (re.compile(pattern), by)
+    (re.compile(pattern), by if callable(by) else expander(by))
     for pattern, by in (
         (r"([-+]?\d{1,3})((?: \d{3})+(?:\.\d+)?)", lambda m: m[1] + m[2].replace(" ", "")),
         (r"[-+]?\d+(?:\.\d+)?(?: to \d+(?:\.\d+)?)+", lambda m: m[0].replace(" to ", ":")),
-        (
-            rf"(?:{_COUNT} ?{_UNIT} ?[-+] ?)+{_COUNT} ?{_UNIT} ?= ?({_COUNT} ?{_UNIT})",
-            lambda m: m[1],
-        ),
+        (rf"(?:{_COUNT} ?{_UNIT} ?[-+] ?)+{_COUNT} ?{_UNIT} ?= ?({_COUNT} ?{_UNIT})", r"\1"),
         (
             r"(?:[Tt]he |[Ii]ts )?(?:(?:positive |prime |real )?(?:divisors|factors|roots|solutions|values|numbers"
-            r"|zeros|zeroes|integers"
-            r"|elements|primes)) (?:are )?(-?\d+(?:, ?-?\d+)*,? and -?\d+)",
-            lambda m: m[1],
+            r"|zeros|zeroes|integers|elements|primes)) (?:are )?(-?\d+(?:, ?-?\d+)*,? and -?\d+)",
+            r"\1",
         ),
-        (
-            rf"[Tt]he (?:number|integer|prime|repunit|value|constant|remainder|sum|product|quotient) ({_NUMERAL})",
-            lambda m: m[1],
-        ),
-        (
-            rf"(?:an? |the )?(?:fraction|proportion|probability|share) of (0?\.\d+|{_FRACTION})",
-            lambda m: m[1],
-        ),
-        (
-            rf"({_FRACTION}) of (?:all|every|the (?:total|whole))(?: (?:of )?(?!answer|rest|remain)[a-z]+)?",
-            lambda m: m[1],
-        ),
+        (rf"[Tt]he (?:number|integer|prime|repunit|value|constant|remainder|sum|product|quotient) ({_NUMERAL})", r"\1"),
+        (rf"(?:an? |the )?(?:fraction|proportion|probability|share) of (0?\.\d+|{_FRACTION})", r"\1"),
+        (rf"({_FRACTION}) of (?:all|every|the (?:total|whole))(?: (?:of )?(?!answer|rest|remain)[a-z]+)?", r"\1"),
         (
             rf"({_FRACTION}) of (?:the|its) (?:old|original|initial|previous|former) (?:one|price|value|amount|number"
             r"|size|cost|area|volume|length|salary|population|total)",
-            lambda m: m[1],
+            r"\1",
         ),
-        (rf"({_FRACTION}) of an? ({_UNIT})", lambda m: f"{m[1]} {m[2]}"),
+        (rf"({_FRACTION}) of an? ({_UNIT})", r"\1 \2"),
         (
             r"(?:[\d.]+ ?/ ?[\d.]+ ?= ?)?(\d+(?:\.\d+)? ?(?:%|percent)) of (?:the|its) original (?:price|value"
             r"|amount|number|size)",
-            lambda m: m[1],
+            r"\1",
         ),
         (
             r"(?:exactly )?at (?:exactly )?(\d{1,2}(?::\d\d)?(?: ?[apAP]\.?[mM]\.?| o'clock| noon| in the (?:morning"
             r"|afternoon|evening)| at night)?)",
-            lambda m: m[1],
+            r"\1",
         ),
-        (r"(?:minus|negative) (?=[\d\\(])(.+)", lambda m: f"-{m[1]}"),
-        (r"(?:an? |the )?percentage (?:of|is) (-?\d+(?:\.\d+)? ?%)", lambda m: m[1]),
-        (r"(-?\d+(?:\.\d+)? ?(?:%|percent)) of (?:the (?:total|whole)|all|them)(?: [a-z]+)?", lambda m: m[1]),
-        (r"(.+?) ?\((?:approximately|approx\.?|about|roughly|or about|\\approx)[^()]*\)", lambda m: m[1]),
-        (r"either (.+ or .+)", lambda m: m[1]),
+        (r"(?:minus|negative) (?=[\d\\(])(.+)", r"-\1"),
+        (r"(?:an? |the )?percentage (?:of|is) (-?\d+(?:\.\d+)? ?%)", r"\1"),
+        (r"(-?\d+(?:\.\d+)? ?(?:%|percent)) of (?:the (?:total|whole)|all|them)(?: [a-z]+)?", r"\1"),
+        (r"(.+?) ?\((?:approximately|approx\.?|about|roughly|or about|\\approx)[^()]*\)", r"\1"),
+        (r"either (.+ or .+)", r"\1"),
         (
             r"(.*[\w)}])(?: ?\\text ?\{ ?| )\(((?!mod\b|base\b)[a-z]{2,}(?:[ -][A-Za-z]{2,})+|(?!base)[a-z]{4,})\)"
             r"(?: ?\})?",
             _without_remark,
         ),
-        (r"\\text ?\{ ?(?:[Oo]nly|[Ee]xactly|[Jj]ust) ?\}(.+)", lambda m: m[1]),
-        (r"\\(?:min|max)(?:_\{[^{}]*\})? ?= ?(.+)", lambda m: m[1]),
+        (r"\\text ?\{ ?(?:[Oo]nly|[Ee]xactly|[Jj]ust) ?\}(.+)", r"\1"),
+        (r"\\(?:min|max)(?:_\{[^{}]*\})? ?= ?(.+)", r"\1"),
         (r"(?:\\text ?\{ ?)?(negative |minus )?infinity ?\}?", lambda m: r"-\infty" if m[1] else r"\infty"),
-        (r"(.+)\+ ?(?:c|(?:\\text ?\{ ?)?[Cc]onst(?:ant)?\.? ?\}?)", lambda m: f"{m[1]}+C"),
-        (r"(.*\d) ?(?:sq|square) ?m", lambda m: rf"{m[1]}\text{{m}}^2"),
-        (
-            r"(\d+) ?h(?:(?:ou)?rs?|our)?,? ?(?:and )?(\d+) ?m(?:in(?:ute)?s?)?",
-            lambda m: f"{m[1]} hours {m[2]} minutes",
-        ),
-        (r"\\text ?\{ ?([^{}\\]*\d[^{}\\]*)\}", lambda m: m[1]),
-        (r"#+ (.+)", lambda m: m[1]),
+        (r"(.+)\+ ?(?:c|(?:\\text ?\{ ?)?[Cc]onst(?:ant)?\.? ?\}?)", r"\1+C"),
+        (r"(.*\d) ?(?:sq|square) ?m", r"\1\\text{m}^2"),
+        (r"(\d+) ?h(?:(?:ou)?rs?|our)?,? ?(?:and )?(\d+) ?m(?:in(?:ute)?s?)?", r"\1 hours \2 minutes"),
+        (r"\\text ?\{ ?([^{}\\]*\d[^{}\\]*)\}", r"\1"),
+        (r"#+ (.+)", r"\1"),
         (r"(\d+) and (?:a|one) (half|quarter)", lambda m: rf"{m[1]}\frac{{1}}{{{2 if m[2] == 'half' else 4}}}"),
-        (r"([A-H])[).]", lambda m: m[1]),
-        (r"(?:\\text ?\{ ?)?(triangle|angle) ?\}? ?([A-Z ]+)", lambda m: rf"\{m[1]} {m[2]}"),
-        (r"(?:\\text ?\{ ?)?(?:line )?segment ?\}? ?([A-Z ]+)", lambda m: rf"\overline{{{m[1]}}}"),
-        (r"(?:\\text ?\{ ?)?[Pp]oint ?\}? ?([A-Z])", lambda m: m[1]),
-        (r"([a-zA-Z]) ?: ?([a-z]) ?\\mapsto ?(.+)", lambda m: f"{m[1]}({m[2]})={m[3]}"),
+        (r"([A-H])[).]", r"\1"),
+        (r"(?:\\text ?\{ ?)?(triangle|angle) ?\}? ?([A-Z ]+)", r"\\\1 \2"),
+        (r"(?:\\text ?\{ ?)?(?:line )?segment ?\}? ?([A-Z ]+)", r"\\overline{\1}"),
+        (r"(?:\\text ?\{ ?)?[Pp]oint ?\}? ?([A-Z])", r"\1"),
+        (r"([a-zA-Z]) ?: ?([a-z]) ?\\mapsto ?(.+)", r"\1(\2)=\3"),
         (
             r"\\(?:text[a-z]*|mathrm|mathbf|boldsymbol|bm|mbox|ensuremath) ?\{ ?((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\\"
             r"(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}",
-            lambda m: m[1],
+            r"\1",
         ),
-        (r"(\d+(?:\.\d+)?) ?'", lambda m: f"{m[1]} feet"),
-        (r"(?:[Tt]he )?[Yy]ear (\d{4})", lambda m: m[1]),
-        (r"<([^<>]*,[^<>]*)>", lambda m: f"({m[1]})"),
-        (r"(\d+) (?:out of|in)(?: every)? (\d+)", lambda m: rf"\frac{{{m[1]}}}{{{m[2]}}}"),
-        (r"([0-9A-Za-z]+) ?\(?(?:in )?base[- ]?(\w+)\)?", lambda m: f"{m[1]}_{{{m[2]}}}"),
-        (
-            rf"(?:12 |12:00 ?)?(?:\\text ?\{{ ?)?(?i:{NOON}) ?\}}?",
-            lambda _: "12:00 pm",
-        ),
-        (
-            rf"(?:12 |12:00 |24:00 |0?0:00 ?)?(?:\\text ?\{{ ?)?(?i:{MIDNIGHT}) ?\}}?|24:00(?::00)?",
-            lambda _: "12:00 am",
-        ),
+        (r"(\d+(?:\.\d+)?) ?'", r"\1 feet"),
+        (r"(?:[Tt]he )?[Yy]ear (\d{4})", r"\1"),
+        (r"<([^<>]*,[^<>]*)>", r"(\1)"),
+        (r"(\d+) (?:out of|in)(?: every)? (\d+)", r"\\frac{\1}{\2}"),
+        (r"([0-9A-Za-z]+) ?\(?(?:in )?base[- ]?(\w+)\)?", r"\1_{\2}"),
+        (rf"(?:12 |12:00 ?)?(?:\\text ?\{{ ?)?(?i:{NOON}) ?\}}?", "12:00 pm"),
+        (rf"(?:12 |12:00 |24:00 |0?0:00 ?)?(?:\\text ?\{{ ?)?(?i:{MIDNIGHT}) ?\}}?|24:00(?::00)?", "12:00 am"),
         (
             r"(?i:(?:\\text ?\{ ?)?all (?:real numbers|reals)(?: [a-z])?,? (?:except|excluding|but|other than)"
             r"(?: for)?) ?\}?(.+)",
-            lambda m: rf"\mathbb{{R}}\setminus\{{{m[1]}\}}",
+            r"\\mathbb{R}\\setminus\\{\1\\}",
         ),
-        (r"(?:=|\\approx|\\implies|\\Rightarrow) ?(.+)", lambda m: m[1]),
-        (r"(?:[Oo]ption|[Cc]hoice) (\(?[A-H]\)?)", lambda m: m[1]),
-        (r"\*{1,2}([^*]+)\*{1,2}|__([^_]+)__|`([^`]+)`", lambda m: m[1] or m[2] or m[3]),
+        (r"(?:=|\\approx|\\implies|\\Rightarrow) ?(.+)", r"\1"),
+        (r"(?:[Oo]ption|[Cc]hoice) (\(?[A-H]\)?)", r"\1"),
+        (r"\*{1,2}([^*]+)\*{1,2}|__([^_]+)__|`([^`]+)`", r"\1\2\3"),
     )
 ]
 """Rewrite rules for whole answers."""

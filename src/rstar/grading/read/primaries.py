@@ -5,10 +5,10 @@ The other half of the parser, `rstar.grading.read.parser`, combines the values.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 
 from rstar.grading.read import units
-from rstar.grading.read.bigops import big
 from rstar.grading.read.lexer import END, Stream, Token, TooLargeError, UnreadableError
 from rstar.grading.read.nodes import (
     Apply,
@@ -24,11 +24,11 @@ from rstar.grading.read.nodes import (
     Text,
     plain,
 )
-from rstar.grading.read.vocabulary import FUNCTIONS, SMALL
+from rstar.grading.read.series import indexed_operation
+from rstar.grading.read.vocabulary import CARDINALS, FUNCTIONS
 
-DEEPEST = 60
-MOST_ROWS = 4
-"""Maximum rows of a determinant."""
+MAX_DEPTH = 60
+MAX_DETERMINANT_SIZE = 4
 _CLOSERS = {"(": ")", "[": "]", "\\{": "\\}", "{": "}"}
 _ROUNDING = {"⌊": ("floor", "⌋"), "⌈": ("ceil", "⌉")}
 
@@ -36,26 +36,18 @@ _ROUNDING = {"⌊": ("floor", "⌋"), "⌈": ("ceil", "⌉")}
 class Primaries(Stream):
     """A token stream that parses one primary at a time."""
 
+    # defined by the other half of the parser
+    _items: Callable[[], tuple[list[Node], Kind]]
+    _item: Callable[[], Node]
+    _sum: Callable[[], Node]
+    _product: Callable[[], Node]
+    _factor: Callable[[], Node]
+
     def __init__(self, found: list[Token], *, decadic: bool = False) -> None:
         super().__init__(found)
         self._depth = 0
         self._bars = 0  # open absolute values: a "|" after a value then closes one
         self._decadic = decadic
-
-    def _items(self) -> tuple[list[Node], Kind]:
-        raise NotImplementedError
-
-    def _item(self) -> Node:
-        raise NotImplementedError
-
-    def _sum(self) -> Node:
-        raise NotImplementedError
-
-    def _product(self) -> Node:
-        raise NotImplementedError
-
-    def _factor(self) -> Node:
-        raise NotImplementedError
 
     def _primary(self) -> Node:
         token = self.next()
@@ -66,8 +58,8 @@ class Primaries(Stream):
                 return self._symbol(token)
             case "fn":
                 return self._function(token.text)
-            case "big":
-                return self._over_index(token.text)
+            case "indexed":
+                return self._indexed_operation(token.text)
             case "begin":
                 return self._cases() if token.text == "cases" else self._matrix(token.text)
             case "named":
@@ -101,13 +93,13 @@ class Primaries(Stream):
         """The base of the preceding numeral: ``_8``, ``_{eight}``, ``_{\\text{base } 8}``; in digits if possible."""
         if not self.take("_"):
             return None
-        text = self._subscript().lower().removeprefix("base")
-        return str(SMALL.get(text, text))
+        text = self._braced_text().lower().removeprefix("base")
+        return str(CARDINALS.get(text, text))
 
     def _symbol(self, token: Token) -> Node:
         name = token.text
         if self.take("_"):
-            name += "_" + self._subscript()
+            name += "_" + self._braced_text()
         while self.take("'"):
             name += "'"
         letter = name.partition("_")[0].rstrip("'")
@@ -131,7 +123,8 @@ class Primaries(Stream):
         args = inside.items if isinstance(inside, Group) and inside.kind == "tuple" else (inside,)
         return Apply("call", (Symbol(name), *map(plain, args)))
 
-    def _subscript(self) -> str:
+    def _braced_text(self) -> str:
+        """The text of the next token, or of all tokens in braces."""
         if not self.take("{"):
             return self.next().text
         inside = ""
@@ -141,15 +134,10 @@ class Primaries(Stream):
 
     def _named(self, mark: str) -> Node:
         """A named object such as a line ``\\overline{CD}``: a symbol, whatever the letters mean elsewhere."""
-        if self.op("{"):
-            self.at += 1
-            inside = ""
-            while not self.take("}"):
-                inside += self.next().text
-        else:
-            inside = self.next().text
-            while self.peek.kind == "sym":
-                inside += self.next().text
+        braced = self.op("{")
+        inside = self._braced_text()
+        while not braced and self.peek.kind == "sym":
+            inside += self.next().text
         return Symbol(f"{mark} {inside}")
 
     # --- functions ---------------------------------------------------------------------------------------------
@@ -174,15 +162,13 @@ class Primaries(Stream):
         if power == Number(Fraction(-1)) and f"arc{name}" in FUNCTIONS.values():
             name, power = f"arc{name}", None
         argument = self._argument()
-        if name == "lg":
+        if name == "lg" or (name == "log" and base is None and self._decadic):
             name, base = "log", Number(Fraction(10))
         called: Node
         if name in ("exp", "cis"):
             turned = argument if name == "exp" else Apply("*", (Symbol("i"), argument))
             called = Apply("^", (Symbol("e"), turned))
         else:
-            if name == "log" and base is None and self._decadic:
-                base = Number(Fraction(10))
             called = Apply("ln" if name == "log" and base is None else name, (argument, *([base] if base else ())))
         return called if power is None else Apply("^", (called, power))
 
@@ -191,9 +177,7 @@ class Primaries(Stream):
         if self.op("(", "[", "{"):
             return plain(self._within_depth(self.next().text))
         factors: list[Node] = []
-        if self.peek.kind == "fn":
-            return plain(self._factor())
-        if self.op("-", "|", "⌊", "⌈"):
+        if self.peek.kind == "fn" or self.op("-", "|", "⌊", "⌈"):
             return plain(self._factor())
         while self.peek.kind in ("num", "sym"):
             factors.append(plain(self._factor()))
@@ -226,7 +210,7 @@ class Primaries(Stream):
             return Number(Fraction(token.text[0]))
         return self._one_token_or_braces()
 
-    def _over_index(self, name: str) -> Node:
+    def _indexed_operation(self, name: str) -> Node:
         """Parse ``\\sum_{k=1}^{n}`` with the product that follows."""
         below: Node | None = None
         above: Node | None = None
@@ -238,13 +222,13 @@ class Primaries(Stream):
                 self.expect("}")
             else:
                 below = Symbol(self.next().text)
-        return big(name, below, above, plain(self._product()))
+        return indexed_operation(name, below, above, plain(self._product()))
 
     # --- brackets ----------------------------------------------------------------------------------------------
 
     def _within_depth(self, opener: str) -> Node:
         self._depth += 1
-        if self._depth > DEEPEST:
+        if self._depth > MAX_DEPTH:
             raise TooLargeError("nested too deeply")
         node = self._bracket(opener)
         self._depth -= 1
@@ -317,10 +301,10 @@ class Primaries(Stream):
         except UnreadableError:
             pass
         self.at = start
-        said: list[str] = []
+        parts: list[str] = []
         while self.peek is not END and self.peek.kind != "end" and not self.op("\\\\"):
-            said.append(self.next().text)
-        return Text(" ".join(word for word in said if word != "is"))
+            parts.append(self.next().text)
+        return Text(" ".join(word for word in parts if word != "is"))
 
     def _matrix(self, brackets: str) -> Node:
         rows: list[tuple[Node, ...]] = []
@@ -337,7 +321,7 @@ class Primaries(Stream):
             raise UnreadableError("not a matrix")
         if brackets not in ("vmatrix", "Vmatrix"):
             return Matrix(tuple(rows))
-        if brackets == "Vmatrix" or len(rows) != len(rows[0]) or len(rows) > MOST_ROWS:
+        if brackets == "Vmatrix" or len(rows) != len(rows[0]) or len(rows) > MAX_DETERMINANT_SIZE:
             raise UnreadableError("not a determinant")
         return _determinant(rows)
 

@@ -19,12 +19,12 @@ from rstar.grading.read.named import (
     of_function,
     without_chains,
 )
-from rstar.grading.read.nodes import Apply, Group, Interval, Matrix, Node, Quantity, Relation, Symbol, Text
+from rstar.grading.read.nodes import Apply, Group, Node, Relation, Symbol, Text, children
 from rstar.grading.read.normal import words
+from rstar.grading.read.number_words import value_of_words
 from rstar.grading.read.parser import parse
-from rstar.grading.read.spoken import spoken
-from rstar.grading.read.times import date, duration, hours, time_of_day, weekday
-from rstar.grading.read.vocabulary import LANGUAGE
+from rstar.grading.read.times import clock_times, date, duration, time_of_day, weekday
+from rstar.grading.read.vocabulary import FORMULA_WORDS
 
 _TRIPLES = re.compile(r"(?<![\d,.])\d{3},\d{3}")
 """Either a number of many digits or a list of short ones; ``1,234`` is not a list."""
@@ -116,18 +116,20 @@ def readings(form: str) -> list[Node]:
         name, rest, modulus = congruence.groups()
         form = rf"{name}={rest}+{modulus}k,k\in\mathbb{{Z}}"
     if (":" in form or "=" in form) and (values := named_values(form)) is not None:
-        return [Group("bare", tuple(_named(name, value) for name, value in values))]
+        return [Group("bare", tuple(_named_value(name, value) for name, value in values))]
     if form[:1] == "(" and (parts := numbered_parts(form)) is not None:
-        return [Group("bare", tuple(_numbered(place, value) for place, value in enumerate(parts, 1)))]
+        numbered = (Relation((Symbol(str(place)), readings(value)[0]), ("=",)) for place, value in enumerate(parts, 1))
+        return [Group("bare", tuple(numbered))]
     if " or" in form and "=" in form and (points := alternatives(form)) is not None:
-        return [Group("bare", tuple(_point(values) for values in points))]
+        tuples = (Group("tuple", tuple(readings(value)[0] for _, value in sorted(point))) for point in points)
+        return [Group("bare", tuple(tuples))]
     if "=" in form and (function := of_function(form)) is not None:
         return [Relation((Text(function[0]), value), ("=",)) for value in readings(function[1])]
     found = _readings_in_words(form)
     if (choice := choice_of(form)) is not None:
         found = [Symbol(choice[0]), *readings(choice[1])]
     if not found:
-        found = [*hours(form), *_readings_as_mathematics(form.removesuffix(" o'clock"))]
+        found = [*clock_times(form), *_readings_as_mathematics(form.removesuffix(" o'clock"))]
         if ":" in form and (amount := duration(form)) is not None:
             found.append(amount)
         if (unit := _PLAIN_UNIT.fullmatch(form)) is not None and (unit["space"] or "/" in unit["unit"]):
@@ -141,15 +143,7 @@ def readings(form: str) -> list[Node]:
     return found
 
 
-def _point(values: list[tuple[str, str]]) -> Group:
-    return Group("tuple", tuple(readings(value)[0] for _, value in sorted(values)))
-
-
-def _numbered(place: int, value: str) -> Relation:
-    return Relation((Symbol(str(place)), readings(value)[0]), ("=",))
-
-
-def _named(name: str, value: str) -> Relation:
+def _named_value(name: str, value: str) -> Relation:
     return Relation((Text(words(name)) if is_word(name) else parse(name), readings(value)[0]), ("=",))
 
 
@@ -161,19 +155,19 @@ def _readings_in_words(form: str) -> list[Node]:
         return [amount]
     if (described := _DESCRIBED.fullmatch(form)) is not None:
         return [Text(words(form)), Text(described[1])]
-    said = words(form)
-    if not said.replace(" ", "").isalpha() or len(said) == 1:
+    text = words(form)
+    if not text.replace(" ", "").isalpha() or len(text) == 1:
         return []
-    meant = spoken(said)
+    meaning = value_of_words(text)
     if is_name(form):
-        return [Text(said), *([meant] if meant is not None else _readings_as_mathematics(form))]
-    if meant is None and (short := _YES_OR_NO.match(form)) is not None and len(_ANSWERS.findall(said)) == 1:
-        return [Text(said), Text(short[1].lower())]
-    if meant is not None:
-        return [Text(said), meant]
-    several = said.split()
-    only_words = len(several) > 1 and all(len(word) > 2 and word not in LANGUAGE for word in several)
-    return [Text(said)] if only_words else []
+        return [Text(text), *([meaning] if meaning is not None else _readings_as_mathematics(form))]
+    if meaning is None and (answer := _YES_OR_NO.match(form)) is not None and len(_ANSWERS.findall(text)) == 1:
+        return [Text(text), Text(answer[1].lower())]
+    if meaning is not None:
+        return [Text(text), meaning]
+    parts = text.split()
+    only_words = len(parts) > 1 and all(len(word) > 2 and word not in FORMULA_WORDS for word in parts)
+    return [Text(text)] if only_words else []
 
 
 def _upright(match: re.Match[str]) -> str:
@@ -222,18 +216,8 @@ def _readings_as_mathematics(form: str) -> list[Node]:
 
 
 def _check_sizes(node: Node) -> None:
-    match node:
-        case Apply():
-            exact.check_size(node)
-        case Quantity(value):
-            _check_sizes(value)
-        case Group(_, items) | Relation(items, _):
-            for item in items:
-                _check_sizes(item)
-        case Interval(low, high):
-            _check_sizes(low)
-            _check_sizes(high)
-        case Matrix(rows):
-            for row in rows:
-                for entry in row:
-                    _check_sizes(entry)
+    if isinstance(node, Apply):
+        exact.check_size(node)
+    else:
+        for child in children(node):
+            _check_sizes(child)

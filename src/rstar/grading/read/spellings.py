@@ -8,71 +8,22 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from rstar.grading.read.vocabulary import alias_table
+
 Rule = tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]
 
 UNICODE = {
-    "−": "-",
-    "–": "-",
-    "—": "-",
-    "×": r"\times ",
-    "⋅": r"\cdot ",
-    "·": r"\cdot ",
-    "∙": r"\cdot ",
-    "÷": "/",
-    "∕": "/",
-    "⁄": "/",
-    "√": r"\sqrt ",
-    "∛": r"\sqrt[3]",
-    "π": r"\pi ",
-    "⌊": r"\lfloor ",
-    "⌋": r"\rfloor ",
-    "⌈": r"\lceil ",
-    "⌉": r"\rceil ",
-    "∶": ":",
-    "‐": "-",
-    "‑": "-",
-    "‒": "-",
-    "―": "-",
-    "≦": r"\le ",
-    "≧": r"\ge ",
-    "△": r"\triangle ",
-    "≡": r"\equiv ",
-    "∥": r"\parallel ",
-    "→": r"\to ",
-    "。": ".",
-    "…": r"\ldots ",
-    "∞": r"\infty ",
-    "≤": r"\le ",
-    "⩽": r"\le ",
-    "≥": r"\ge ",
-    "⩾": r"\ge ",
-    "≠": r"\ne ",
-    "≈": r"\approx ",
-    "±": r"\pm ",
-    "∓": r"\mp ",
-    "∪": r"\cup ",
-    "∩": r"\cap ",
-    "∈": r"\in ",
-    "∅": r"\emptyset ",
-    "ℝ": r"\mathbb{R}",
-    "ℤ": r"\mathbb{Z}",
-    "∠": r"\angle ",
-    "°": r"^\circ ",
-    "€": "EUR ",
-    "£": "GBP ",
-    "¢": " cents ",
-    "º": r"^\circ ",
-    "′": "'",
-    "’": "'",
-    "α": r"\alpha ",
-    "β": r"\beta ",
-    "γ": r"\gamma ",
-    "θ": r"\theta ",
-    "λ": r"\lambda ",
-    "μ": r"\mu ",
-    "φ": r"\phi ",
-    "ϕ": r"\phi ",
-    "ω": r"\omega ",
+    **alias_table("- − – — ‐ ‑ ‒ ―; / ÷ ∕ ⁄; ' ′ ’; : ∶; . 。"),
+    **{
+        sign: rf"\{command} "
+        for sign, command in alias_table(
+            "times ×; cdot ⋅ · ∙; sqrt √; pi π; lfloor ⌊; rfloor ⌋; lceil ⌈; rceil ⌉; le ≤ ≦ ⩽; ge ≥ ≧ ⩾; ne ≠",
+            "equiv ≡; approx ≈; pm ±; mp ∓; cup ∪; cap ∩; in ∈; emptyset ∅; infty ∞; to →; ldots …; angle ∠",
+            "triangle △; parallel ∥; alpha α; beta β; gamma γ; theta θ; lambda λ; mu μ; phi φ ϕ; omega ω",
+        ).items()
+    },
+    **dict.fromkeys("°º", r"^\circ "),
+    **{"∛": r"\sqrt[3]", "ℝ": r"\mathbb{R}", "ℤ": r"\mathbb{Z}", "€": "EUR ", "£": "GBP ", "¢": " cents "},
 }
 """Unicode signs in LaTeX."""
 
@@ -84,16 +35,16 @@ def _pieces(match: re.Match[str]) -> str:
     return r"\begin{cases}" + r" \\ ".join(rows) + r"\end{cases}"
 
 
-def _filled(by: str | Callable[[re.Match[str]], str]) -> str | Callable[[re.Match[str]], str]:
-    """Turn a template with groups into a function: `re` re-parses a template even when nothing matches."""
-    return (lambda match: match.expand(by)) if isinstance(by, str) and "\\" in by else by
+def expander(template: str) -> Callable[[re.Match[str]], str]:
+    """A function that fills a template: `re` re-parses a template even when nothing matches."""
+    return lambda match: match.expand(template)
 
 
 _SIGN = re.compile(r"[=<>≤≥]|\\(?:[lg]eq?|[lg]t|ne|in)(?![a-z])")
 """Signs that make the rows of an array equations; otherwise they are vector entries."""
 
 RULES: list[Rule] = [
-    (re.compile(pattern), _filled(by))
+    (re.compile(pattern), expander(by) if isinstance(by, str) and "\\" in by else by)
     for pattern, by in (
         (r"\\\\\[\d+(?:\.\d+)?(?:pt|em|ex|mm|cm)\]", r"\\\\"),
         (r"\\\$", "USD "),
@@ -185,10 +136,7 @@ RULES: list[Rule] = [
             r"(?:is|being) (?:an?|any) (?:arbitrary )?integer ?\}?\)?$",
             r",\1\\in\\mathbb{Z}",
         ),
-        (
-            r"[,;(]? ?(?:\\text\{ ?)?for (?:any|all|every|each)? ?integers? ?\}? ?([a-zA-Z])\)?$",
-            r",\1\\in\\mathbb{Z}",
-        ),
+        (r"[,;(]? ?(?:\\text\{ ?)?for (?:any|all|every|each)? ?integers? ?\}? ?([a-zA-Z])\)?$", r",\1\\in\\mathbb{Z}"),
         (r"\\(?:long)?rightarrow(?![A-Za-z])", r"\\to"),
         (r"(?<=\d) ?(?:''|\"|\^\{\\prime ?\\prime\})(?!\w)", " inches"),
         (r"(?<=\d) ?'(?= ?\d)", " feet "),

@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import dataclass
 from fractions import Fraction
 
-from rstar.grading.read.vocabulary import NO_UNITS, PARTS, words_of
+from rstar.grading.read.vocabulary import DENOMINATORS, MODIFIERS, word_list, words_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,23 +94,13 @@ LETTERS = frozenset(name for name in UNITS if len(name) == 1)
 CURRENCIES = frozenset({"USD", "EUR", "GBP"})
 POWERS = {"sq": 2, "square": 2, "cu": 3, "cubic": 3}
 """Words before a unit that raise it to a power."""
-RAISED = {"squared": 2, "cubed": 3}
+POWERS_AFTER = {"squared": 2, "cubed": 3}
 """Words after a unit that raise it to a power."""
 FILLERS = words_of("old tall long wide high deep away apart left total altogether each remaining exactly only now")
 """Words beside a unit that do not change it."""
-SCALES = {
-    "dozen": 12,
-    "score": 20,
-    "hundred": 100,
-    "gross": 144,
-    "thousand": 10**3,
-    "lakh": 10**5,
-    "million": 10**6,
-    "crore": 10**7,
-    "billion": 10**9,
-    "trillion": 10**12,
-    "quadrillion": 10**15,
-    "quintillion": 10**18,
+SCALES = {"dozen": 12, "score": 20, "hundred": 100, "gross": 144, "lakh": 10**5, "crore": 10**7} | {
+    name: 1000**power
+    for power, name in enumerate(word_list("thousand million billion trillion quadrillion quintillion"), 1)
 }
 """Words after a number that multiply it."""
 
@@ -127,8 +117,8 @@ def singular(word: str) -> str:
 def scale_of(word: str) -> Fraction | None:
     """The multiplier that a word after a number means ("7 thirds", "5 million"); None for any other word."""
     name = singular(word)
-    if word.lower() != "second" and name in PARTS and name != "s":
-        return Fraction(1, PARTS[name])
+    if word.lower() != "second" and name in DENOMINATORS and name != "s":
+        return Fraction(1, DENOMINATORS[name])
     scale = SCALES.get(word.lower()) or SCALES.get(name)
     return None if scale is None else Fraction(scale)
 
@@ -146,11 +136,6 @@ def is_known(word: str) -> bool:
 def unit_of(word: str) -> Unit | None:
     """The unit that a word after a number means; None for a word that changes the number instead."""
     name = singular(word)
-    if name in NO_UNITS or word.lower() in NO_UNITS or name.endswith("ieth"):
+    if name in MODIFIERS or word.lower() in MODIFIERS or name.endswith("ieth"):
         return None
     return UNITS.get(name) or _base(name)
-
-
-def is_filler(word: str) -> bool:
-    """Whether a word beside a unit can be dropped."""
-    return word.lower() in FILLERS

@@ -11,6 +11,17 @@ def words_of(*lines: str) -> frozenset[str]:
     return frozenset(name for line in lines for name in line.split())
 
 
+def word_list(text: str) -> list[str]:
+    """The words of a text, in order."""
+    return text.split()
+
+
+def alias_table(*lines: str) -> dict[str, str]:
+    """The names by alias of a table of ``name alias alias; name alias``."""
+    rows = (row.split() for line in lines for row in line.split(";"))
+    return {alias: name for name, *aliases in rows for alias in aliases}
+
+
 FUNCTIONS = {
     name: name
     for name in words_of(
@@ -24,7 +35,7 @@ HAN = "\u4e00-\u9fff"
 """Chinese characters, for a character class."""
 HANGUL = "\uac00-\ud7a3"
 """Korean syllables, for a character class."""
-BIG = words_of("sum prod")
+INDEXED_OPERATIONS = words_of("sum prod")
 """Commands for operations over an index."""
 NOON = r"noon|midday|midi|mittags?|mediod[ií]a|meio[- ]dia|mezzogiorno|中午|正午"
 MIDNIGHT = r"midnight|minuit|mitternachts?|medianoche|meia[- ]noite|mezzanotte|午夜|半夜|零点"
@@ -33,47 +44,11 @@ GREEK = words_of(
     "alpha beta gamma delta epsilon varepsilon zeta eta theta vartheta iota kappa lambda mu nu xi rho sigma tau",
     "phi varphi chi psi omega Gamma Delta Theta Lambda Sigma Phi Psi Omega ell",
 )
-OPERATORS = {
-    "cdot": "*",
-    "times": "*",
-    "ast": "*",
-    "div": "/",
-    "pm": "±",
-    "mp": "∓",
-    "le": "≤",
-    "leq": "≤",
-    "leqslant": "≤",
-    "ge": "≥",
-    "geq": "≥",
-    "geqslant": "≥",
-    "lt": "<",
-    "gt": ">",
-    "ne": "≠",
-    "neq": "≠",
-    "in": "∈",
-    "approx": "≈",
-    "cup": "∪",
-    "setminus": "∖",
-    "backslash": "∖",
-    "lor": "or",
-    "vee": "or",
-    "land": "and",
-    "circ": "°",
-    "degree": "°",
-    "colon": ":",
-    "lvert": "|",
-    "rvert": "|",
-    "vert": "|",
-    "mid": "|",
-    "langle": "(",
-    "rangle": ")",
-    "lfloor": "⌊",
-    "rfloor": "⌋",
-    "lceil": "⌈",
-    "rceil": "⌉",
-    "emptyset": "∅",
-    "varnothing": "∅",
-}
+OPERATORS = alias_table(
+    "* cdot times ast; / div; ± pm; ∓ mp; ≤ le leq leqslant; ≥ ge geq geqslant; < lt; > gt; ≠ ne neq; ∈ in; ≈ approx",
+    "∪ cup; ∖ setminus backslash; or lor vee; and land; ° circ degree; : colon; | lvert rvert vert mid; ( langle",
+    ") rangle; ⌊ lfloor; ⌋ rfloor; ⌈ lceil; ⌉ rceil; ∅ emptyset varnothing",
+)
 OTHER_COMMANDS = words_of(
     "int iint iiint oint intop inf sum prod lim limsup liminf sup max min gcd lcm det deg dim ker arg mod bmod pmod",
     "pod cdots dots ldots vdots ddots dotsb dotsc leftarrow leftrightarrow longleftarrow Leftarrow Leftrightarrow",
@@ -84,7 +59,7 @@ OTHER_COMMANDS = words_of(
     "aleph wp ddot dot breve check acute",
 )
 """Commands outside the language that must not be split into a known command and letters."""
-NAMED = words_of("overline bar vec hat widehat overrightarrow angle triangle widetilde tilde")
+NAMING_MARKS = words_of("overline bar vec hat widehat overrightarrow angle triangle widetilde tilde")
 """Accents and marks that turn the letters under them into a name."""
 _NUMBERS = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen",
@@ -94,21 +69,17 @@ _ORDINALS = (
     "first third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth fifteenth",
     "sixteenth seventeenth eighteenth nineteenth twentieth thirtieth fortieth fiftieth hundredth thousandth millionth",
 )
-SMALL = {word: value for value, word in enumerate(" ".join(_NUMBERS).split()[:20])} | {
-    word: 10 * (value + 2) for value, word in enumerate(" ".join(_NUMBERS).split()[20:])
+CARDINALS = {
+    word: place if place < 20 else 10 * (place - 18) for place, word in enumerate(word_list(" ".join(_NUMBERS)))
 }
 """Numbers with a word of their own, up to ninety."""
-PARTS = {"half": 2, "halve": 2, "quarter": 4} | dict(
-    zip(
-        " ".join(_ORDINALS).split()[1:],
-        (*range(3, 21), 30, 40, 50, 100, 1_000, 1_000_000),
-        strict=True,
-    )
+DENOMINATORS = {"half": 2, "halve": 2, "quarter": 4} | dict(
+    zip(word_list(" ".join(_ORDINALS))[1:], (*range(3, 21), 30, 40, 50, 100, 1_000, 1_000_000), strict=True)
 )
 """Denominators by fraction word, for a numerator of one."""
-LANGUAGE = frozenset({*FUNCTIONS, *CONSTANTS, *GREEK})
+FORMULA_WORDS = frozenset({*FUNCTIONS, *CONSTANTS, *GREEK})
 """Names that have a meaning in formulas."""
-NO_UNITS = words_of(
+MODIFIERS = words_of(
     "billionth trillionth fold twice thrice double triple matrix matrices repeating recurring approximately roughly",
     "quadrillionth except",
     "mod modulo squared cubed choose minus plus times over under less more most least than not percentile factorial",

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import cast
 
 HELLO, READY, ANSWER = b"H", b"R", b"A"
-"""From a worker: name, slots and places; number of additional jobs it can take; an answer."""
+"""From a worker: name, slots and capacity; number of additional jobs it can take; an answer."""
 
 JOB, CANCEL, FORGET = b"J", b"C", b"F"
 """To a worker: a job; the id of a cancelled job; ids of states to forget, one per line."""

@@ -32,7 +32,7 @@ LIMITS = Limits(output_bytes=OUTPUT_BYTES)
 SHOWN = 1000
 """Default number of characters of stdout, and of stderr, in an answer."""
 
-MOST_SHOWN = 4 << 20
+MAX_SHOWN = 4 << 20
 """Maximum characters of stdout, and of stderr, in the reply to a batch. A control character takes six bytes."""
 
 

@@ -18,7 +18,6 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any, Self
 
 from redis.asyncio import BlockingConnectionPool, Redis
@@ -26,9 +25,9 @@ from redis.exceptions import RedisError, ResponseError
 
 from rstar.errors import ConfigError, SandboxError
 from rstar.judge.queue.broker import BusyError, QueueStatus
-from rstar.judge.queue.fair import FairQueue
+from rstar.judge.queue.fair_queue import URGENT_SECONDS, FairQueue
 from rstar.judge.queue.jobs import Answer, Job, pack, read_answer
-from rstar.judge.queue.shares import Shares
+from rstar.judge.queue.quotas import ClientQuotas
 
 GROUP = "workers"
 ALIVE_SECONDS = 10
@@ -38,7 +37,6 @@ HEARTBEAT_SECONDS = 2.0
 _BLOCK_MS = 1_000
 _RETRY_SECONDS = 0.25
 _CHECK_SECONDS = 30.0
-_SHORT_SECONDS = 60.0
 _ANSWERS_KEPT_SECONDS = 600
 _PER_PIPELINE = 1_000
 _WINDOW = 256
@@ -46,38 +44,29 @@ _WINDOW = 256
 
 _WINDOW_SECONDS = 0.02
 _LOAD_SECONDS = 0.5
-_AGAIN_SECONDS = 10.0
+_MIN_RETRY_SECONDS = 10.0
 """Minimum new deadline, in seconds, of a job that Redis has lost, even if expired: it may have begun."""
 
 _SWEEP_SECONDS = 1.0
 _FAILURES = (RedisError, OSError)
-_PASSING = re.compile(r"OOM|LOADING|BUSY|READONLY|MISCONF|CLUSTERDOWN|TRYAGAIN|MASTERDOWN|NOREPLICAS")
+_TEMPORARY = re.compile(r"OOM|LOADING|BUSY|READONLY|MISCONF|CLUSTERDOWN|TRYAGAIN|MASTERDOWN|NOREPLICAS")
 """Start of Redis errors that are temporary; permanent refusals start with other words."""
 _LOG = logging.getLogger("rstar.judge")
 
 
-@dataclass(frozen=True, slots=True)
 class Keys:
-    """The Redis keys of a service."""
+    """The Redis keys of a service.
 
-    prefix: str = "rstar:judge"
+    Attributes:
+        short, long: streams of urgent and of patient jobs.
+        cancel: channel for the ids of cancelled jobs.
+    """
 
-    @property
-    def short(self) -> str:
-        """Stream of urgent jobs."""
-        return f"{self.prefix}:jobs:short"
+    def __init__(self, prefix: str = "rstar:judge") -> None:
+        self.prefix = prefix
+        self.short, self.long, self.cancel = f"{prefix}:jobs:short", f"{prefix}:jobs:long", f"{prefix}:cancel"
 
-    @property
-    def long(self) -> str:
-        """Stream of patient jobs."""
-        return f"{self.prefix}:jobs:long"
-
-    @property
-    def cancel(self) -> str:
-        """Channel for the ids of cancelled jobs."""
-        return f"{self.prefix}:cancel"
-
-    def own(self, worker: str) -> str:
+    def directed(self, worker: str) -> str:
         """Stream of jobs for one worker and (field ``f``) of states it can forget."""
         return f"{self.prefix}:jobs:for:{worker}"
 
@@ -86,7 +75,7 @@ class Keys:
         return f"{self.prefix}:answers:{owner}"
 
     def worker(self, name: str) -> str:
-        """Slots and places of a worker; exists while it lives."""
+        """Slots and capacity of a worker; exists while it lives."""
         return f"{self.prefix}:worker:{name}"
 
     def owner(self, name: str) -> str:
@@ -148,29 +137,27 @@ class RedisBroker:
         self._client, self._owner, self._most = connect(url), owner, most_waiting
         self._keys = keys or Keys()
         self._pending: dict[str, _Pending] = {}
-        self._under_way = Shares(_WINDOW)
-        self._outbox = FairQueue(lambda client: not self._under_way.fits(client))
-        self._directed: list[_Pending] = []
+        self._running = ClientQuotas(_WINDOW)
+        self._outbox = FairQueue(lambda client: not self._running.fits(client))
+        self._to_worker: list[_Pending] = []
         self._loading: asyncio.Task[QueueStatus] | None = None
         self._loaded = float("-inf")
         self._added = 0
-        self._filled = asyncio.Event()
+        self._has_work = asyncio.Event()
         self._cancelled: list[_Pending] = []
         self._cancelling = asyncio.Event()
-        self._away = False
+        self._disconnected = False
         self._tasks: list[asyncio.Task[None]] = []
-        self._asides: set[asyncio.Task[None]] = set()
+        self._background: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
         """Start the background loops; Redis may become available later."""
         loops: tuple[Callable[[], Awaitable[None]], ...]
-        loops = (self._add, self._listen, self._look_after, self._expire, self._cancel_all)
+        loops = (self._add, self._listen, self._maintain, self._expire, self._cancel_all)
         self._tasks = [asyncio.create_task(self._forever(loop)) for loop in loops]
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         """Stop the loops and cancel all pending futures."""
         for task in self._tasks:
             task.cancel()
@@ -186,16 +173,16 @@ class RedisBroker:
         if len(self._pending) >= self._most:
             raise BusyError(f"{len(self._pending)} calls are waiting already")
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        soon = job.expires - time.time() < _SHORT_SECONDS
-        stream = self._keys.own(prefer) if prefer else self._keys.short if soon else self._keys.long
+        urgent = job.expires - time.time() < URGENT_SECONDS
+        stream = self._keys.directed(prefer) if prefer else self._keys.short if urgent else self._keys.long
         pending = self._pending[job.id] = _Pending(job, future, stream, prefer)
-        future.add_done_callback(lambda done: self._done(pending, done))
-        self._post(pending)
+        future.add_done_callback(lambda done: self._on_done(pending, done))
+        self._enqueue(pending)
         return future
 
     def forget(self, states: list[str], worker: str) -> None:
         """See `Broker.forget`."""
-        self._aside(self._send_forget(states, worker))
+        self._run_in_background(self._send_forget(states, worker))
 
     async def load(self) -> QueueStatus:
         """See `Broker.load`. Raises `SandboxError` while Redis is down.
@@ -209,22 +196,27 @@ class RedisBroker:
 
     async def _load(self) -> QueueStatus:
         try:
-            waiting = running = 0
-            for stream in (self._keys.short, self._keys.long):
-                with contextlib.suppress(ResponseError):
-                    under_way = (await self._client.xpending(stream, GROUP))["pending"]
-                    running += under_way
-                    waiting += await self._client.xlen(stream) - under_way
+            waiting, running = await self._counts()
             return QueueStatus(waiting, running, sum(slots for slots, _ in await self._workers()))
         except _FAILURES as error:
             raise SandboxError(f"Redis: {error}") from error
 
+    async def _counts(self) -> tuple[int, int]:
+        """Number of unread and of read jobs."""
+        waiting = running = 0
+        for stream in (self._keys.short, self._keys.long):
+            with contextlib.suppress(ResponseError):
+                entries = await self._client.xlen(stream)
+                read = (await self._client.xpending(stream, GROUP))["pending"]
+                waiting, running = waiting + entries - read, running + read
+        return waiting, running
+
     async def _workers(self) -> list[tuple[int, int]]:
-        """(slots, places) of the living workers."""
+        """(slots, capacity) of the living workers."""
         names = [name async for name in self._client.scan_iter(match=self._keys.worker("*"), count=1_000)]
         values = await self._client.mget(names) if names else []
         pairs = [value.split() for value in values if value]
-        return [(int(slots), int(places)) for slots, places in pairs]
+        return [(int(slots), int(capacity)) for slots, capacity in pairs]
 
     # ---- loops
 
@@ -233,19 +225,16 @@ class RedisBroker:
             try:
                 await loop()
             except _FAILURES as error:
-                if not self._away:
-                    _LOG.warning("Redis is away: %s", error)
-                self._away = True
-                await asyncio.sleep(_RETRY_SECONDS)
+                if not self._disconnected:
+                    _LOG.warning("Redis is unreachable: %s", error)
             except Exception:  # without this loop every call would wait forever
-                _LOG.exception("the queue in Redis")
-                self._away = True
-                await asyncio.sleep(_RETRY_SECONDS)
+                _LOG.exception("queue loop failed")
+            self._disconnected = True
+            await asyncio.sleep(_RETRY_SECONDS)
 
     async def _add(self) -> None:
-        """Add jobs from the outbox to Redis in pipelined batches."""
         while True:
-            await self._filled.wait()
+            await self._has_work.wait()
             if batch := await self._next_batch():
                 try:
                     async with self._client.pipeline(transaction=False) as pipeline:
@@ -254,45 +243,37 @@ class RedisBroker:
                         for pending in batch:
                             pipeline.xadd(pending.stream, {"j": pack(pending.job)})
                         _, *added = await pipeline.execute(raise_on_error=False)
-                        self._note_added(batch, added)
+                        self._record_entries(batch, added)
                 except BaseException:
                     for pending in batch:
-                        self._post(pending)
+                        self._enqueue(pending)
                     raise
-            if not self._outbox and not self._directed:
-                self._filled.clear()
+            if not self._outbox and not self._to_worker:
+                self._has_work.clear()
 
     async def _next_batch(self) -> list[_Pending]:
         """Take the jobs that can be added now. Redis is queried first, so an outage loses no job."""
         room = _PER_PIPELINE
         if len(self._outbox) and self._added >= _WINDOW:
-            room = _WINDOW - await self._unread()
-            if room <= 0 and not self._directed:
+            room = _WINDOW - (await self._counts())[0]
+            if room <= 0 and not self._to_worker:
                 await asyncio.sleep(_WINDOW_SECONDS)
-        batch, self._directed = self._directed, []
+        batch, self._to_worker = self._to_worker, []
         while room > 0 and (job := self._outbox.pop()) is not None:
             room -= 1
             pending = self._pending.get(job.id)
             if pending is not None:
                 batch.append(pending)
-                self._under_way.add(job.client)
+                self._running.add(job.client)
                 pending.counted = True
         if room > 0 and not batch and len(self._outbox):  # all waiting clients have enough running
             await asyncio.sleep(_WINDOW_SECONDS)
         return [pending for pending in batch if not pending.future.done()]
 
-    async def _unread(self) -> int:
-        """Number of jobs that no worker has read yet."""
-        waiting = 0
-        for stream in (self._keys.short, self._keys.long):
-            with contextlib.suppress(ResponseError):
-                waiting += await self._client.xlen(stream) - (await self._client.xpending(stream, GROUP))["pending"]
-        return waiting
-
-    def _note_added(self, batch: Sequence[_Pending], entries: Sequence[Any]) -> None:
+    def _record_entries(self, batch: Sequence[_Pending], entries: Sequence[Any]) -> None:
         """Record the entry ids. A job that Redis rejects for its content fails alone; other errors are retried."""
         for entry in entries:
-            if isinstance(entry, Exception) and (not isinstance(entry, ResponseError) or _PASSING.match(str(entry))):
+            if isinstance(entry, Exception) and (not isinstance(entry, ResponseError) or _TEMPORARY.match(str(entry))):
                 raise entry
         for pending, entry in zip(batch, entries, strict=True):
             if not isinstance(entry, ResponseError):
@@ -309,15 +290,15 @@ class RedisBroker:
         while True:
             await asyncio.sleep(_SWEEP_SECONDS)
             now = time.time() - _SWEEP_SECONDS
-            late = [one for one in self._pending.values() if one.job.expires < now and not one.future.done()]
-            for one in late:
-                if one.entry is None:
-                    one.future.set_result(Answer(one.job.id, "expired"))
-                elif not one.read:
-                    begun = await self._client.xpending_range(one.stream, GROUP, one.entry, one.entry, 1)
-                    one.read = bool(begun)
-                    if not begun and await self._client.xdel(one.stream, one.entry) and not one.future.done():
-                        one.future.set_result(Answer(one.job.id, "expired"))
+            late = [item for item in self._pending.values() if item.job.expires < now and not item.future.done()]
+            for item in late:
+                if item.entry is None:
+                    item.future.set_result(Answer(item.job.id, "expired"))
+                elif not item.read:
+                    begun = await self._client.xpending_range(item.stream, GROUP, item.entry, item.entry, 1)
+                    item.read = bool(begun)
+                    if not begun and await self._client.xdel(item.stream, item.entry) and not item.future.done():
+                        item.future.set_result(Answer(item.job.id, "expired"))
 
     async def _listen(self) -> None:
         """Read answers as they arrive and trim them from the stream."""
@@ -330,57 +311,55 @@ class RedisBroker:
                     self._resolve(read_answer(fields[b"a"]))
                 await self._client.xtrim(stream, minid=last, approximate=False)
 
-    async def _look_after(self) -> None:
+    async def _maintain(self) -> None:
         """Send heartbeats; recover entries lost with Redis or with the worker they were for."""
         checked = time.monotonic()
         while True:
             await self._client.set(self._keys.owner(self._owner), 1, ex=ALIVE_SECONDS)
-            if self._away or time.monotonic() - checked > _CHECK_SECONDS:
+            if self._disconnected or time.monotonic() - checked > _CHECK_SECONDS:
                 await asyncio.sleep(2 * _RETRY_SECONDS)  # answers first
                 await self._find_lost(list(self._pending.values()))
-                self._away, checked = False, time.monotonic()
-            self._under_way.total = max(_WINDOW, sum(places for _, places in await self._workers()))
+                self._disconnected, checked = False, time.monotonic()
+            self._running.total = max(_WINDOW, sum(capacity for _, capacity in await self._workers()))
             self._outbox.resume()
             await self._redirect([pending for pending in self._pending.values() if pending.worker])
             await asyncio.sleep(HEARTBEAT_SECONDS)
 
     async def _find_lost(self, pending: Iterable[_Pending]) -> None:
-        known = [one for one in pending if one.entry is not None]
+        known = [item for item in pending if item.entry is not None]
         for start in range(0, len(known), _PER_PIPELINE):
             some = known[start : start + _PER_PIPELINE]
             pipeline = self._client.pipeline(transaction=False)
-            for one in some:
-                pipeline.xrange(one.stream, one.entry, one.entry)
-            for one, found in zip(some, await pipeline.execute(), strict=True):
-                if not found and not one.future.done():
-                    one.job.expires = max(one.job.expires, time.time() + _AGAIN_SECONDS)
-                    self._post(one)
+            for item in some:
+                pipeline.xrange(item.stream, item.entry, item.entry)
+            for item, found in zip(some, await pipeline.execute(), strict=True):
+                if not found and not item.future.done():
+                    item.job.expires = max(item.job.expires, time.time() + _MIN_RETRY_SECONDS)
+                    self._enqueue(item)
 
     async def _redirect(self, pending: Iterable[_Pending]) -> None:
-        """Move the jobs meant for a dead worker to the common queue."""
-        for one in pending:
-            if one.entry is not None and not await self._client.exists(self._keys.worker(one.worker)):
-                await self._client.xdel(one.stream, one.entry)
-                one.worker, one.stream = "", self._keys.short
-                self._post(one)
+        for item in pending:
+            if item.entry is not None and not await self._client.exists(self._keys.worker(item.worker)):
+                await self._client.xdel(item.stream, item.entry)
+                item.worker, item.stream = "", self._keys.short
+                self._enqueue(item)
 
     # ---- one job
 
-    def _post(self, pending: _Pending) -> None:
+    def _enqueue(self, pending: _Pending) -> None:
         self._added -= pending.entry is not None
         pending.entry, pending.read = None, False
-        self._discount(pending)
+        self._stop_counting(pending)
         if pending.worker:
-            self._directed.append(pending)
+            self._to_worker.append(pending)
         else:
             self._outbox.push(pending.job)
-        self._filled.set()
+        self._has_work.set()
 
-    def _discount(self, pending: _Pending) -> None:
-        """Stop counting a job as running."""
+    def _stop_counting(self, pending: _Pending) -> None:
         if pending.counted:
             pending.counted = False
-            self._under_way.add(pending.job.client, -1)
+            self._running.add(pending.job.client, -1)
             self._outbox.resume()
 
     def _resolve(self, answer: Answer) -> None:
@@ -388,8 +367,8 @@ class RedisBroker:
         if pending is not None and not pending.future.done():
             pending.future.set_result(answer)
 
-    def _done(self, pending: _Pending, future: asyncio.Future[Answer]) -> None:
-        self._discount(pending)
+    def _on_done(self, pending: _Pending, future: asyncio.Future[Answer]) -> None:
+        self._stop_counting(pending)
         if future.cancelled():
             self._outbox.discard(pending.job.id)
         if self._pending.pop(pending.job.id, None) is not None:
@@ -415,13 +394,12 @@ class RedisBroker:
             if not self._cancelled:
                 self._cancelling.clear()
 
-    def _aside(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run a task in the background."""
+    def _run_in_background(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
-        self._asides.add(task)
-        task.add_done_callback(self._asides.discard)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
 
     async def _send_forget(self, states: list[str], worker: str) -> None:
         with contextlib.suppress(*_FAILURES):
             if await self._client.exists(self._keys.worker(worker)):
-                await self._client.xadd(self._keys.own(worker), {"f": "\n".join(states)})
+                await self._client.xadd(self._keys.directed(worker), {"f": "\n".join(states)})

@@ -25,12 +25,12 @@ LINES = "application/x-ndjson"
 _BODY = wire.FULL | wire.UNREADABLE | wire.LARGE
 
 
-def create_app(broker: Broker, settings: JudgeSettings, owner: str, pulse: int) -> Guard:
+def create_app(broker: Broker, settings: JudgeSettings, owner: str, heartbeat_fd: int) -> Guard:
     """The service as an ASGI application; it opens and closes `broker`.
 
-    `owner` is its name in jobs; `pulse` is the descriptor for its heartbeat (see `boot.beat`).
+    `owner` is its name in jobs; `heartbeat_fd` is the descriptor for its heartbeat (see `boot.send_heartbeats`).
     """
-    service = Service(broker, settings, owner, pulse)
+    service = Service(broker, settings, owner, heartbeat_fd)
     app = fastapi.FastAPI(
         title="rstar judge",
         description="Runs programs in isolation, compares their output, keeps notebook sessions.",
@@ -47,25 +47,25 @@ def create_app(broker: Broker, settings: JudgeSettings, owner: str, pulse: int) 
 def _add_calls(app: fastapi.FastAPI, service: Service) -> None:
     short, long = service.settings.queue_seconds, service.settings.long_queue_seconds
 
-    async def one(submission: wire.Submission, request: Request) -> wire.Report:
+    async def run_one(submission: wire.Submission, request: Request) -> wire.Report:
         (answer,) = await service.answers([service.job(submission, short, request)], request)
         return report_of(submission, answer)
 
-    async def many(batch: wire.Batch, request: Request, life: float) -> wire.BatchReports:
-        answers = await service.answers(service.jobs(batch, life, request), request)
+    async def run_many(batch: wire.Batch, request: Request, max_wait: float) -> wire.BatchReports:
+        answers = await service.answers(service.jobs(batch, max_wait, request), request)
         results = list(map(report_of, batch.submissions, answers))
         return wire.BatchReports(sub_id=batch.sub_id or str(uuid.uuid4()), results=results)
 
     @app.post("/run", response_model=wire.Report, responses=_BODY, tags=["calls"])
     async def run(submission: wire.Submission, request: Request) -> Response:
         """Run a program and compare its output with the expected one. Waits a few seconds at most for a free worker."""
-        return json(await one(submission, request))
+        return json(await run_one(submission, request))
 
-    async def reply(batch: wire.Batch, request: Request, life: float) -> Response:
+    async def reply(batch: wire.Batch, request: Request, max_wait: float) -> Response:
         if LINES in request.headers.get("accept", ""):
-            lines = service.lines(service.jobs(batch, life, request), batch.submissions)
+            lines = service.lines(service.jobs(batch, max_wait, request), batch.submissions)
             return StreamingResponse(lines, media_type=LINES)
-        return json(await many(batch, request, life))
+        return json(await run_many(batch, request, max_wait))
 
     @app.post("/run/batch", response_model=wire.BatchReports, responses=_BODY, tags=["calls"])
     async def run_batch(batch: wire.Batch, request: Request) -> Response:
@@ -83,17 +83,17 @@ def _add_calls(app: fastapi.FastAPI, service: Service) -> None:
     @app.post("/judge", response_model=wire.Verdict, responses=_BODY, tags=["calls"])
     async def judge(submission: wire.Submission, request: Request) -> Response:
         """Same as `/run`, without the output."""
-        return json(wire.verdict(await one(submission, request)))
+        return json(wire.verdict(await run_one(submission, request)))
 
     @app.post("/judge/batch", response_model=wire.BatchVerdicts, responses=_BODY, tags=["calls"])
     async def judge_batch(batch: wire.Batch, request: Request) -> Response:
         """Same as `/run/batch`, without the output."""
-        return json(wire.verdicts(await many(batch, request, short)))
+        return json(wire.verdicts(await run_many(batch, request, short)))
 
     @app.post("/judge/long-batch", response_model=wire.BatchVerdicts, responses=_BODY, tags=["calls"])
     async def judge_long_batch(batch: wire.Batch, request: Request) -> Response:
         """Same as `/run/long-batch`, without the output."""
-        return json(wire.verdicts(await many(batch, request, long)))
+        return json(wire.verdicts(await run_many(batch, request, long)))
 
 
 def _add_state(app: fastapi.FastAPI, service: Service) -> None:

@@ -15,17 +15,17 @@ from pydantic import BaseModel
 
 from rstar.errors import SandboxError
 from rstar.judge import wire
-from rstar.judge.boot import beat
+from rstar.judge.boot import send_heartbeats
 from rstar.judge.queue.broker import Broker, BusyError, QueueStatus
-from rstar.judge.queue.jobs import MOST_SHOWN, OUTPUT_BYTES, Answer, Cell, Job, Kind
-from rstar.judge.queue.shares import Shares
+from rstar.judge.queue.jobs import MAX_SHOWN, OUTPUT_BYTES, Answer, Cell, Job, Kind
+from rstar.judge.queue.quotas import ClientQuotas
 from rstar.judge.server.metrics import Metrics
 from rstar.judge.server.sessions import Session, Sessions
 from rstar.judge.settings import JudgeSettings
-from rstar.sandbox import Limits, machine_share
+from rstar.sandbox import Limits, memory_for_programs
 
-_HOUSEKEEPING_SECONDS = 1.0
-_ATTENTIVE_SECONDS = 0.05
+_EXPIRY_SECONDS = 1.0
+_QUICK_SECONDS = 0.05
 _MEMORY_SHARE = 6
 """Clients may use a sixth of the programs' memory, a tenth of the machine's."""
 
@@ -35,10 +35,10 @@ T = TypeVar("T")
 class Service:
     """State shared by the routes."""
 
-    def __init__(self, broker: Broker, settings: JudgeSettings, owner: str, pulse: int) -> None:
-        self.broker, self.settings, self.owner, self._pulse = broker, settings, owner, pulse
-        self.memory = Shares(machine_share() // _MEMORY_SHARE)
-        self.sessions = Sessions(Shares(settings.most_sessions), self.memory, settings.idle_seconds)
+    def __init__(self, broker: Broker, settings: JudgeSettings, owner: str, heartbeat_fd: int) -> None:
+        self.broker, self.settings, self.owner, self._heartbeat_fd = broker, settings, owner, heartbeat_fd
+        self.memory = ClientQuotas(memory_for_programs() // _MEMORY_SHARE)
+        self.sessions = Sessions(ClientQuotas(settings.most_sessions), self.memory, settings.idle_seconds)
         self.metrics = Metrics()
         self._numbers = 0
 
@@ -46,16 +46,19 @@ class Service:
     async def lifespan(self, app: fastapi.FastAPI) -> AsyncIterator[None]:
         """Open the broker and run housekeeping and heartbeat while the app is up."""
         async with self.broker:
-            tasks = [asyncio.create_task(self._keep_house()), asyncio.create_task(beat(self._pulse))]
+            tasks = [
+                asyncio.create_task(self._expire_sessions()),
+                asyncio.create_task(send_heartbeats(self._heartbeat_fd)),
+            ]
             try:
                 yield
             finally:
                 for task in tasks:
                     task.cancel()
 
-    async def _keep_house(self) -> None:
+    async def _expire_sessions(self) -> None:
         while True:
-            await asyncio.sleep(_HOUSEKEEPING_SECONDS)
+            await asyncio.sleep(_EXPIRY_SECONDS)
             self.release(self.sessions.expire())
 
     def release(self, unused: list[tuple[str, str]]) -> None:
@@ -63,17 +66,17 @@ class Service:
         for worker in {worker for worker, _ in unused}:
             self.broker.forget([state for holder, state in unused if holder == worker], worker)
 
-    def job(self, submission: wire.Submission, life: float, request: Request) -> Job:
-        """The job for a submission, which may wait `life` seconds in the queue."""
-        job = self._job(submission.type, submission.solution, submission.limits, life, request)
+    def job(self, submission: wire.Submission, max_wait: float, request: Request) -> Job:
+        """The job for a submission, which may wait `max_wait` seconds in the queue."""
+        job = self._job(submission.type, submission.solution, submission.limits, max_wait, request)
         job.stdin, job.expected, job.echo = submission.input, submission.expected_output, submission.echo
         job.shown = wire.shown(submission.limits)
         return job
 
-    def jobs(self, batch: wire.Batch, life: float, request: Request) -> list[Job]:
+    def jobs(self, batch: wire.Batch, max_wait: float, request: Request) -> list[Job]:
         """The jobs for a batch. The whole reply is held in memory, so the submissions share its output limit."""
-        share = MOST_SHOWN // len(batch.submissions)
-        jobs = [self.job(submission, life, request) for submission in batch.submissions]
+        share = MAX_SHOWN // len(batch.submissions)
+        jobs = [self.job(submission, max_wait, request) for submission in batch.submissions]
         for job in jobs:
             job.shown = min(job.shown, share)
         return jobs
@@ -89,9 +92,9 @@ class Service:
                 return job, answer
             prefer, history = "", session.cells
 
-    def _job(self, kind: Kind, code: str, asked: wire.CallLimits | None, life: float, request: Request) -> Job:
+    def _job(self, kind: Kind, code: str, given: wire.CallLimits | None, max_wait: float, request: Request) -> Job:
         self._numbers += 1
-        limits = asked or wire.CallLimits()
+        limits = given or wire.CallLimits()
         return Job(
             id=f"{self.owner}-{self._numbers}",
             owner=self.owner,
@@ -103,7 +106,7 @@ class Service:
                 output_bytes=limits.output_bytes or OUTPUT_BYTES,
                 values=limits.values,
             ),
-            expires=time.time() + life,
+            expires=time.time() + max_wait,
             client="" if request.client is None else f"{request.client.host}:{request.client.port}",
         )
 
@@ -120,7 +123,7 @@ class Service:
         futures: list[asyncio.Future[Answer]] = []
         try:
             futures += [self._submit(job, prefer) for job in jobs]
-            _, waiting = await asyncio.wait(futures, timeout=_ATTENTIVE_SECONDS)
+            _, waiting = await asyncio.wait(futures, timeout=_QUICK_SECONDS)
             if waiting:
                 await _while_connected(asyncio.ensure_future(asyncio.wait(waiting)), request)
             answers = [future.result() for future in futures]
@@ -135,7 +138,7 @@ class Service:
     async def lines(self, jobs: Sequence[Job], submissions: Sequence[wire.Submission]) -> AsyncIterator[bytes]:
         """Reports as JSON lines, in order of completion; submissions that find the queue full fail."""
         started = time.perf_counter()
-        futures = {self._line(job): (job, submission) for job, submission in zip(jobs, submissions, strict=True)}
+        futures = {self._submitted(job): (job, submission) for job, submission in zip(jobs, submissions, strict=True)}
         done: asyncio.Queue[asyncio.Future[Answer]] = asyncio.Queue()
         for future in futures:
             future.add_done_callback(done.put_nowait)
@@ -149,33 +152,26 @@ class Service:
             for future in futures:
                 future.cancel()
 
-    def _line(self, job: Job) -> asyncio.Future[Answer]:
+    def _submitted(self, job: Job) -> asyncio.Future[Answer]:
         try:
             return self._submit(job)
         except BusyError as error:
-            return _settled(Answer(job.id, "expired", message=str(error)))
+            return _resolved(Answer(job.id, "expired", message=str(error)))
 
     def _submit(self, job: Job, prefer: str = "") -> asyncio.Future[Answer]:
         """Submit a job, or answer ``invalid`` if its text cannot be encoded."""
         for name, text in (("program", job.code), ("input", job.stdin), ("expected output", job.expected)):
-            if text is not None and not text.isascii() and not _is_unicode(text):
-                message = f"half a character (a lone surrogate) in the {name}"
-                return _settled(Answer(job.id, "invalid", message=message))
+            try:
+                (text or "").encode()
+            except UnicodeEncodeError:
+                return _resolved(Answer(job.id, "invalid", message=f"lone surrogate (half a character) in the {name}"))
         return self.broker.submit(job, prefer)
 
 
-def _settled(answer: Answer) -> asyncio.Future[Answer]:
+def _resolved(answer: Answer) -> asyncio.Future[Answer]:
     future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
     future.set_result(answer)
     return future
-
-
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 async def _while_connected(work: asyncio.Future[T], request: Request) -> None:
@@ -187,7 +183,7 @@ async def _while_connected(work: asyncio.Future[T], request: Request) -> None:
             if leaving.done() and not work.done():
                 if leaving.result()["type"] == "http.disconnect":
                     work.cancel()
-                    raise HTTPException(499, "the caller has gone")
+                    raise HTTPException(499, "the caller disconnected")
                 leaving = asyncio.ensure_future(request.receive())
     finally:
         leaving.cancel()

@@ -1,6 +1,6 @@
 """Request checks in front of the routes, and error replies in the interface's format.
 
-The memory of a request is charged to its client until it is answered; `shares` keeps one client from crowding out the
+The memory of a request is charged to its client until it is answered; `quotas` keeps one client from crowding out the
 others.
 """
 
@@ -15,30 +15,30 @@ from fastapi.responses import JSONResponse
 from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from rstar.judge.queue.shares import Shares
+from rstar.judge.queue.quotas import ClientQuotas
 from rstar.judge.settings import JudgeSettings, allowed
 
 OPEN_PATHS = frozenset({"/ping"})
 """Paths that need no token."""
 
-LARGEST_BODY = 32 << 20
+MAX_BODY = 32 << 20
 """Maximum request size in bytes; a request is held in memory, in the queue and on every connection."""
 
-MOST_VALUES = 500_000
+MAX_VALUES = 500_000
 """Maximum JSON values per request. Parsing small ones takes thirty times their bytes and blocks other requests."""
 
 VALUE_BYTES = 1_000
 """Memory per JSON value between text and job. A call has four or five values."""
 
-_TOO_LARGE = f"a request may have {LARGEST_BODY:,} bytes; send several"
-_TOO_MANY = f"a request may have {MOST_VALUES:,} JSON values; send several"
+_TOO_LARGE = f"a request may have {MAX_BODY:,} bytes; send several"
+_TOO_MANY = f"a request may have {MAX_VALUES:,} JSON values; send several"
 _NOT_UTF8 = "expected JSON in UTF-8"
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+("|\\?)', re.DOTALL)
 """A JSON string, possibly incomplete. Group 1 is its end: a quote, nothing, or half an escape."""
 
-_MOST_ERRORS = 20
+_MAX_ERRORS = 20
 _LONGEST_MESSAGE = 500
-_LONGEST_PLACE, _DEEPEST_PLACE = 100, 8
+_MAX_PART, _MAX_DEPTH = 100, 8
 
 
 async def other_methods(request: Request, error: Exception) -> Response:
@@ -54,13 +54,13 @@ async def malformed(_: Request, error: RequestValidationError) -> Response:
     detail = [
         {
             "type": found["type"],
-            "loc": [part if isinstance(part, int) else part[:_LONGEST_PLACE] for part in found["loc"][:_DEEPEST_PLACE]],
+            "loc": [part if isinstance(part, int) else part[:_MAX_PART] for part in found["loc"][:_MAX_DEPTH]],
             "msg": found["msg"][:_LONGEST_MESSAGE],
         }
-        for found in errors[:_MOST_ERRORS]
+        for found in errors[:_MAX_ERRORS]
     ]
-    if len(errors) > _MOST_ERRORS:
-        more = f"{len(errors) - _MOST_ERRORS:,} more errors"
+    if len(errors) > _MAX_ERRORS:
+        more = f"{len(errors) - _MAX_ERRORS:,} more errors"
         detail.append({"type": "more", "loc": [], "msg": more})
     return Response(json.dumps({"detail": detail}), 422, media_type="application/json")
 
@@ -72,7 +72,7 @@ class Guard:
         memory: bytes charged to clients.
     """
 
-    def __init__(self, app: ASGIApp, settings: JudgeSettings, memory: Shares) -> None:
+    def __init__(self, app: ASGIApp, settings: JudgeSettings, memory: ClientQuotas) -> None:
         self._app, self._settings, self.memory = app, settings, memory
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -88,7 +88,7 @@ class Guard:
                 refusal = JSONResponse({"detail": detail}, 401, {"WWW-Authenticate": "Bearer"})
                 await refusal(scope, receive, send)
                 return
-        if int(headers.get(b"content-length", b"0")) > LARGEST_BODY:  # the parser admits only numbers
+        if int(headers.get(b"content-length", b"0")) > MAX_BODY:  # the parser admits only numbers
             await JSONResponse({"detail": _TOO_LARGE}, 413, {"Connection": "close"})(scope, receive, send)
             return
         body = _Body(receive, self.memory, "" if scope["client"] is None else "{}:{}".format(*scope["client"]))
@@ -106,7 +106,7 @@ class _Body:
         charged: bytes charged to the client.
     """
 
-    def __init__(self, receive: Receive, memory: Shares, client: str) -> None:
+    def __init__(self, receive: Receive, memory: ClientQuotas, client: str) -> None:
         self._receive, self._memory = receive, memory
         self._size, self._values = 0, ValueCount()
         self.client, self.charged = client, 0
@@ -116,11 +116,11 @@ class _Body:
         message = await self._receive()
         piece = message.get("body", b"")
         self._size += len(piece)
-        if self._size > LARGEST_BODY:
+        if self._size > MAX_BODY:
             raise HTTPException(413, _TOO_LARGE)
         if b"\0" in piece:  # UTF-16, whose values cannot be counted
             raise HTTPException(400, _NOT_UTF8)
-        if (values := self._values.add(piece)) > MOST_VALUES:
+        if (values := self._values.add(piece)) > MAX_VALUES:
             raise HTTPException(413, _TOO_MANY)
         more = self._size + VALUE_BYTES * values - self.charged if piece else 0
         if not self._memory.take(self.client, more):

@@ -24,7 +24,7 @@ def main() -> None:
         broker = MemoryBroker(Path(arguments["folder"]) / "workers", settings.most_waiting)
     else:
         broker = RedisBroker(settings.redis, owner, settings.most_waiting)
-    app = create_app(broker, settings, owner, arguments["pulse"])
+    app = create_app(broker, settings, owner, arguments["heartbeat_fd"])
     BoundedProtocol.memory = app.memory
     config = uvicorn.Config(
         app, log_level="warning", access_log=False,

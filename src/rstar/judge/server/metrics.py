@@ -17,27 +17,16 @@ class Metrics:
     """Metrics of one API process."""
 
     def __init__(self) -> None:
-        self._registry = CollectorRegistry()
-        self._calls = Counter(
-            "rstar_judge_calls",
-            "Calls answered, by kind and by how they ended.",
-            ["kind", "end"],
-            registry=self._registry,
-        )
-        self._run = Histogram(
-            "rstar_judge_run_seconds", "Wall time of the runs.", buckets=_BUCKETS, registry=self._registry
-        )
-        self._latency = Histogram(
-            "rstar_judge_request_seconds",
-            "Time from a request to its reply.",
-            buckets=_BUCKETS,
-            registry=self._registry,
-        )
+        self._registry = registry = CollectorRegistry()
+        calls, runs, requests = (f"rstar_judge_{name}" for name in ("calls", "run_seconds", "request_seconds"))
+        self._calls = Counter(calls, "Calls answered, by kind and outcome.", ["kind", "end"], registry=registry)
+        self._run = Histogram(runs, "Wall time of runs.", buckets=_BUCKETS, registry=registry)
+        self._latency = Histogram(requests, "Time from request to reply.", buckets=_BUCKETS, registry=registry)
         self._gauges = {
-            name: Gauge(f"rstar_judge_{name}", text, registry=self._registry)
+            name: Gauge(f"rstar_judge_{name}", text, registry=registry)
             for name, text in (
-                ("waiting", "Calls that wait."),
-                ("running", "Calls under way."),
+                ("waiting", "Waiting calls."),
+                ("running", "Running calls."),
                 ("slots", "Programs that can run at a time."),
                 ("sessions", "Sessions."),
             )

@@ -14,15 +14,15 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from rstar.judge.queue.shares import Shares
+from rstar.judge.queue.quotas import ClientQuotas
 
-LARGEST_HEAD = 32_768
+MAX_HEAD = 32_768
 """Bytes of request line and headers, and of data after a body."""
 
 HEAD_SECONDS, BODY_SECONDS = 15.0, 120.0
 """Time limits for head and body of a request to arrive."""
 
-READ_SECONDS, LEAST_READ = 60.0, 4 << 20
+READ_SECONDS, MIN_READ = 60.0, 4 << 20
 """In this time a client must read this many bytes of a reply, or all of it: unread bytes occupy memory."""
 
 _OWN_DESCRIPTORS = 200
@@ -39,15 +39,15 @@ class BoundedProtocol(HttpToolsProtocol):
         memory: bytes that clients occupy, unread replies included.
     """
 
-    hosts: Shares | None = None
-    memory: Shares | None = None
+    hosts: ClientQuotas | None = None
+    memory: ClientQuotas | None = None
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self._host: str | None = None
-        self._unread: asyncio.TimerHandle | None = None
+        self._read_deadline: asyncio.TimerHandle | None = None
         self._charged = 0
-        self._held = 0  # bytes the parser may hold: of a head, or after a body
+        self._parser_bytes = 0  # bytes the parser may hold: of a head, or after a body
         self._deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -55,13 +55,13 @@ class BoundedProtocol(HttpToolsProtocol):
         super().connection_made(transport)
         if BoundedProtocol.hosts is None:
             most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-            BoundedProtocol.hosts = Shares(most - _OWN_DESCRIPTORS)
+            BoundedProtocol.hosts = ClientQuotas(most - _OWN_DESCRIPTORS)
         host = "" if self.client is None else self.client[0]
         if not BoundedProtocol.hosts.take(host):
             self._refuse(b"503 Service Unavailable")
             return
         self._host = host
-        self._expect_within(HEAD_SECONDS)
+        self._set_deadline(HEAD_SECONDS)
 
     def connection_lost(self, error: Exception | None) -> None:
         """Release the connection's share and memory."""
@@ -74,66 +74,66 @@ class BoundedProtocol(HttpToolsProtocol):
     def pause_writing(self) -> None:
         """The client is not reading: start the reading deadline."""
         super().pause_writing()
-        self._expect_reading()
+        self._set_read_deadline()
 
     def resume_writing(self) -> None:
         """The client has read: stop the reading deadline."""
         self._charge(0)
-        if self._unread is not None:
-            self._unread.cancel()
-            self._unread = None
+        if self._read_deadline is not None:
+            self._read_deadline.cancel()
+            self._read_deadline = None
         super().resume_writing()
 
     def data_received(self, data: bytes) -> None:
         """Parse in pieces, so that one read cannot deliver an oversized header."""
-        for start in range(0, len(data), LARGEST_HEAD):
+        for start in range(0, len(data), MAX_HEAD):
             if self.transport.is_closing():
                 return
-            piece = data[start : start + LARGEST_HEAD]
-            self._held += len(piece)
+            piece = data[start : start + MAX_HEAD]
+            self._parser_bytes += len(piece)
             super().data_received(piece)
-            if self._held > LARGEST_HEAD:
+            if self._parser_bytes > MAX_HEAD:
                 self._refuse(_LARGE)
 
     def on_message_begin(self) -> None:
         """Start the deadline of the head."""
         super().on_message_begin()
-        self._expect_within(HEAD_SECONDS)
+        self._set_deadline(HEAD_SECONDS)
 
     def on_headers_complete(self) -> None:
         """Check the size of the head and start the deadline of the body."""
-        self._held = 0
-        if len(self.url) + sum(len(name) + len(value) + len(b": \r\n") for name, value in self.headers) > LARGEST_HEAD:
+        self._parser_bytes = 0
+        if len(self.url) + sum(len(name) + len(value) + len(b": \r\n") for name, value in self.headers) > MAX_HEAD:
             self._refuse(_LARGE)
             return
-        self._expect_within(BODY_SECONDS)
+        self._set_deadline(BODY_SECONDS)
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
         """Forward the body unless the request was refused."""
-        self._held = 0
+        self._parser_bytes = 0
         if not self.transport.is_closing():
             super().on_body(body)
 
     def on_message_complete(self) -> None:
         """Stop the deadline of the body."""
-        self._held = 0
+        self._parser_bytes = 0
         self._cancel_deadline()
         if not self.transport.is_closing():
             super().on_message_complete()
 
-    def _expect_reading(self) -> None:
+    def _set_read_deadline(self) -> None:
         """Abort the connection if the client has not read enough after `READ_SECONDS`."""
-        before = self._left()
+        before = self._unread_bytes()
         self._charge(self.transport.get_write_buffer_size())
 
-        def look() -> None:
-            if self._left() <= max(0, before - LEAST_READ):
-                self._expect_reading()
+        def check() -> None:
+            if self._unread_bytes() <= max(0, before - MIN_READ):
+                self._set_read_deadline()
             else:
                 self.transport.abort()
 
-        self._unread = self.loop.call_later(READ_SECONDS, look)
+        self._read_deadline = self.loop.call_later(READ_SECONDS, check)
 
     def _charge(self, size: int) -> None:
         if BoundedProtocol.memory is not None:
@@ -141,23 +141,23 @@ class BoundedProtocol(HttpToolsProtocol):
             BoundedProtocol.memory.add(client, size - self._charged)
             self._charged = size
 
-    def _left(self) -> int:
+    def _unread_bytes(self) -> int:
         """Bytes the client has not read: ours and the kernel's, which reports free space only when there is much."""
-        there = fcntl.ioctl(self.transport.get_extra_info("socket").fileno(), termios.TIOCOUTQ, bytes(4))
-        return self.transport.get_write_buffer_size() + int.from_bytes(there, sys.byteorder)
+        kernel_bytes = fcntl.ioctl(self.transport.get_extra_info("socket").fileno(), termios.TIOCOUTQ, bytes(4))
+        return self.transport.get_write_buffer_size() + int.from_bytes(kernel_bytes, sys.byteorder)
 
-    def _expect_within(self, seconds: float) -> None:
+    def _set_deadline(self, seconds: float) -> None:
         self._cancel_deadline()
-        self._deadline = self.loop.call_later(seconds, self._is_late, seconds)
+        self._deadline = self.loop.call_later(seconds, self._on_deadline, seconds)
 
     def _cancel_deadline(self) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
 
-    def _is_late(self, seconds: float) -> None:
+    def _on_deadline(self, seconds: float) -> None:
         if self.flow.read_paused:  # we paused reading: the previous request is not answered yet
-            self._expect_within(seconds)
+            self._set_deadline(seconds)
         else:
             self._refuse(b"408 Request Timeout")
 

@@ -9,13 +9,14 @@ import fastapi
 from fastapi import HTTPException, Request, Response
 
 from rstar.judge import wire
-from rstar.judge.queue.jobs import Answer, Cell, pack
+from rstar.judge.queue.jobs import Cell, pack
 from rstar.judge.server.calls import Service, json
-from rstar.judge.server.guard import LARGEST_BODY
+from rstar.judge.server.guard import MAX_BODY
 from rstar.judge.server.sessions import Session
 
 _GONE: dict[int | str, dict[str, Any]] = {404: {"model": wire.Refusal, "description": "no such session"}}
 _RACE: dict[int | str, dict[str, Any]] = {409: {"model": wire.Refusal, "description": "two cells at once"}}
+_CREATED: dict[str, Any] = {"status_code": 201, "tags": ["sessions"]}
 _FORK = _GONE | wire.FULL
 _CELL = _FORK | _RACE | wire.UNREADABLE | wire.LARGE
 
@@ -27,16 +28,14 @@ def add_sessions(app: fastapi.FastAPI, service: Service) -> None:
     def find(name: str, *, use: bool = True) -> Session:
         session = sessions.get(name, use=use)
         if session is None:
-            raise HTTPException(
-                404, f"no session {name!r}: it was deleted, not used for too long, or lost when the API was restarted"
-            )
+            raise HTTPException(404, f"no session {name!r}: it was deleted, expired, or lost in a restart of the API")
         return session
 
     def admit(session: Session) -> None:
         if not sessions.fits(session):
             raise HTTPException(503, f"{len(sessions)} sessions leave no room for another", {"Retry-After": "10"})
 
-    @app.post("/sessions", response_model=wire.SessionReply, status_code=201, responses=wire.FULL, tags=["sessions"])
+    @app.post("/sessions", response_model=wire.SessionReply, responses=wire.FULL, **_CREATED)
     async def create(request: Request) -> Response:
         """Create a session with a fresh interpreter."""
         session = Session(host=_host(request))
@@ -48,24 +47,19 @@ def add_sessions(app: fastapi.FastAPI, service: Service) -> None:
         """Show a session. This does not reset its idle time."""
         return json(wire.SessionReply(session_id=session_id, cells=len(find(session_id, use=False).cells)))
 
-    @app.post(
-        "/sessions/{session_id}/run",
-        response_model=wire.CellReply,
-        responses=_CELL,
-        tags=["sessions"],
-    )
+    @app.post("/sessions/{session_id}/run", response_model=wire.CellReply, responses=_CELL, tags=["sessions"])
     async def run_cell(session_id: str, cell: wire.CellRequest, request: Request) -> Response:
         """Run code in a session, as in a notebook. A timeout leaves the session unchanged."""
         before = find(session_id)
         more = len(pack(Cell(cell.code.encode(errors="replace").decode())))
         size = before.size + more
-        if size > LARGEST_BODY:
-            raise HTTPException(413, f"all cells of a session together may have {LARGEST_BODY:,} bytes")
+        if size > MAX_BODY:
+            raise HTTPException(413, f"all cells of a session together may have {MAX_BODY:,} bytes")
         if cell.fork:
             admit(replace(before, host=_host(request), size=size))
         elif not sessions.memory.fits(before.host, more):
             raise HTTPException(503, "the cells of all sessions leave no room for more", {"Retry-After": "10"})
-        with sessions.working(session_id):
+        with sessions.in_use(session_id):
             job, answer = await service.run_cell(before, cell, request)
         if answer.outcome == "invalid":
             raise HTTPException(400, answer.message)
@@ -82,15 +76,10 @@ def add_sessions(app: fastapi.FastAPI, service: Service) -> None:
                 raise HTTPException(409, "another cell ran in this session, or it was deleted, at the same time")
             else:
                 service.release(sessions.put(session_id, session))
-        return json(_cell_reply(after, cell, answer))
+        fields = wire.run_fields(answer, answer.stdout, wire.shown(cell.limits))
+        return json(wire.CellReply(session_id=after, seconds=answer.seconds, values=list(answer.values), **fields))
 
-    @app.post(
-        "/sessions/{session_id}/fork",
-        response_model=wire.SessionReply,
-        status_code=201,
-        responses=_FORK,
-        tags=["sessions"],
-    )
+    @app.post("/sessions/{session_id}/fork", response_model=wire.SessionReply, responses=_FORK, **_CREATED)
     async def fork(session_id: str, request: Request) -> Response:
         """Copy a session in its current state."""
         before = replace(find(session_id), host=_host(request))
@@ -108,19 +97,3 @@ def add_sessions(app: fastapi.FastAPI, service: Service) -> None:
 
 def _host(request: Request) -> str:
     return "" if request.client is None else request.client.host
-
-
-def _cell_reply(session_id: str | None, cell: wire.CellRequest, answer: Answer) -> wire.CellReply:
-    shown = wire.shown(cell.limits)
-    return wire.CellReply(
-        session_id=session_id,
-        status=answer.status,
-        stdout=answer.stdout[:shown],
-        stderr=answer.stderr[:shown],
-        seconds=answer.seconds,
-        truncated=answer.truncated or max(len(answer.stdout), len(answer.stderr)) > shown,
-        exit_code=answer.exit_code,
-        signal=answer.signal,
-        error=wire.failure(answer),
-        values=list(answer.values),
-    )

@@ -1,4 +1,4 @@
-"""Sessions: notebooks that persist between calls. `shares` limits the sessions of one host.
+"""Sessions: notebooks that persist between calls. `quotas` limits the sessions of one host.
 
 A session is the chain of its cells; the interpreter that ran them is a cache in some worker. So a session survives its
 worker (another one replays the cells), and copying it is free.
@@ -9,13 +9,13 @@ from __future__ import annotations
 import itertools
 import time
 import uuid
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from rstar.judge.queue.jobs import Cell
-from rstar.judge.queue.shares import Shares
+from rstar.judge.queue.quotas import ClientQuotas
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,48 +42,48 @@ class Sessions:
     """The sessions of one API process, least recently used first.
 
     Attributes:
-        places: shares of the session count.
+        quota: shares of the session count.
         memory: shares of the bytes that clients occupy, cells included.
         idle: seconds after which an unused session ends.
     """
 
-    places: Shares
-    memory: Shares
+    quota: ClientQuotas
+    memory: ClientQuotas
     idle: float
-    _held: OrderedDict[str, Session] = field(default_factory=OrderedDict)
+    _sessions: OrderedDict[str, Session] = field(default_factory=OrderedDict)
     _used: dict[str, float] = field(default_factory=dict)
-    _busy: dict[str, int] = field(default_factory=dict)
-    _holders: dict[str, int] = field(default_factory=dict)
+    _busy: Counter[str] = field(default_factory=Counter)
+    _state_users: Counter[str] = field(default_factory=Counter)
 
     def __len__(self) -> int:
-        return len(self._held)
+        return len(self._sessions)
 
     def fits(self, session: Session) -> bool:
         """Whether there is room for this session."""
-        return self.places.fits(session.host) and self.memory.fits(session.host, session.size)
+        return self.quota.fits(session.host) and self.memory.fits(session.host, session.size)
 
     def get(self, name: str, *, use: bool = True) -> Session | None:
         """A session by id. `use` resets its idle time."""
-        if use and name in self._held:
+        if use and name in self._sessions:
             self._touch(name)
-        return self._held.get(name)
+        return self._sessions.get(name)
 
     @contextmanager
-    def working(self, name: str) -> Iterator[None]:
+    def in_use(self, name: str) -> Iterator[None]:
         """Keep a session from expiring while a cell runs in it."""
-        self._busy[name] = self._busy.get(name, 0) + 1
+        self._busy[name] += 1
         try:
             yield
         finally:
             self._busy[name] -= 1
             if not self._busy[name]:
                 del self._busy[name]
-            if name in self._held:
+            if name in self._sessions:
                 self._touch(name)
 
     def _touch(self, name: str) -> None:
         self._used[name] = time.monotonic()
-        self._held.move_to_end(name)
+        self._sessions.move_to_end(name)
 
     def add(self, session: Session) -> str:
         """Add a new session. Returns its id."""
@@ -94,37 +94,34 @@ class Sessions:
     def put(self, name: str, session: Session) -> list[tuple[str, str]]:
         """Replace a session. Returns (worker, state) of states that no session uses any more."""
         unused = self.drop(name)
-        self.places.add(session.host)
+        self.quota.add(session.host)
         self.memory.add(session.host, session.size)
-        self._held[name] = session
+        self._sessions[name] = session
         self._touch(name)
         if session.state:
-            self._holders[session.state] = self._holders.get(session.state, 0) + 1
-            unused = [one for one in unused if one[1] != session.state]
+            self._state_users[session.state] += 1
+            unused = [(worker, state) for worker, state in unused if state != session.state]
         return unused
 
     def drop(self, name: str) -> list[tuple[str, str]]:
         """End a session. Returns unused states, as `put`."""
-        session = self._held.pop(name, None)
+        session = self._sessions.pop(name, None)
         self._used.pop(name, None)
         if session is None:
             return []
-        self.places.add(session.host, -1)
+        self.quota.add(session.host, -1)
         self.memory.add(session.host, -session.size)
-        if not session.state:
+        self._state_users[session.state] -= 1
+        if self._state_users[session.state] > 0:
             return []
-        self._holders[session.state] -= 1
-        if self._holders[session.state]:
-            return []
-        del self._holders[session.state]
-        return [(session.worker, session.state)]
+        del self._state_users[session.state]
+        return [(session.worker, session.state)] if session.state else []
 
     def expire(self) -> list[tuple[str, str]]:
         """End sessions that have been idle too long. Returns unused states, as `put`."""
         unused: list[tuple[str, str]] = []
         limit = time.monotonic() - self.idle
-        idle = list(itertools.takewhile(lambda name: self._used[name] <= limit, self._held))
-        for name in idle:
+        for name in list(itertools.takewhile(lambda name: self._used[name] <= limit, self._sessions)):
             if name not in self._busy:
                 unused += self.drop(name)
         return unused

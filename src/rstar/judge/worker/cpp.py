@@ -1,7 +1,7 @@
 """C++: compiled once per source and run as a separate program, both isolated by the sandbox.
 
-A short trusted Python driver inside the sandbox (`LocalSandbox.drive`) starts compiler and program and reports how they
-ended.
+A short trusted Python driver inside the sandbox (`LocalSandbox.run_driver`) starts compiler and program and reports how
+they ended.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rstar.errors import SandboxError
 from rstar.sandbox import Limits, LocalSandbox, Result
 
 _FLAGS = ("-O2", "-pipe")
-_CACHE_BYTES, _MOST_KNOWN = 256 << 20, 1_000
+_CACHE_BYTES, _MAX_CACHED = 256 << 20, 1_000
 """Limits of the program cache; each program holds a descriptor."""
 
 _FAILED_SECONDS = 300.0
@@ -75,8 +75,6 @@ class _Program:
 
 @dataclass(frozen=True, slots=True)
 class _Compiled:
-    """The result of a compilation, and the program if it succeeded."""
-
     result: Result
     program: _Program | None
 
@@ -94,10 +92,10 @@ class Compiler:
         self._sandbox = sandbox
         memory_mb = min(memory_mb, sandbox.total >> 21)
         self._limits = Limits(seconds, memory_mb=memory_mb, output_bytes=64_000, scratch_mb=64)
-        self._known: OrderedDict[str, _Compiled] = OrderedDict()
+        self._cache: OrderedDict[str, _Compiled] = OrderedDict()
         self._size = 0
         self._failed: dict[str, tuple[float, _Compiled]] = {}
-        self._under_way: dict[str, asyncio.Future[_Compiled]] = {}
+        self._compiling: dict[str, asyncio.Future[_Compiled]] = {}
 
     async def run(self, source: str, stdin: str | None, limits: Limits) -> Result:
         """Compile `source`, unless cached, and run it.
@@ -114,61 +112,58 @@ class Compiler:
             return compiled.result
         # The program's file is in the scratch folder but must not count.
         room = limits.scratch_mb + (compiled.program.size >> 20) + 1
-        result = await self._sandbox.drive(_RUN, stdin, compiled.program.handle, replace(limits, scratch_mb=room))
-        return _ended(result, limits.seconds)
+        result = await self._sandbox.run_driver(_RUN, stdin, compiled.program.handle, replace(limits, scratch_mb=room))
+        return _program_result(result, limits.seconds)
 
     async def _compiled(self, source: str) -> _Compiled:
         """The compilation of a source; concurrent requests for the same source share one."""
         name = hashlib.sha256(source.encode(errors="surrogatepass")).hexdigest()
-        while (others := self._under_way.get(name)) is not None:
+        while (others := self._compiling.get(name)) is not None:
             await asyncio.wait((others,))
             if not others.cancelled() and others.exception() is None:
                 return others.result()
-        if (compiled := self._known.get(name)) is not None:
-            self._known.move_to_end(name)
+        if (compiled := self._cache.get(name)) is not None:
+            self._cache.move_to_end(name)
             return compiled
         if (failed := self._failed.get(name)) is not None and time.monotonic() - failed[0] < _FAILED_SECONDS:
             return failed[1]
-        ours = self._under_way[name] = asyncio.get_running_loop().create_future()
+        ours = self._compiling[name] = asyncio.get_running_loop().create_future()
         try:
             compiled = await self._compile(source)
             ours.set_result(compiled)
         finally:
             ours.cancel()  # no effect if done; else a waiting request takes over
-            del self._under_way[name]
+            del self._compiling[name]
         if compiled.result.status in ("ok", "error"):
-            self._remember(name, compiled)
+            self._store(name, compiled)
         else:
-            self._forget_failed()
+            oldest = time.monotonic() - _FAILED_SECONDS
+            self._failed = {known: failed for known, failed in self._failed.items() if failed[0] > oldest}
             self._failed[name] = time.monotonic(), compiled
         return compiled
-
-    def _forget_failed(self) -> None:
-        old = time.monotonic() - _FAILED_SECONDS
-        self._failed = {name: failed for name, failed in self._failed.items() if failed[0] > old}
 
     async def _compile(self, source: str) -> _Compiled:
         memory = os.memfd_create("program", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         try:
-            result = await self._sandbox.drive(_COMPILE, source, memory, self._limits)
+            result = await self._sandbox.run_driver(_COMPILE, source, memory, self._limits)
         except BaseException:
             os.close(memory)
             raise
         program = _Program(memory)
         return _Compiled(replace(result, error=None), program if result.ok else None)
 
-    def _remember(self, name: str, compiled: _Compiled) -> None:
-        self._known[name] = compiled
+    def _store(self, name: str, compiled: _Compiled) -> None:
+        self._cache[name] = compiled
         self._size += _size(compiled)
-        while (self._size > _CACHE_BYTES or len(self._known) > _MOST_KNOWN) and len(self._known) > 1:
-            self._size -= _size(self._known.popitem(last=False)[1])
+        while (self._size > _CACHE_BYTES or len(self._cache) > _MAX_CACHED) and len(self._cache) > 1:
+            self._size -= _size(self._cache.popitem(last=False)[1])
 
 
 def _size(compiled: _Compiled) -> int:
     return (0 if compiled.program is None else compiled.program.size) + len(compiled.result.stderr) + 1_000
 
 
-def _ended(result: Result, seconds: float) -> Result:
+def _program_result(result: Result, seconds: float) -> Result:
     """Convert a driver's result to that of its program, whose limit was `seconds`.
 
     SIGKILL may come from the program itself or, at the CPU limit, from the kernel.

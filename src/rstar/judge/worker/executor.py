@@ -15,7 +15,7 @@ from rstar.grading import grade
 from rstar.judge.queue.jobs import Answer, Job
 from rstar.judge.settings import JudgeSettings
 from rstar.judge.worker.cpp import Compiler
-from rstar.sandbox import LocalSandbox, Result, State, TooMuchError
+from rstar.sandbox import LocalSandbox, OversizedRunError, Result, State
 
 _PAUSES = (0.1, 0.5, 2.0, 5.0, 10.0, 10.0)
 """Seconds before each retry after a sandbox failure, which may be temporary (a full disk)."""
@@ -30,15 +30,15 @@ class Executor:
         name: this worker's name, for `Answer.worker`.
         sandbox: an open sandbox.
         settings: the service's settings.
-        most_states: session states kept; the least recently used are released, and rebuilt on demand.
+        max_states: session states kept; the least recently used are released, and rebuilt on demand.
     """
 
-    def __init__(self, name: str, sandbox: LocalSandbox, settings: JudgeSettings, most_states: int = 4_096) -> None:
-        self._name, self._sandbox, self._most = name, sandbox, most_states
+    def __init__(self, name: str, sandbox: LocalSandbox, settings: JudgeSettings, max_states: int = 4_096) -> None:
+        self._name, self._sandbox, self._max_states = name, sandbox, max_states
         self._compiler = Compiler(sandbox, settings.compile_seconds, settings.compile_mb)
         self._states: OrderedDict[str, State] = OrderedDict()
 
-    async def do(self, job: Job) -> Answer:
+    async def execute(self, job: Job) -> Answer:
         """Execute a job; raises nothing but cancellation."""
         most = self._sandbox.total // 2 >> 20
         if job.limits.memory_mb > most:  # leave memory for other jobs
@@ -56,7 +56,7 @@ class Executor:
                         return await self._verify(job)
                     case "cell":
                         return await self._cell(job)
-            except TooMuchError as error:
+            except OversizedRunError as error:
                 return Answer(job.id, "invalid", self._name, message=str(error))
             except (SandboxError, OSError) as error:
                 message = f"{type(error).__name__}: {error}"
@@ -75,8 +75,6 @@ class Executor:
             if (state := self._states.pop(name, None)) is not None:
                 state.release()
 
-    # ---- the kinds
-
     async def _cell(self, job: Job) -> Answer:
         if job.state and job.state not in self._states and not job.history:
             return Answer(job.id, "lost", self._name)
@@ -87,7 +85,7 @@ class Executor:
         after, result = await state.run(job.code, job.limits)
         answer = self._answer(job, result)
         if after is not None:
-            self._keep(job.id, after)
+            self._store(job.id, after)
             answer.lives = True
         return answer
 
@@ -105,12 +103,12 @@ class Executor:
             if state is None:
                 return None
         assert state is not None
-        self._keep(job.state, state)
+        self._store(job.state, state)
         return state
 
-    def _keep(self, name: str, state: State) -> None:
+    def _store(self, name: str, state: State) -> None:
         self._states[name] = state
-        if len(self._states) > self._most:
+        if len(self._states) > self._max_states:
             self._states.popitem(last=False)[1].release()
 
     async def _verify(self, job: Job) -> Answer:

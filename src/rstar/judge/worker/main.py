@@ -11,36 +11,36 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from rstar.judge.boot import beat, boot
-from rstar.judge.queue.redis_source import RedisSource
+from rstar.judge.boot import boot, send_heartbeats
+from rstar.judge.queue.redis_worker import RedisSource
 from rstar.judge.settings import JudgeSettings
 from rstar.judge.worker.executor import Executor
 from rstar.judge.worker.worker import SocketSource, Source, Worker
-from rstar.sandbox import LocalSandbox, machine_share
+from rstar.sandbox import LocalSandbox, memory_for_programs
 
-_BYTES_PER_OLD_RUN = 8 << 20
-"""Memory budget per old run; a sleeping run owns 2 to 4 MB."""
+_BYTES_PER_BACKGROUND_RUN = 8 << 20
+"""Memory budget per background run; a sleeping run owns 2 to 4 MB."""
 
 
 async def work(settings: JudgeSettings, arguments: dict[str, Any]) -> None:
     """Process jobs until SIGTERM."""
     slots = arguments["slots"]
-    memory = machine_share() * slots // settings.workers
-    old = memory // _BYTES_PER_OLD_RUN
+    memory = memory_for_programs() * slots // settings.workers
+    extra = memory // _BYTES_PER_BACKGROUND_RUN
     name = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"  # containers may share host name and pid
     source: Source
     if settings.redis is None:
         source = SocketSource(str(Path(arguments["folder"]) / "workers"), name)
     else:
         source = RedisSource(settings.redis, name)
-    async with LocalSandbox(settings.level, workers=slots, old_runs=old, total_mb=memory >> 20) as sandbox:
+    async with LocalSandbox(settings.level, workers=slots, background_runs=extra, total_mb=memory >> 20) as sandbox:
         await sandbox.warm()
-        working = asyncio.create_task(Worker(source, Executor(name, sandbox, settings), slots, old).run())
-        beating = asyncio.create_task(beat(arguments["pulse"]))
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, working.cancel)
+        job_loop = asyncio.create_task(Worker(source, Executor(name, sandbox, settings), slots, extra).run())
+        heartbeat = asyncio.create_task(send_heartbeats(arguments["heartbeat_fd"]))
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, job_loop.cancel)
         with contextlib.suppress(asyncio.CancelledError):
-            await working
-        beating.cancel()
+            await job_loop
+        heartbeat.cancel()
 
 
 def main() -> None:

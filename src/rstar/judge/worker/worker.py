@@ -1,7 +1,7 @@
 """Worker: takes jobs from a source, runs them in its own sandbox, returns the answers.
 
 It requests enough jobs to keep its processors busy. A long job stops counting, up to a bound, because the sandbox runs
-it beside the others (see `rstar.sandbox.parent.priorities`).
+it beside the others (see `rstar.sandbox.parent.scheduler`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from rstar.judge.queue import frames
 from rstar.judge.queue.frames import Frames
 from rstar.judge.queue.jobs import Answer, Job, pack_answer, read_job, unsent
 from rstar.judge.worker.executor import Executor
-from rstar.sandbox import PATIENCE
+from rstar.sandbox import FOREGROUND_SECONDS
 
 AHEAD = 2
 """Jobs requested per slot, so the next job is ready when one ends."""
@@ -29,7 +29,7 @@ class Source(Protocol):
     """Source of a worker's jobs."""
 
     async def serve(self, worker: Worker) -> None:
-        """Call `worker.begin`, `cancel` and `forget` as messages arrive, until cancelled."""
+        """Call `worker.start`, `cancel` and `forget` as messages arrive, until cancelled."""
         ...
 
     def ready(self, count: int) -> None:
@@ -48,30 +48,30 @@ class Worker:
         source: source of jobs.
         executor: runs one job.
         slots: concurrent programs.
-        old: long programs allowed beside them.
+        background: long programs allowed beside them.
 
     Attributes:
-        places: maximum jobs held, prefetched ones included.
+        capacity: maximum jobs held, prefetched ones included.
     """
 
-    def __init__(self, source: Source, executor: Executor, slots: int, old: int) -> None:
+    def __init__(self, source: Source, executor: Executor, slots: int, background: int) -> None:
         self._source, self._executor = source, executor
-        self.slots, self._old = slots, old
-        self.places = AHEAD * slots + old
+        self.slots, self._free_background = slots, background
+        self.capacity = AHEAD * slots + background
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._late: dict[str, Callable[[], None]] = {}  # long jobs waiting for an old slot
+        self._waiting_for_background: dict[str, Callable[[], None]] = {}  # long jobs waiting for an old slot
 
     async def run(self) -> None:
         """Work until cancelled."""
         try:
             await self._source.serve(self)
         finally:
-            await self.abandon()
+            await self.cancel_all()
 
-    def begin(self, job: Job) -> None:
+    def start(self, job: Job) -> None:
         """Start a job."""
         if job.id not in self._tasks:
-            self._tasks[job.id] = asyncio.create_task(self._do(job))
+            self._tasks[job.id] = asyncio.create_task(self._run_job(job))
 
     def cancel(self, name: str) -> None:
         """Cancel a job."""
@@ -83,7 +83,7 @@ class Worker:
         """Release these states."""
         self._executor.forget(states)
 
-    async def abandon(self) -> None:
+    async def cancel_all(self) -> None:
         """Cancel all jobs and wait until they have ended."""
         await asyncio.sleep(0)  # lets all tasks begin
         tasks = list(self._tasks.values())
@@ -91,31 +91,31 @@ class Worker:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _do(self, job: Job) -> None:
-        counted = True
+    async def _run_job(self, job: Job) -> None:
+        in_foreground = True
 
-        def discount() -> None:
-            nonlocal counted
-            if self._old > 0:
-                self._old -= 1
-                counted = False
+        def move_to_background() -> None:
+            nonlocal in_foreground
+            if self._free_background > 0:
+                self._free_background -= 1
+                in_foreground = False
                 self._source.ready(1)
             else:
-                self._late[job.id] = discount
+                self._waiting_for_background[job.id] = move_to_background
 
-        alarm = asyncio.get_running_loop().call_later(2 * PATIENCE, discount)
+        alarm = asyncio.get_running_loop().call_later(2 * FOREGROUND_SECONDS, move_to_background)
         try:
-            self._source.answer(await self._executor.do(job))
+            self._source.answer(await self._executor.execute(job))
         finally:
             alarm.cancel()
             del self._tasks[job.id]
-            self._late.pop(job.id, None)
-            if counted:
+            self._waiting_for_background.pop(job.id, None)
+            if in_foreground:
                 self._source.ready(1)
             else:
-                self._old += 1
-                if self._late:
-                    self._late.pop(next(iter(self._late)))()
+                self._free_background += 1
+                if self._waiting_for_background:
+                    self._waiting_for_background.pop(next(iter(self._waiting_for_background)))()
 
 
 class SocketSource:
@@ -130,19 +130,19 @@ class SocketSource:
         loop = asyncio.get_running_loop()
         while True:
             lost = asyncio.Event()
-            frames_of = partial(Frames, partial(_obey, worker), partial(_set, lost))
+            frames_of = partial(Frames, partial(_on_frame, worker), partial(_set, lost))
             try:
                 _, link = await loop.create_unix_connection(frames_of, self._path)
             except OSError:
                 await asyncio.sleep(_RECONNECT_SECONDS)
                 continue
-            link.send(frames.HELLO, f"{self._name}\n{worker.slots}\n{worker.places}".encode())
+            link.send(frames.HELLO, f"{self._name}\n{worker.slots}\n{worker.capacity}".encode())
             self._link = link
             self.ready(AHEAD * worker.slots)
             await lost.wait()
             self._link = None
             await asyncio.sleep(_RECONNECT_SECONDS)
-            await worker.abandon()  # their callers lost the connection too, and will retry
+            await worker.cancel_all()  # their callers lost the connection too, and will retry
 
     def ready(self, count: int) -> None:
         """See `Source.ready`."""
@@ -162,10 +162,10 @@ def _set(event: asyncio.Event, link: Frames) -> None:
     event.set()
 
 
-def _obey(worker: Worker, link: Frames, tag: bytes, body: bytes) -> None:
+def _on_frame(worker: Worker, link: Frames, tag: bytes, body: bytes) -> None:
     match tag:
         case frames.JOB:
-            worker.begin(read_job(body))
+            worker.start(read_job(body))
         case frames.CANCEL:
             worker.cancel(body.decode())
         case frames.FORGET:

@@ -21,24 +21,26 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
 from rstar.errors import ConfigError, ContextFullError, EngineError
-from rstar.lifecycle import Shared
+from rstar.lifecycle import SharedContext
 from rstar.models.decoder import Decoder
 from rstar.models.decoder_files import DTYPES, load_decoder
 from rstar.models.device import SMALL, open_device, resolve_device
 from rstar.models.engine import Capacity, Completion, Context, Request, Weights
 from rstar.models.local.batch import Batch, Job
 from rstar.models.local.cached_decoder import ROW_STEP, CachedDecoder
-from rstar.models.local.futures import call, finish, refuse
 from rstar.models.local.prefix import PromptRing
 from rstar.models.local.tokens import TokenText
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True, eq=False)
@@ -60,7 +62,7 @@ def file_stamps(folder: Path) -> FileStamps:
 
 
 @dataclass(frozen=True, slots=True)
-class Loading:
+class ModelSettings:
     """How a model folder is loaded, ``auto`` resolved: all another process needs to compute the same results.
 
     Attributes:
@@ -88,7 +90,7 @@ class Loading:
         return Batch(model, ring, tokens, size)
 
 
-class LocalEngine(Shared):
+class LocalEngine(SharedContext):
     """An `Engine` on the weights of a transformers folder; the module docstring states its invariants."""
 
     def __init__(
@@ -132,10 +134,10 @@ class LocalEngine(Shared):
         longest = decoder.config.max_position_embeddings
         self.tokens = TokenText(folder)
         self.max_context = min(max_context or longest, longest)
-        self.light = small and threads == 1 and torch.device(device).type == "cpu"
+        self.uses_one_processor = small and threads == 1 and torch.device(device).type == "cpu"
         """Whether the model occupies only one processor."""
-        self.loading = Loading(folder.absolute(), stamps, batch, dtype, device, threads)
-        self._batch = self.loading.batch(decoder, self.tokens)
+        self.settings = ModelSettings(folder.absolute(), stamps, batch, dtype, device, threads)
+        self._batch = self.settings.batch(decoder, self.tokens)
         self._threads, self._config = threads, decoder.config
 
         self._thread: threading.Thread | None = None
@@ -196,7 +198,7 @@ class LocalEngine(Shared):
         with self._changed:
             self._check_open()
             if self._update is not None:
-                raise EngineError(f"{self.name}: other weights are on their way")
+                raise EngineError(f"{self.name}: another load is in progress")
             self._update = _Update(decoder, version, future)
             self._changed.notify()
         await future
@@ -231,7 +233,7 @@ class LocalEngine(Shared):
             self._running = False
             self._changed.notify()
         self._thread.join()  # takes at most one model step
-        self._end_all(EngineError(f"{self.name}: the engine was closed"))
+        self._fail_all(EngineError(f"{self.name}: the engine was closed"))
 
     def _check_open(self) -> None:
         if self._failure is not None:
@@ -254,7 +256,7 @@ class LocalEngine(Shared):
             failure.__cause__ = error
             with self._changed:
                 self._failure = failure
-            self._end_all(failure)
+            self._fail_all(failure)
 
     def _wait(self) -> bool:
         """Wait for work and admit it; returns False when the engine is closed."""
@@ -268,7 +270,7 @@ class LocalEngine(Shared):
             if self._update is not None and not batch.busy:
                 batch.load(self._update.decoder, self._update.version)
                 future, self._update = self._update.future, None
-                call(future.get_loop(), finish, future, None)
+                call_in_loop(future.get_loop(), set_result, future, None)
             admitted = batch.admit(self._waiting) if self._update is None else []
         batch.start(admitted)
         return True
@@ -282,9 +284,9 @@ class LocalEngine(Shared):
                 if future := self._futures.pop(job, None):
                     settled.setdefault(future.get_loop(), []).append((future, job))
         for loop, pairs in settled.items():
-            call(loop, _settle, pairs)
+            call_in_loop(loop, _set_results, pairs)
 
-    def _end_all(self, error: EngineError) -> None:
+    def _fail_all(self, error: EngineError) -> None:
         with self._changed:
             futures: list[asyncio.Future[Any]] = list(self._futures.values())
             if self._update is not None:
@@ -293,9 +295,27 @@ class LocalEngine(Shared):
             self._waiting.clear()
             self._update = None
         for future in futures:
-            call(future.get_loop(), refuse, future, error)
+            call_in_loop(future.get_loop(), set_exception, future, error)
 
 
-def _settle(pairs: list[tuple[asyncio.Future[Sequence[Completion]], Job]]) -> None:
+def _set_results(pairs: list[tuple[asyncio.Future[Sequence[Completion]], Job]]) -> None:
     for future, job in pairs:
-        finish(future, job.results())
+        set_result(future, job.results())
+
+
+def set_result(future: asyncio.Future[T], result: T) -> None:
+    """Set the result of `future` unless it is done. Runs in its loop."""
+    if not future.done():
+        future.set_result(result)
+
+
+def set_exception(future: asyncio.Future[Any], error: Exception) -> None:
+    """Set the exception of `future` unless it is done. Runs in its loop."""
+    if not future.done():
+        future.set_exception(error)
+
+
+def call_in_loop(loop: asyncio.AbstractEventLoop, function: Callable[..., None], *args: object) -> None:
+    """Schedule `function` in `loop` from any thread. On a closed loop nothing happens: no task is waiting there."""
+    with suppress(RuntimeError):
+        loop.call_soon_threadsafe(function, *args)

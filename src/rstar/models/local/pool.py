@@ -30,27 +30,25 @@ from contextlib import suppress
 from dataclasses import replace
 from multiprocessing.connection import Connection, Pipe
 from queue import SimpleQueue
-from typing import IO, Any, Self
+from typing import IO, Any
 
 from safetensors.torch import save
 
 from rstar.errors import EngineError
-from rstar.lifecycle import together
 from rstar.models.decoder import Decoder
-from rstar.models.engine import Capacity, Completion, Context, Engine, Request, Weights
-from rstar.models.local.engine import Loading, LocalEngine
-from rstar.models.local.futures import call, finish, refuse
-from rstar.models.local.worker import Ask, Cancel, Ended, LoadWeights, Order, spawn
-from rstar.models.replicas import Replicas
+from rstar.models.engine import Completion, Context, Request, Weights
+from rstar.models.local.engine import LocalEngine, ModelSettings, call_in_loop, set_exception, set_result
+from rstar.models.local.worker import Cancel, Complete, LoadWeights, Order, Results, spawn
+from rstar.models.replicas import Replica, Replicas
 
-PATIENCE = 2.0
+START_DELAY = 2.0
 """Seconds of work before workers are started, about the cost of starting them."""
 
-MOST = 4
+MAX_WORKERS = 4
 """Maximum number of workers: more would wait for the search process, whose share is over a fifth of the model's."""
 
 
-def worthwhile(engine: LocalEngine, processors: int | None = None) -> int:
+def useful_workers(engine: LocalEngine, processors: int | None = None) -> int:
     """Number of worker processes that speed up a search with `engine` on `processors` (default: those of this process).
 
     In a tree search with the bundled model, about half of the CPU time is the model's; the rest is the search and the
@@ -58,11 +56,11 @@ def worthwhile(engine: LocalEngine, processors: int | None = None) -> int:
     """
     if processors is None:
         processors = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
-    return min(processors // 2, MOST) if engine.light else 0
+    return min(processors // 2, MAX_WORKERS) if engine.uses_one_processor else 0
 
 
 class Worker:
-    """Client side of a worker process, as an `Engine`.
+    """Client side of a worker process.
 
     Args:
         front: the engine in this process; defines how the model is loaded and validates requests.
@@ -73,28 +71,28 @@ class Worker:
     """
 
     def __init__(self, front: LocalEngine, packed: tuple[bytes, int] | None = None) -> None:
-        self.name, self.max_context, self.version = front.name, front.max_context, 0
+        self.version = 0
         self.ready = False
         self.failure: EngineError | None = None
         """Why the process has ended."""
-        self._front, loading, name = front, front.loading, front.name
+        self._front, name = front, front.name
         self._closing = False
         self._lock = threading.Lock()
         self._keys = itertools.count()
         self._pending: dict[int, asyncio.Future[Sequence[Completion]]] = {}
         self._outbox: SimpleQueue[Order | None] = SimpleQueue()
-        self._said = tempfile.TemporaryFile()  # noqa: SIM115  (closed by the receiver thread)
-        self._link: Connection[Any, Any]
-        self._link, theirs = Pipe()
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  (closed by the receiver thread)
+        self._connection: Connection[Any, Any]
+        self._connection, theirs = Pipe()
         try:
-            self._process = spawn(theirs, self._said)
+            self._process = spawn(theirs, self._stderr)
         except OSError as error:
-            raise EngineError(f"{name}: no worker process can be started: {error}") from error
+            raise EngineError(f"{name}: cannot start a worker process: {error}") from error
         self.pid = self._process.pid
         self._name = f"{name}: worker process {self.pid}"
         self._threads = [
             threading.Thread(target=target, name=f"rstar {self._name}", args=args, daemon=True)
-            for target, args in ((self._write, ((loading, os.getpid()),)), (self._read, ()))
+            for target, args in ((self._send_orders, ((front.settings, os.getpid()),)), (self._receive, ()))
         ]
         if packed is not None:
             self._outbox.put(LoadWeights(next(self._keys), *packed))
@@ -102,34 +100,18 @@ class Worker:
         for thread in self._threads:
             thread.start()
 
-    def context(self, text: str) -> Context:
-        """See `Engine.context`."""
-        return self._front.context(text)
-
-    def append(self, context: Context, text: str) -> Context:
-        """See `Engine.append`."""
-        return self._front.append(context, text)
-
     async def complete(self, request: Request) -> Sequence[Completion]:
         """See `Engine.complete`. Raises `EngineError` if the process ends first."""
         limit = self._front.job(request).limit
         request = replace(request, context=Context("", request.context.ids))
-        return await self._ask(lambda key: Ask(key, request, limit))
+        return await self._execute(lambda key: Complete(key, request, limit))
 
-    async def load(self, weights: Weights, version: int) -> None:
-        """See `Engine.load`."""
-        await self.load_packed(pack(await asyncio.to_thread(self._front.decoder, weights)), version)
-
-    async def load_packed(self, packed: bytes, version: int) -> None:
-        """`load` for weights already packed by `pack`."""
-        await self._ask(lambda key: LoadWeights(key, packed, version))
+    async def load(self, packed: bytes, version: int) -> None:
+        """Load weights packed by `pack`; see `Engine.load`."""
+        await self._execute(lambda key: LoadWeights(key, packed, version))
         self.version = version
 
-    def capacity(self) -> Capacity:
-        """See `Engine.capacity`."""
-        return self._front.capacity()
-
-    async def _ask(self, order: Callable[[int], Ask | LoadWeights]) -> Sequence[Completion]:
+    async def _execute(self, order: Callable[[int], Complete | LoadWeights]) -> Sequence[Completion]:
         """Send an order and wait for the reply."""
         future: asyncio.Future[Sequence[Completion]] = asyncio.get_running_loop().create_future()
         with self._lock:
@@ -146,12 +128,6 @@ class Worker:
             with self._lock:
                 self._pending.pop(key, None)
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        """Does nothing: the pool ends its workers with `kill`, then `join`."""
-
     def check(self) -> None:
         """Raise `EngineError` if the process has ended."""
         if self.failure is not None:
@@ -166,21 +142,21 @@ class Worker:
         """Wait for the threads of a killed worker and close the connection."""
         for thread in self._threads:
             thread.join()
-        self._link.close()
+        self._connection.close()
 
-    def _write(self, first: tuple[Loading, int]) -> None:
+    def _send_orders(self, first: tuple[ModelSettings, int]) -> None:
         """Sender thread: send orders from the outbox."""
         with suppress(OSError):  # the receiver thread notices, too
-            self._link.send(first)
+            self._connection.send(first)
             while (order := self._outbox.get()) is not None:
-                self._link.send(order)
+                self._connection.send(order)
 
-    def _read(self) -> None:
+    def _receive(self) -> None:
         """Receiver thread: receive until the process ends."""
         reason = ""
         with suppress(EOFError, OSError):
             while True:
-                message: Ended | str = self._link.recv()
+                message: Results | str = self._connection.recv()
                 if isinstance(message, str):
                     reason = message
                     continue
@@ -189,21 +165,21 @@ class Worker:
                     with self._lock:
                         future = self._pending.get(key)
                     if future is not None:
-                        call(future.get_loop(), finish, future, completions)
-        self._end(reason)
+                        call_in_loop(future.get_loop(), set_result, future, completions)
+        self._fail_pending(reason)
 
-    def _end(self, reason: str) -> None:
+    def _fail_pending(self, reason: str) -> None:
         self._process.kill()  # it has closed its end of the connection, so it is exiting anyway
         code = self._process.wait()
-        reason = "it was closed" if self._closing else reason or _reason(code, self._said)
+        reason = "it was closed" if self._closing else reason or _exit_reason(code, self._stderr)
         with self._lock:
             self.ready = False
             self.failure = EngineError(f"{self._name}: {reason}")
             futures = list(self._pending.values())
         for future in futures:
-            call(future.get_loop(), refuse, future, self.failure)
+            call_in_loop(future.get_loop(), set_exception, future, self.failure)
         self._outbox.put(None)
-        self._said.close()
+        self._stderr.close()
 
 
 def pack(decoder: Decoder) -> bytes:
@@ -212,12 +188,12 @@ def pack(decoder: Decoder) -> bytes:
     return packed
 
 
-def _reason(code: int, said: IO[bytes]) -> str:
+def _exit_reason(code: int, stderr: IO[bytes]) -> str:
     """Describe why a process ended, from its exit code and the last line of its stderr."""
     if code < 0:
         return f"signal {-code} ended it ({signal.strsignal(-code)})"
-    said.seek(0)
-    lines = said.read().decode(errors="replace").split("\n")
+    stderr.seek(0)
+    lines = stderr.read().decode(errors="replace").split("\n")
     last = next((line for line in reversed(lines) if line.strip()), "")
     return f"it ended with status {code}" + (f": {last.strip()}" if last else "")
 
@@ -228,17 +204,17 @@ class LocalPool(Replicas):
     Args:
         engine: computes in this process, and defines how the workers load the model.
         workers: number of worker processes, > 0.
-        patience: minimum seconds between the first request and the start of the workers.
+        start_delay: minimum seconds between the first request and the start of the workers.
     """
 
-    def __init__(self, engine: LocalEngine, workers: int, patience: float = PATIENCE) -> None:
+    def __init__(self, engine: LocalEngine, workers: int, start_delay: float = START_DELAY) -> None:
         super().__init__([engine])
         self.tokens = engine.tokens
         self.workers: list[Worker] = []
-        self._front, self._count, self._patience = engine, workers, patience
+        self._front, self._count, self._start_delay = engine, workers, start_delay
         self._packed: tuple[bytes, int] | None = None
         self._waiting = 0
-        self._since: float | None = None
+        self._first_request: float | None = None
 
     async def complete(self, request: Request) -> Sequence[Completion]:
         """See `Engine.complete`. Raises `EngineError` also if a worker cannot be started or has ended."""
@@ -247,7 +223,7 @@ class LocalPool(Replicas):
             worker.check()
         self._waiting += 1
         try:
-            if self._users and not self.workers and self._worth_it():
+            if self._users and not self.workers and self._should_start():
                 self.workers = [Worker(self._front, self._packed) for _ in range(self._count)]
             return await super().complete(request)
         finally:
@@ -257,21 +233,22 @@ class LocalPool(Replicas):
         """See `Engine.load`. Workers started later begin with these weights."""
         decoder = await asyncio.to_thread(self._front.decoder, weights)
         packed = await asyncio.to_thread(pack, decoder)
-        await self._front.load(decoder, version)  # first: if it refuses the weights, no worker loads them
+        # The engine in this process comes first: if it refuses the weights, no worker loads them.
+        await self._load_each([self._front], lambda engine: engine.load(decoder, version))
         self._packed = packed, version
-        await together(worker.load_packed(packed, version) for worker in self.workers)
+        await self._load_each(self.workers, lambda worker: worker.load(packed, version), changed=True)
 
-    def _ready(self) -> Sequence[Engine]:
-        return [worker for worker in self.workers if worker.ready] or [self._front]
+    def _ready(self) -> Sequence[Replica]:
+        return [worker for worker in self.workers if worker.ready and worker not in self._outdated] or super()._ready()
 
-    def _worth_it(self) -> bool:
+    def _should_start(self) -> bool:
         """Whether work has lasted long enough to start workers, and more than one request is waiting."""
         now = time.monotonic()
-        self._since = self._since or now
-        return self._waiting > 1 and now - self._since >= self._patience
+        self._first_request = self._first_request or now
+        return self._waiting > 1 and now - self._first_request >= self._start_delay
 
     async def _open(self) -> None:
-        self._since = None
+        self._first_request = None
         await super()._open()
 
     async def _close(self) -> None:

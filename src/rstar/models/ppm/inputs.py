@@ -33,6 +33,8 @@ INPUTS: tuple[Input, ...] = get_args(Input)
 
 NUMBERS = 32
 """0: no number; 1 to 30: the question's numbers, in order; 31: a number that is not in the question."""
+LENGTH_STEP = 16
+"""Row lengths are multiples of this: few tensor shapes, so memory does not keep growing."""
 FEATURES = 6
 """Log-probability, probability, running sum, known flag (all 0 where unknown); question numbers not used so far, other
 numbers used so far (both 0 outside the solution)."""
@@ -61,15 +63,15 @@ class Encoded:
         ids: T token ids.
         numbers: T number marks below `NUMBERS`.
         logprobs: T log-probabilities, None where unknown.
-        asked: number of distinct numbers in the prompt; 0 if the ``numbers`` input is off.
-        begins: index of the solution's first token.
+        question_numbers: number of distinct numbers in the prompt; 0 if the ``numbers`` input is off.
+        solution_start: index of the solution's first token.
     """
 
     ids: list[int]
     numbers: list[int]
     logprobs: list[float | None]
-    asked: int
-    begins: int
+    question_numbers: int
+    solution_start: int
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -116,7 +118,7 @@ class Rows:
         return Rows(*(getattr(self, name).to(device) for name in self.__dataclass_fields__))
 
 
-class Reader:
+class SolutionEncoder:
     """Encodes prompts and solutions.
 
     Args:
@@ -132,20 +134,25 @@ class Reader:
 
     def encode(self, prompt: str, pieces: Sequence[Piece]) -> Encoded:
         """Encode a solution; each piece is tokenised on its own, as it was for the policy."""
-        known = _numbers_of(prompt) if "numbers" in self._inputs else None
+        given = dict.fromkeys(numbers(IN_TEXT, prompt)) if "numbers" in self._inputs else {}
+        known = {number: min(place, NUMBERS - 2) for place, number in enumerate(given, 1)}
         ids: list[int] = []
         marks: list[int] = []
         logprobs: list[float | None] = []
-        begins = len(self._encode(prompt)[0])
+        solution_start = len(self._encode(prompt)[0])
         for text, kind, told in (Piece(prompt), *pieces):
             if kind == "values" and "values" not in self._inputs:
                 continue
             found, spans = self._encode(text)
-            written = IN_CODE if len(ids) >= begins else IN_TEXT
+            written = IN_CODE if len(ids) >= solution_start else IN_TEXT
             ids += found
-            marks += [0] * len(found) if known is None or kind == "values" else _marks(written, text, spans, known)
+            marks += (
+                [0] * len(found)
+                if "numbers" not in self._inputs or kind == "values"
+                else _marks(written, text, spans, known)
+            )
             logprobs += _aligned(told, len(found)) if self.reads_logprobs else [None] * len(found)
-        return Encoded(ids, marks, logprobs, len(set((known or {}).values())), begins)
+        return Encoded(ids, marks, logprobs, len(set(known.values())), solution_start)
 
     def _encode_text(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
         encoding = self._tokenizer.encode(text, add_special_tokens=False)
@@ -173,9 +180,9 @@ def join(solutions: Sequence[Encoded]) -> Row:
     return Row(trie, key // NUMBERS, key % NUMBERS, of_tokens)
 
 
-def collate_rows(rows: Sequence[Row], multiple: int = 1) -> Rows:
-    """Pad rows to one batch, its length rounded up to a multiple."""
-    length = -(-max(map(len, rows)) // multiple) * multiple
+def collate_rows(rows: Sequence[Row]) -> Rows:
+    """Pad rows to one batch, its length rounded up to a multiple of `LENGTH_STEP`."""
+    length = -(-max(map(len, rows)) // LENGTH_STEP) * LENGTH_STEP
     whole = np.zeros((3, len(rows), length), np.int64)
     whole[2] = np.arange(1, length + 1)  # padding attends to itself, so no softmax is over zero tokens
     features = np.zeros((len(rows), length, FEATURES), np.float32)
@@ -185,11 +192,6 @@ def collate_rows(rows: Sequence[Row], multiple: int = 1) -> Rows:
     which = np.concatenate([np.full(len(row.trie.last), number) for number, row in enumerate(rows)])
     last = np.concatenate([row.trie.last for row in rows])
     return Rows(*torch.from_numpy(whole).unbind(0), *map(torch.from_numpy, (features, which, last)))
-
-
-def _numbers_of(prompt: str) -> dict[Decimal, int]:
-    found = dict.fromkeys(numbers(IN_TEXT, prompt))
-    return {value: min(place, NUMBERS - 2) for place, value in enumerate(found, 1)}
 
 
 def _marks(
@@ -225,15 +227,15 @@ def _features(one: Encoded) -> npt.NDArray[np.float32]:
     so_far = np.cumsum(own)
     told = np.stack([own / 4, np.exp(own), so_far / 8, np.ones_like(own)], axis=1) * known[:, None]
     counts = np.zeros((len(one), 2), np.float32)
-    if one.asked:
+    if one.question_numbers:
         used: set[int] = set()
         others, before = 0, 0
-        for place in range(one.begins, len(one)):
+        for place in range(one.solution_start, len(one)):
             mark = one.numbers[place]
             if mark == NUMBERS - 1:
                 others += mark != before  # a number may span several tokens
             elif mark:
                 used.add(mark)
             before = mark
-            counts[place] = (one.asked - len(used)) / 2, others / 4
+            counts[place] = (one.question_numbers - len(used)) / 2, others / 4
     return np.concatenate([told, counts], axis=1)

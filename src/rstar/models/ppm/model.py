@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from rstar.errors import ConfigError
 from rstar.models.decoder import Architecture, Decoder, DecoderConfig
-from rstar.models.decoder_files import config_json, read_config, read_weights, write_model
+from rstar.models.decoder_files import check_shapes, config_json, read_config, read_weights, write_model
 from rstar.models.ppm.inputs import FEATURES, INPUTS, NUMBERS, Input, Rows
 
 CLASSES: dict[str, Architecture] = {
@@ -102,10 +102,8 @@ def load_ppm(folder: Path, dtype: torch.dtype = torch.float32, device: str | tor
     model = PreferenceModel(Decoder(replace(config, tie_word_embeddings=True), seed=None), inputs)  # no output matrix
     stored = read_weights(folder)
     weights = {(f"backbone.{name}" if name.startswith("model.") else name): part for name, part in stored.items()}
-    wanted = {name: tuple(part.shape) for name, part in model.state_dict().items()}
-    found = {name: tuple(part.shape) for name, part in weights.items() if name in wanted or "model." in name}
-    if wanted != found:
-        odd = sorted(set(wanted.items()) ^ set(found.items()))[:4]
-        raise ConfigError(f"{folder}: weights do not fit config.json, for example {odd}")
-    model.load_state_dict({name: weights[name] for name in wanted})
+    expected = model.state_dict()
+    weights = {name: part for name, part in weights.items() if name in expected or "model." in name}
+    check_shapes(expected, weights, str(folder))
+    model.load_state_dict(weights)
     return model.to(device, dtype)

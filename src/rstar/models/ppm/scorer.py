@@ -10,19 +10,20 @@ import asyncio
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 import torch
 
 from rstar.models.decoder_files import read_tokenizer
 from rstar.models.device import few_threads, open_device, resolve_device
-from rstar.models.ppm.inputs import Reader, Row, collate_rows, join, pieces
+from rstar.models.ppm.inputs import Row, SolutionEncoder, collate_rows, join, pieces
 from rstar.models.ppm.model import load_ppm
 from rstar.trajectories import Step
 
 
 @dataclass(slots=True, eq=False)
-class _Waiting:
+class _Queued:
     row: Row
     scores: asyncio.Future[list[float]]
 
@@ -43,67 +44,62 @@ class Scorer:
         tokenizer = read_tokenizer(folder)
         device, dtype = resolve_device(device, "auto")
         open_device(device)
-        self._model = load_ppm(folder, getattr(torch, dtype), device)
-        self._reader = Reader(tokenizer, self._model.inputs)
+        self.model = load_ppm(folder, getattr(torch, dtype), device)
+        self.encoder = SolutionEncoder(tokenizer, self.model.inputs)
         self._batch_tokens = 0 if device == "cpu" else batch_tokens
         # A dedicated thread, because torch's thread count is a setting of the calling thread.
         self._thread = ThreadPoolExecutor(1, "rstar-ppm")
-        self._waiting: list[_Waiting] = []
-        self._working: asyncio.Task[None] | None = None
+        self._queue: list[_Queued] = []
+        self._worker: asyncio.Task[None] | None = None
 
     @property
     def reads_logprobs(self) -> bool:
         """Whether the model needs the policy's log-probabilities."""
-        return "logprobs" in self._model.inputs
+        return "logprobs" in self.model.inputs
 
     async def score(self, prompt: str, solutions: Sequence[Sequence[Step]]) -> list[float | None]:
         """Score each solution of a problem at its last step, in [-1, 1]; None if it is too long."""
-        encoded = [self._reader.encode(prompt, pieces(steps)) for steps in solutions]
-        fits = [n for n, one in enumerate(encoded) if len(one) <= self._model.config.max_position_embeddings]
+        encoded = [self.encoder.encode(prompt, pieces(steps)) for steps in solutions]
+        fits = [n for n, one in enumerate(encoded) if len(one) <= self.model.config.max_position_embeddings]
         scores: list[float | None] = [None] * len(encoded)
         if fits:
-            waiting = _Waiting(join([encoded[n] for n in fits]), asyncio.get_running_loop().create_future())
-            self._waiting.append(waiting)
-            if self._working is None or self._working.done():
-                self._working = asyncio.create_task(self._work())
-            for n, score in zip(fits, await waiting.scores, strict=True):
+            queued = _Queued(join([encoded[n] for n in fits]), asyncio.get_running_loop().create_future())
+            self._queue.append(queued)
+            if self._worker is None or self._worker.done():
+                self._worker = asyncio.create_task(self._score_queued())
+            for n, score in zip(fits, await queued.scores, strict=True):
                 scores[n] = score
         return scores
 
-    async def _work(self) -> None:
-        while self._waiting:
-            batch = self._take()
+    async def _score_queued(self) -> None:
+        while self._queue:
+            batch = self._next_batch()
             try:
-                rows = [one.row for one in batch]
-                scores = await asyncio.get_running_loop().run_in_executor(self._thread, self._forward, rows)
+                rows = [request.row for request in batch]
+                scores = await asyncio.get_running_loop().run_in_executor(self._thread, self.score_rows, rows)
             except Exception as error:
-                for one in batch:
-                    if not one.scores.done():
-                        one.scores.set_exception(error)
+                for queued in batch:
+                    if not queued.scores.done():
+                        queued.scores.set_exception(error)
                 continue
-            for one, found in zip(batch, scores, strict=True):
-                if not one.scores.done():
-                    one.scores.set_result(found)
+            for queued, found in zip(batch, scores, strict=True):
+                if not queued.scores.done():
+                    queued.scores.set_result(found)
 
-    def _take(self) -> list[_Waiting]:
+    def _next_batch(self) -> list[_Queued]:
         """Take the next batch from the queue: as many as fit, in order."""
-        count, longest = 1, len(self._waiting[0].row)
-        for one in self._waiting[1:]:
-            longest = max(longest, len(one.row))
+        count, longest = 1, len(self._queue[0].row)
+        for queued in self._queue[1:]:
+            longest = max(longest, len(queued.row))
             if longest * (count + 1) > self._batch_tokens:
                 break
             count += 1
-        batch, self._waiting = self._waiting[:count], self._waiting[count:]
+        batch, self._queue = self._queue[:count], self._queue[count:]
         return batch
 
     @torch.inference_mode()
-    def _forward(self, rows: Sequence[Row]) -> list[list[float]]:
-        batch = collate_rows(rows, 16).to(self._model.device)
-        with few_threads(self._model):
-            scores = self._model(batch).tolist()
-        found: list[list[float]] = []
-        for row in rows:
-            count = len(row.trie.last)
-            found.append(scores[:count])
-            scores = scores[count:]
-        return found
+    def score_rows(self, rows: Sequence[Row]) -> list[list[float]]:
+        """Score the solutions of each row in one forward pass, in this thread."""
+        with few_threads(self.model):
+            scores = iter(self.model(collate_rows(rows).to(self.model.device)).tolist())
+        return [list(islice(scores, len(row.trie.last))) for row in rows]

@@ -27,15 +27,12 @@ from types import CodeType, ModuleType, TracebackType
 from typing import Any, TextIO, cast
 
 from rstar.sandbox import channel
-from rstar.sandbox.inside.variables import new_values
+from rstar.sandbox.inside.variables import MAX_MESSAGE, new_values
 from rstar.sandbox.jail import kernel
 from rstar.sandbox.keeper.processes import HELLO
 
 __builtins__ = dict(vars(builtins))  # type: ignore[assignment]
 """Built-ins of the functions below, unaffected by a snippet that changes the real ones."""
-
-MESSAGE = 2_000
-"""Longest reported exception message, in characters."""
 
 _TRACEBACK = 20_000
 _ALL_SIGNALS = signal.valid_signals()
@@ -232,10 +229,15 @@ def _stopped(stop: SystemExit, name: str) -> Report:
 
 def _failed(error: BaseException, name: str) -> Report:
     try:
-        message = str(error.msg if isinstance(error, SyntaxError) else error)[:MESSAGE]
+        message = str(error.msg if isinstance(error, SyntaxError) else error)[:MAX_MESSAGE]
     except BaseException:
         message = ""
-    return {"status": "error", "kind": type(error).__name__[:MESSAGE], "message": message, "line": _line(error, name)}
+    return {
+        "status": "error",
+        "kind": type(error).__name__[:MAX_MESSAGE],
+        "message": message,
+        "line": _line(error, name),
+    }
 
 
 def _line(error: BaseException, name: str) -> int | None:

@@ -40,7 +40,7 @@ from typing import NoReturn
 
 from rstar.sandbox import channel
 from rstar.sandbox.api import Limits
-from rstar.sandbox.jail import filters, kernel
+from rstar.sandbox.jail import kernel, seccomp
 from rstar.sandbox.jail.paths import interpreter_paths
 from rstar.sandbox.jail.syscalls import NUMBERS
 from rstar.sandbox.keeper.proc import Proc
@@ -55,6 +55,7 @@ SCRATCH = "/scratch/run"
 """Mount point of scratch folders in a mount namespace. The Landlock rule names the folder above, because a rule for a
 folder that a mount hides has no effect."""
 
+_ROOT_NAMESPACES = kernel.CLONE_NEWNS | kernel.CLONE_NEWNET | kernel.CLONE_NEWIPC | kernel.CLONE_NEWUTS
 _PROGRAM_PATHS = ("/usr/bin", "/usr/include", "/usr/libexec", "/usr/local/include")
 _EXECUTE = 1 << 0
 _READ = 1 << 2 | 1 << 3
@@ -63,7 +64,7 @@ _DEVICE = 1 << 1 | 1 << 2
 _FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15}  # number of rights per Landlock version; 16 later on
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom")
 _THREADS = 256
-_STATES_THREADS, _MOST_FORKS = 4 * _THREADS, 8 * _THREADS
+_STATES_THREADS, _MAX_FORKS = 4 * _THREADS, 8 * _THREADS
 """Threads allowed to all states of a tree together, and extra processes for forks: a state that takes all threads must
 not block the forks of others."""
 
@@ -99,9 +100,8 @@ class Jail:
 
     def __init__(self, mechanisms: Iterable[str], folder: str, *, programs: bool = False) -> None:
         self._starts_programs = programs
-        self.namespaces, self.landlock, self.seccomp = (
-            name in mechanisms for name in ("namespaces", "landlock", "seccomp")
-        )
+        self.namespaces, self.landlock = "namespaces" in mechanisms, "landlock" in mechanisms
+        self.seccomp = "seccomp" in mechanisms
         self.folder = SCRATCH if self.namespaces else folder
         self.proc = Proc()
         self._capabilities: tuple[int, ...] = ()
@@ -111,7 +111,7 @@ class Jail:
         self._tid = kernel.tid_address()
         self._tasks = 0
         self.base = 0
-        self._room = -1
+        self._tree_folder = -1
 
     def enter(self) -> None:
         """Set up namespaces and root, identity, Landlock rules and filters. Raises `MechanismRefusedError`."""
@@ -128,9 +128,9 @@ class Jail:
             with mechanism("seccomp"):
                 if not NUMBERS:
                     raise OSError("this processor is not supported: x86_64 and aarch64 are")
-                self._gate = filters.build_gate()
+                self._gate = seccomp.build_gate()
                 self._programs = {
-                    forks: filters.build(forks=forks, namespaces=self.namespaces, programs=self._starts_programs)
+                    forks: seccomp.build(forks=forks, namespaces=self.namespaces, programs=self._starts_programs)
                     for forks in (False, True)
                 }
         if not self.namespaces:
@@ -138,14 +138,19 @@ class Jail:
         privileged = os.geteuid() == 0 and _is_mapped(NOBODY)  # else root in a container, an ordinary user outside
         if self.namespaces and privileged and kernel.has_capability(kernel.CAP_SYS_ADMIN):
             with mechanism("namespaces"):
-                kernel.unshare(kernel.CLONE_NEWNS | kernel.CLONE_NEWNET | kernel.CLONE_NEWIPC | kernel.CLONE_NEWUTS)
+                kernel.call("unshare", _ROOT_NAMESPACES)
                 build_root(paths)
             self._drop_root(paths)
         else:
             if privileged:
                 self._drop_root(paths)
             if self.namespaces:
-                self._enter_as_user(paths)
+                owner = os.getuid(), os.getgid()  # before they change
+                with mechanism("namespaces"):
+                    kernel.prctl(kernel.PR_SET_DUMPABLE, 1)
+                    kernel.call("unshare", kernel.CLONE_NEWUSER | _ROOT_NAMESPACES)
+                    self._map_ids(*owner)
+                    build_root(paths)
         with mechanism("identity"):
             kernel.set_capabilities(self._capabilities)
             kernel.prctl(kernel.PR_SET_DUMPABLE, 1)  # otherwise /proc/self/uid_map belongs to root
@@ -158,7 +163,7 @@ class Jail:
                 with mechanism("landlock"):
                     self._ruleset = self._make_ruleset(os.path.dirname(SCRATCH))
 
-    def settle(self, proc_fd: int, ruleset_fd: int) -> None:
+    def finish_warm_up(self, proc_fd: int, ruleset_fd: int) -> None:
         """Call when the interpreter is warm: memory limits count from here.
 
         Moves the /proc and ruleset descriptors, which `clone` and `confine` need, to the given numbers.
@@ -175,24 +180,24 @@ class Jail:
         """Fork; 0 in the child. `new`: into new namespaces; `parent`: as a child of this process's parent."""
         flags = kernel.CLONE_PARENT if parent else 0
         if not (new and self.namespaces):
-            process = kernel.clone(flags, self._tid)
-            if process == 0 and not self.namespaces:
+            pid = kernel.clone(flags, self._tid)
+            if pid == 0 and not self.namespaces:
                 kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
                 if not self.seccomp:
                     os.setsid()  # otherwise a signal to its own group would reach its keeper
-            return process
+            return pid
         owner = os.getuid(), os.getgid()
         spaces = kernel.CLONE_NEWUSER | kernel.CLONE_NEWPID | kernel.CLONE_NEWNS | kernel.CLONE_NEWIPC
-        process = kernel.clone(spaces | flags, self._tid)
-        if process == 0:
-            self._map_ids("self", *owner, INNER)
-        return process
+        pid = kernel.clone(spaces | flags, self._tid)
+        if pid == 0:
+            self._map_ids(*owner)
+        return pid
 
     def mount_scratch(self, folder: str, size: int) -> None:
         """Mount an empty file system of `size` bytes at `folder`."""
         _mount_memory(folder, f"size={size},nr_inodes={max(64, size >> 14)},mode=0700")
 
-    def mount_room(self) -> None:
+    def mount_tree_folder(self) -> None:
         """Mount the parent folder of a tree's scratch folders.
 
         At its path it is read-only, because runs have the keeper's uid and could change its permissions. The keeper
@@ -200,12 +205,12 @@ class Jail:
         and those of its ancestors.
         """
         _mount_memory(self.folder, "size=1m,nr_inodes=65536,mode=0111")
-        self._room = kernel.private_mount(self.folder)
+        self._tree_folder = kernel.private_mount(self.folder)
         kernel.make_readonly(self.folder)
 
     def add_folder(self, name: str, size: int) -> str:
         """Create an empty scratch folder of `size` bytes for a state of the tree. Returns its path."""
-        os.mkdir(name, 0o700, dir_fd=self._room)
+        os.mkdir(name, 0o700, dir_fd=self._tree_folder)
         folder = f"{self.folder}/{name}"
         self.mount_scratch(folder, size)
         return folder
@@ -224,9 +229,9 @@ class Jail:
     def remove_folder(self, folder: str) -> None:
         """Unmount and remove a scratch folder."""
         kernel.unmount(folder)
-        os.rmdir(os.path.basename(folder), dir_fd=self._room)
+        os.rmdir(os.path.basename(folder), dir_fd=self._tree_folder)
 
-    def rehearse(self, check: Callable[[], None] = lambda: None) -> None:
+    def self_test(self, check: Callable[[], None] = lambda: None) -> None:
         """Confine one process in each way, so failures show at start. Raises `MechanismRefusedError`.
 
         `check` runs in the confined process and raises if the confinement does not hold.
@@ -234,27 +239,27 @@ class Jail:
         for forks in (False, True):
             ours, theirs = channel.pair()
             with mechanism("namespaces"):
-                process = self.clone(new=True)
-            if process == 0:
-                self._rehearse_in_child(theirs, forks, check)
+                pid = self.clone(new=True)
+            if pid == 0:
+                self._self_test_in_child(theirs, forks, check)
             theirs.close()
             with ours:
-                said = _hear_rehearsal(ours)
+                answer = _read_self_test(ours)
             with suppress(ChildProcessError):
                 while True:  # also the fork it may have made
                     os.wait()
-            if said != "confined":
-                raise MechanismRefusedError(*(said or "limits\nthe process that tried them died").split("\n", 1))
+            if answer != "confined":
+                raise MechanismRefusedError(*(answer or "limits\nthe process that tried them died").split("\n", 1))
 
-    def _rehearse_in_child(self, link: socket.socket, forks: bool, check: Callable[[], None]) -> NoReturn:
+    def _self_test_in_child(self, link: socket.socket, forks: bool, check: Callable[[], None]) -> NoReturn:
         try:
             if self.namespaces:
                 with mechanism("namespaces"):
                     self.mount_scratch(self.folder, 1 << 20)
             listens = forks and self.seccomp
-            hand_over = (lambda listener: socket.send_fds(link, [b"listener"], [listener])) if listens else None
+            on_listener = (lambda listener: socket.send_fds(link, [b"listener"], [listener])) if listens else None
             limits = Limits(cpu_seconds=10, memory_mb=64, scratch_mb=1)
-            self.confine(limits, self.folder, self.folder, hand_over)
+            self.confine(limits, self.folder, self.folder, on_listener)
             # The first process of a namespace cannot make a sibling.
             if listens and not self.namespaces and self.clone(new=False, parent=True) == 0:
                 os._exit(0)
@@ -267,20 +272,20 @@ class Jail:
         finally:
             os._exit(0)
 
-    def confine(self, limits: Limits, scratch: str, room: str, hand_over: Callable[[int], object] | None) -> None:
+    def confine(self, limits: Limits, scratch: str, writable: str, on_listener: Callable[[int], object] | None) -> None:
         """Confine this process irrevocably, before the first line of model-written code.
 
         Args:
             limits: become hard limits.
             scratch: its scratch folder, which becomes the working directory.
-            room: the folder it and its forks may write to: `scratch`, or the parent of a tree's scratch folders.
-            hand_over: for a state that may be forked: sends the descriptor of the fork listener to the keeper while
+            writable: where it and its forks may write: `scratch`, or the parent of a tree's scratch folders.
+            on_listener: for a state that may be forked: sends the descriptor of the fork listener to the keeper while
                 this process still can. None: no forks.
 
         Raises:
             MechanismRefusedError: a mechanism failed; the process is unusable.
         """
-        forks = hand_over is not None
+        forks = on_listener is not None
         with mechanism("limits"):
             os.chdir(scratch)
             os.umask(0o077)
@@ -291,17 +296,17 @@ class Jail:
             kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
         if self.landlock:
             with mechanism("landlock"):
-                ruleset = self._ruleset if self.namespaces else self._make_ruleset(room)
-                kernel.landlock_restrict(ruleset)
+                ruleset = self._ruleset if self.namespaces else self._make_ruleset(writable)
+                kernel.call("landlock_restrict_self", ruleset)
                 if not self.namespaces:
                     os.close(ruleset)
         with mechanism("identity"):
             kernel.set_capabilities(self._capabilities)
         if self.seccomp:
             with mechanism("seccomp"):
-                if hand_over is not None:
+                if on_listener is not None:
                     listener = kernel.seccomp(self._gate, listen=True)
-                    hand_over(listener)
+                    on_listener(listener)
                     os.close(listener)
         with mechanism("limits"):  # not earlier: with a low limit no descriptor can be sent while many are in flight
             resource.setrlimit(resource.RLIMIT_NOFILE, (_DESCRIPTORS, _DESCRIPTORS))
@@ -309,19 +314,19 @@ class Jail:
             with mechanism("seccomp"):
                 kernel.seccomp(self._programs[forks], listen=False)
 
-    def lower(self, process: int, limits: Limits, used: float = 0.0) -> None:
+    def set_soft_limits(self, pid: int, limits: Limits, used: float = 0.0) -> None:
         """Set the soft limits of another process, capped by its hard limits; `used` is its CPU time so far, in s."""
         memory, cpu = limits.kernel
-        _set_soft(process, resource.RLIMIT_AS, self.base + memory)
-        _set_soft(process, resource.RLIMIT_CPU, math.ceil(used) + cpu)
+        _set_soft(pid, resource.RLIMIT_AS, self.base + memory)
+        _set_soft(pid, resource.RLIMIT_CPU, math.ceil(used) + cpu)
 
-    def may_fork(self, process: int, *, yes: bool) -> None:
+    def set_fork_limit(self, pid: int, *, raised: bool) -> None:
         """Raise a state's process limit so that it can be forked whatever threads others have, or restore the limit."""
-        _set_soft(process, resource.RLIMIT_NPROC, self._tasks + _STATES_THREADS + (_MOST_FORKS if yes else 0))
+        _set_soft(pid, resource.RLIMIT_NPROC, self._tasks + _STATES_THREADS + (_MAX_FORKS if raised else 0))
 
     def _rlimits(self, limits: Limits, forks: bool) -> list[tuple[int, tuple[int, int]]]:
         space, tasks = self.base + limits.memory, self._tasks + (_STATES_THREADS if forks else _THREADS)
-        most, cpu = tasks + (_MOST_FORKS if forks else 0), limits.whole_cpu_seconds
+        most, cpu = tasks + (_MAX_FORKS if forks else 0), limits.whole_cpu_seconds
         return [
             (resource.RLIMIT_AS, (space, space)),
             (resource.RLIMIT_CPU, (cpu, cpu + 1)),  # SIGXCPU, then SIGKILL
@@ -332,11 +337,11 @@ class Jail:
             (resource.RLIMIT_MSGQUEUE, (0, 0)),
         ]
 
-    def _make_ruleset(self, room: str) -> int:
+    def _make_ruleset(self, writable: str) -> int:
         abi = kernel.landlock_abi()
         files = (1 << _FILE_RIGHTS.get(abi, 16)) - 1
-        writable = _WRITE | (_EXECUTE if self._starts_programs else 0)
-        rules = [(path, rights & files) for path, rights in [*self._rules, (room, writable)]]
+        write = _WRITE | (_EXECUTE if self._starts_programs else 0)
+        rules = [(path, rights & files) for path, rights in [*self._rules, (writable, write)]]
         return kernel.landlock_ruleset((files, 3 if abi >= 4 else 0, 3 if abi >= 6 else 0), rules)
 
     def _drop_root(self, paths: list[str]) -> None:
@@ -351,27 +356,15 @@ class Jail:
             if not all(os.access(path, os.R_OK) for path in paths):
                 self._capabilities = (kernel.CAP_DAC_READ_SEARCH,)
 
-    def _enter_as_user(self, paths: list[str]) -> None:
-        owner = os.getuid(), os.getgid()
-        with mechanism("namespaces"):
-            kernel.prctl(kernel.PR_SET_DUMPABLE, 1)
-            kernel.unshare(
-                kernel.CLONE_NEWUSER | kernel.CLONE_NEWNS | kernel.CLONE_NEWNET | kernel.CLONE_NEWIPC
-                | kernel.CLONE_NEWUTS
-            )  # fmt: skip
-            self._map_ids("self", *owner, INNER)
-            build_root(paths)
-
-    def _map_ids(self, process: str, uid: int, gid: int, inner: int) -> None:
-        for name, text in (
-            ("setgroups", "deny"), ("uid_map", f"{inner} {uid} 1"), ("gid_map", f"{inner} {gid} 1")
-        ):  # fmt: skip
-            handle = os.open(f"{process}/{name}", os.O_WRONLY, dir_fd=self.proc.handle)
+    def _map_ids(self, uid: int, gid: int) -> None:
+        maps = {"setgroups": "deny", "uid_map": f"{INNER} {uid} 1", "gid_map": f"{INNER} {gid} 1"}
+        for name, text in maps.items():
+            handle = os.open(f"self/{name}", os.O_WRONLY, dir_fd=self.proc.handle)
             os.write(handle, text.encode())
             os.close(handle)
 
 
-def _hear_rehearsal(link: socket.socket) -> str:
+def _read_self_test(link: socket.socket) -> str:
     """The report of a confined process; its one fork is allowed."""
     packet, handles, _, _ = socket.recv_fds(link, 4096, 1)
     if not handles:
@@ -392,9 +385,9 @@ def _hear_rehearsal(link: socket.socket) -> str:
         os.close(handles[0])
 
 
-def _set_soft(process: int, kind: int, value: int) -> None:
-    _, hard = resource.prlimit(process, kind)
-    resource.prlimit(process, kind, (value if hard == resource.RLIM_INFINITY else min(value, hard), hard))
+def _set_soft(pid: int, kind: int, value: int) -> None:
+    _, hard = resource.prlimit(pid, kind)
+    resource.prlimit(pid, kind, (value if hard == resource.RLIM_INFINITY else min(value, hard), hard))
 
 
 def _mount_memory(folder: str, options: str) -> None:
@@ -406,17 +399,17 @@ def build_root(paths: list[str]) -> None:
     kernel.mount("none", "/", None, kernel.MS_REC | kernel.MS_PRIVATE)
     sources = [(path, os.open(path, os.O_PATH | os.O_CLOEXEC)) for path in (*paths, *_DEVICES)]
     place = next(path for path in ("/tmp", "/mnt", "/dev") if os.path.isdir(path))
-    kernel.mount("tmpfs", place, "tmpfs", kernel.MS_NOSUID | kernel.MS_NODEV, "size=1m,mode=0755")
+    _mount_memory(place, "size=1m,mode=0755")
     os.makedirs(place + SCRATCH)
     for path, handle in sources:
-        _graft(path, handle, place)
+        _bind_path(path, handle, place)
         os.close(handle)
     os.chmod(place, 0o755)
     kernel.make_readonly(place)
     kernel.pivot_root(place)
 
 
-def _graft(path: str, handle: int, root: str) -> None:
+def _bind_path(path: str, handle: int, root: str) -> None:
     target = root + path
     os.makedirs(os.path.dirname(target), exist_ok=True)
     if os.path.islink(path):
@@ -430,7 +423,6 @@ def _graft(path: str, handle: int, root: str) -> None:
 
 
 def _is_mapped(uid: int) -> bool:
-    """Whether the uid is mapped in this user namespace."""
     with open("/proc/self/uid_map") as lines:
         ranges = [[int(word) for word in line.split()] for line in lines]
     return any(first <= uid < first + count for first, _, count in ranges)
@@ -439,9 +431,8 @@ def _is_mapped(uid: int) -> bool:
 def _tasks_of(uid: int) -> int:
     """Number of threads of the user, which RLIMIT_NPROC counts where there is no user namespace."""
     count = 0
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            with suppress(OSError):
-                if os.stat(f"/proc/{name}").st_uid == uid:
-                    count += len(os.listdir(f"/proc/{name}/task"))
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        with suppress(OSError):
+            if os.stat(f"/proc/{name}").st_uid == uid:
+                count += len(os.listdir(f"/proc/{name}/task"))
     return count

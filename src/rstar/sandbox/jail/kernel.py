@@ -54,8 +54,11 @@ _AT_CWD, _OPEN_TREE_CLONE = -100, 1
 
 def call(name: str, *arguments: int) -> int:
     """Make the raw system call `name`; missing arguments are 0."""
-    padded = (*arguments, 0, 0, 0, 0, 0, 0)[:6]
-    result: int = _syscall(NUMBERS[name], *padded)
+    return _checked(_syscall(NUMBERS[name], *(*arguments, 0, 0, 0, 0, 0, 0)[:6]), name)
+
+
+def _checked(result: int, name: str) -> int:
+    """The result of a call. Raises `OSError` if it is negative."""
     if result < 0:
         error = ctypes.get_errno()
         raise OSError(error, os.strerror(error), name)
@@ -64,11 +67,7 @@ def call(name: str, *arguments: int) -> int:
 
 def prctl(option: int, *arguments: int) -> int:
     """``prctl(2)``; missing arguments are 0."""
-    result: int = libc.prctl(option, *(*arguments, 0, 0, 0, 0)[:4])
-    if result < 0:
-        error = ctypes.get_errno()
-        raise OSError(error, os.strerror(error), f"prctl {option}")
-    return result
+    return _checked(libc.prctl(option, *(*arguments, 0, 0, 0, 0)[:4]), f"prctl {option}")
 
 
 def tid_address() -> int:
@@ -86,29 +85,19 @@ def clone(flags: int, tid: int) -> int:
 
     Only for a process without other threads. Returns 0 in the child.
     """
-    if platform.machine() == "aarch64":
-        return call("clone", flags | FORK_FLAGS, 0, 0, 0, tid)
-    return call("clone", flags | FORK_FLAGS, 0, 0, tid)
-
-
-def unshare(flags: int) -> None:
-    """``unshare(2)``."""
-    call("unshare", flags)
+    padding = (0, 0, 0) if platform.machine() == "aarch64" else (0, 0)
+    return call("clone", flags | FORK_FLAGS, *padding, tid)
 
 
 def mount(source: str, target: str, kind: str | None, flags: int, data: str | None = None) -> None:
     """``mount(2)``."""
     encoded = [None if text is None else os.fsencode(text) for text in (source, target, kind, data)]
-    if libc.mount(encoded[0], encoded[1], encoded[2], flags, encoded[3]):
-        error = ctypes.get_errno()
-        raise OSError(error, os.strerror(error), f"mount {target}")
+    _checked(libc.mount(encoded[0], encoded[1], encoded[2], flags, encoded[3]), f"mount {target}")
 
 
 def unmount(target: str) -> None:
     """Detach the mount at `target`, lazily."""
-    if libc.umount2(os.fsencode(target), MNT_DETACH):
-        error = ctypes.get_errno()
-        raise OSError(error, os.strerror(error), f"umount {target}")
+    _checked(libc.umount2(os.fsencode(target), MNT_DETACH), f"umount {target}")
 
 
 def make_readonly(target: str) -> None:
@@ -192,11 +181,6 @@ def landlock_ruleset(handled: tuple[int, int, int], rules: Sequence[tuple[str, i
         call("landlock_add_rule", ruleset, _LANDLOCK_PATH_BENEATH, ctypes.addressof(rule))
         os.close(place)
     return ruleset
-
-
-def landlock_restrict(ruleset: int) -> None:
-    """Apply `ruleset` to this process irrevocably. Needs `PR_SET_NO_NEW_PRIVS`."""
-    call("landlock_restrict_self", ruleset)
 
 
 class Program(ctypes.Structure):

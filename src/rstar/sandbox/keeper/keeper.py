@@ -26,6 +26,7 @@ import socket
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import asdict
 from functools import partial
 from typing import Any, NoReturn
 
@@ -53,7 +54,7 @@ _REAP_MS = 20
 _THREAD_BYTES = 24 << 10
 """Kernel memory per thread."""
 
-_MOST_GROWN = 4 << 20
+_MAX_GROWN = 4 << 20
 """Allowed growth of a state at rest through a fork, in bytes: the kernel may merge pages."""
 
 
@@ -76,14 +77,14 @@ class Keeper:
         self._start_process = None if isinstance(origin, Template) else origin
         self._runs: dict[int, Run] = {}
         self._keepers: dict[int, int] = {}
-        self._children = Children(jail.proc, adopts=not jail.namespaces)
+        self._children = Children(jail.proc, adopts_orphans=not jail.namespaces)
         self._handlers: dict[int, Callable[[], None]] = {}
         self._closed: set[int] = set()
         """Descriptors closed since the last poll; their events must not reach a new owner of the number."""
         self._poll = select.poll()
-        self._listen(link.fileno(), self._obey)
+        self._listen(link.fileno(), self._on_order)
         if self._template is not None:
-            self._listen(self._template.link.fileno(), self._hear_template)
+            self._listen(self._template.link.fileno(), self._on_template_packet)
         _, self._rss = jail.proc.sizes("self")
 
     def loop(self) -> None:
@@ -95,33 +96,41 @@ class Keeper:
                     handler = None if fd in self._closed else self._handlers.get(fd)
                     if handler is not None:
                         handler()
-                self._reap()
+                self._children.reap()
+                if self._children.strays and all(run.pid for run in self._runs.values()):  # no hello is pending
+                    self._children.sweep(self._known_children())
         except (EOFError, ConnectionError):
             return
         finally:
-            self._end_everything()
+            for pid in self._known_children() - {0}:
+                self._children.kill(pid)
+            self._children.reap(0)
+            if self._template is None and not self._jail.namespaces:
+                remove_tree(self._folder)
 
-    def _obey(self) -> None:
+    def _on_order(self) -> None:
         received = channel.receive(self._link)
         if received is None:
             raise EOFError
         message, fds = received
         try:
-            self._do(message, fds)
+            self._dispatch(message, fds)
         except ConnectionError:  # the parent or the template is gone: exit
             raise
         except OSError as error:  # the machine's fault, not the code's
             channel.close_all(fds)
-            self._tell(message["id"], "failed", reason=f"{type(error).__name__}: {error}")
+            self._emit(message["id"], "failed", reason=f"{type(error).__name__}: {error}")
 
-    def _do(self, message: channel.Message, fds: list[int]) -> None:
+    def _dispatch(self, message: channel.Message, fds: list[int]) -> None:
+        run = self._runs.get(message.get("run", -1))
+        started = run if run and run.pid else None
         match message["do"]:
             case "run" if message["source"] is None:
-                self._start(message, fds)
+                self._start_run(message, fds)
             case "run":
-                self._branch(message, fds)
-            case "more":
-                self._continue(message, fds)
+                self._fork_run(message, fds)
+            case "continue":
+                self._continue_run(message, fds)
             case "tree":
                 self._start_tree(message, fds)
             case "kill":
@@ -129,43 +138,35 @@ class Keeper:
             case "nice":
                 self._lower_priority(message["id"], message["nice"])
             case "progress":
-                run = self._runs.get(message["run"])
-                progress = (
-                    self._jail.proc.progress(self._outer(run)) - run.before if run and run.process else Progress()
-                )
-                began = (run.began or None) if run else None
-                self._tell(message["id"], "progress", began=began, **progress.message())
+                progress = self._progress(started) if started else Progress()
+                started_at = (run.started_at or None) if run else None
+                self._emit(message["id"], "progress", started_at=started_at, **asdict(progress))
             case "memory":
-                run = self._runs.get(message["run"])
-                memory = self._memory(run) if run and run.process else 0
-                self._tell(message["id"], "memory", memory=memory)
+                self._emit(message["id"], "memory", memory=self._memory(started) if started else 0)
             case "unlinked":
-                run = self._runs.get(message["run"])
-                held = self._unlinked(run) if run and run.process else 0
-                self._tell(message["id"], "unlinked", held=held)
+                self._emit(message["id"], "unlinked", held=self._unlinked(started) if started else 0)
             case "ping" if self._template is not None:
                 self._template.ping(message["id"])
             case "stats":
-                self._tell(message["id"], "stats", cpu=self._cpu_so_far())
+                self._emit(message["id"], "stats", cpu=self._cpu_seconds())
 
-    def _tell(self, run: int, event: str, **details: Any) -> None:
+    def _emit(self, run: int, event: str, **details: Any) -> None:
         channel.send(self._link, {"id": run, "event": event, **details})
 
     # ---- starting
 
-    def _start(self, message: channel.Message, fds: list[int]) -> None:
-        """Start a run in a fresh interpreter."""
+    def _start_run(self, message: channel.Message, fds: list[int]) -> None:
         limits = Limits(**message["limits"])
         if self._template is not None and self._jail.namespaces:
             folder = self._folder  # the run mounts a private one there
         else:
             folder = self._make_folder(message["folder"], limits)
-        self._order(self._spawn(message["id"], folder, limits), message, fds)
+        self._send_order(self._spawn(message["id"], folder, limits), message, fds)
 
     def _start_tree(self, message: channel.Message, fds: list[int]) -> None:
         """Start a further keeper, which has its own link to the parent."""
         folder = self._folder if self._jail.namespaces else f"{self._folder}/tree{message['id']}"
-        self._order(self._spawn(message["id"], folder, None), message, fds)
+        self._send_order(self._spawn(message["id"], folder, None), message, fds)
 
     def _spawn(self, number: int, folder: str, limits: Limits | None) -> Run:
         """Start a fresh process, which will send a hello."""
@@ -177,85 +178,82 @@ class Keeper:
             assert self._start_process is not None
             self._start_process(theirs.fileno())
         theirs.close()
-        return self._add(Run(number, ours, folder, limits))
+        return self._register(Run(number, ours, folder, limits))
 
-    def _branch(self, message: channel.Message, fds: list[int]) -> None:
+    def _fork_run(self, message: channel.Message, fds: list[int]) -> None:
         """Start a run in a copy of another run's process."""
         source = self._runs.get(message["source"])
-        if source is None or source.working or not source.process:
+        if source is None or source.running or not source.pid:
             channel.close_all(fds)
-            self._tell(message["id"], "gone")
+            self._emit(message["id"], "gone")
             return
         limits = Limits(**message["limits"])
         folder = self._make_folder(message["folder"], limits)
         ours, theirs = channel.pair()
         ours.setsockopt(socket.SOL_SOCKET, kernel.SO_PASSCRED, 1)
         with theirs:
-            reason = "single"
+            reason = "unforkable"
             try:
                 if os.listdir(source.folder):
                     copy_tree(source.folder, folder)
                 reason = "gone"
-                self._jail.may_fork(source.process, yes=True)
-                os.kill(source.process, signal.SIGCONT)
+                self._jail.set_fork_limit(source.pid, raised=True)
+                os.kill(source.pid, signal.SIGCONT)
                 channel.send(source.link, {"do": "fork"}, [theirs.fileno()], socket.MSG_DONTWAIT)
             except OSError:  # files that cannot be copied, or a source that does not read its orders
                 ours.close()
                 channel.close_all(fds)
                 self._remove_folder(folder)
-                self._tell(message["id"], reason)
+                self._emit(message["id"], reason)
                 return
-        run = self._add(
-            Run(message["id"], ours, folder, limits, rss_before=source.rss, source=source, order=(message, fds))
-        )
-        run.began = time.monotonic()
-        source.waiting.append(run)
-        source.may_fork += 1
+        run = self._register(Run(message["id"], ours, folder, limits, rss_before=source.rss, source=source))
+        run.pending_order, run.started_at = (message, fds), time.monotonic()
+        source.pending_forks.append(run)
+        source.forks_requested += 1
 
-    def _continue(self, message: channel.Message, fds: list[int]) -> None:
+    def _continue_run(self, message: channel.Message, fds: list[int]) -> None:
         """Run more code in the same process: for a replay, or from a state that cannot be copied."""
         run = self._runs.get(message["id"])
-        if run is None or run.working or not run.process:
+        if run is None or run.running or not run.pid:
             channel.close_all(fds)
-            self._tell(message["id"], "gone")
+            self._emit(message["id"], "gone")
             return
-        run.working, run.began = True, time.monotonic()
-        run.before = self._jail.proc.progress(self._outer(run))
-        self._jail.lower(run.process, Limits(**message["limits"]), cpu_of(run.process))
-        self._jail.may_fork(run.process, yes=False)
+        run.running, run.started_at = True, time.monotonic()
+        run.progress_before = self._jail.proc.progress(self._host_pid(run))
+        self._jail.set_soft_limits(run.pid, Limits(**message["limits"]), cpu_of(run.pid))
+        self._jail.set_fork_limit(run.pid, raised=False)
         if self._jail.namespaces:
             self._jail.seal_folder(run.folder, sealed=False)
         if run.nice:
             self._set_priority(run, 0)
-        os.kill(run.process, signal.SIGCONT)
-        self._order(run, message, fds)
+        os.kill(run.pid, signal.SIGCONT)
+        self._send_order(run, message, fds)
 
-    def _order(self, run: Run, message: channel.Message, fds: list[int]) -> None:
+    def _send_order(self, run: Run, message: channel.Message, fds: list[int]) -> None:
         last = self._template is not None
-        order = message | {"folder": run.folder, "room": run.folder if last else self._folder, "last": last}
+        order = message | {"folder": run.folder, "writable": run.folder if last else self._folder, "last": last}
         try:
             channel.send(run.link, order, fds, socket.MSG_DONTWAIT)
         except OSError:
-            self._lost(run)
+            self._abort(run)
         finally:
             channel.close_all(fds)
 
     def _make_folder(self, name: str, limits: Limits) -> str:
-        """Create an empty scratch folder for a run."""
         if self._jail.namespaces:
             return self._jail.add_folder(name, limits.scratch)
         folder = f"{self._folder}/{name}"
         os.mkdir(folder, 0o700)
         return folder
 
-    # ---- what runs say
+    # ---- messages from runs
 
-    def _add(self, run: Run) -> Run:
+    def _register(self, run: Run) -> Run:
         self._runs[run.id] = run
-        self._listen(run.link.fileno(), lambda: self._hear(run))
+        self._listen(run.link.fileno(), lambda: self._on_packet(run))
         return run
 
-    def _ignore(self, fd: int) -> None:
+    def _stop_listening(self, fd: int) -> None:
         self._closed.add(fd)
         del self._handlers[fd]
         self._poll.unregister(fd)
@@ -264,18 +262,17 @@ class Keeper:
         self._handlers[fd] = handler
         self._poll.register(fd, select.POLLIN)
 
-    def _hear(self, run: Run, *, died: bool = False) -> None:
-        """Handle a packet or the death of a run."""
-        if not run.process:
+    def _on_packet(self, run: Run, *, died: bool = False) -> None:
+        if not run.pid:
             self._on_hello(run)
             return
         packet = channel.receive_untrusted(run.link)
         if packet is None and not died:
             return
-        if not packet or not run.working:
-            self._lost(run)
+        if not packet or not run.running:
+            self._abort(run)
             return
-        run.working = False
+        run.running = False
         report = packet.decode(errors="replace")
         if self._template is not None:
             self._finish(run, "report", report=report)
@@ -283,168 +280,168 @@ class Keeper:
             try:
                 self._freeze(run, report)
             except OSError:  # only its main thread has ended: /proc has no data on such a process
-                self._lost(run)
+                self._abort(run)
                 return
-            if not run.process:
+            if not run.pid:
                 self._finish(run, "gone")
 
     def _on_hello(self, run: Run) -> None:
         """Read a run's pid from its first packet, which in a tree's first run follows the listener."""
         packet, sender, handles = read_hello(run.link)
-        process = sender if packet == HELLO else 0
-        run.began = time.monotonic()
+        pid = sender if packet == HELLO else 0
+        run.started_at = time.monotonic()
         if packet == LISTENER and run.source is None:
             for listener in handles:
-                self._listen(listener, partial(self._decide, listener))
+                self._listen(listener, partial(self._on_clone_request, listener))
             return
         channel.close_all(handles)
         if run.source is not None:
             try:
-                self._on_fork_hello(run, process)
+                self._on_fork_hello(run, pid)
             except OSError:  # it, or only its main thread, has ended
-                self._lost(run.source or run)
-        elif not process:
+                self._abort(run.source or run)
+        elif not pid:
             self._finish(run, "failed", reason=packet.decode(errors="replace") or "the process ended")
         elif run.limits is None:
-            self._on_keeper_hello(run, process)
+            self._remove(run)
+            if run.cancelled:
+                self._children.kill(pid)
+            else:
+                self._keepers[run.id] = pid
         else:
-            run.process, run.rss_before = process, self._rss
-            if run.unwanted:
+            run.pid, run.rss_before = pid, self._rss
+            if run.cancelled:
                 self._remove(run)
 
-    def _on_keeper_hello(self, run: Run, process: int) -> None:
-        self._remove(run)
-        if run.unwanted:
-            self._children.end(process)
-        else:
-            self._keepers[run.id] = process
-
-    def _on_fork_hello(self, run: Run, process: int) -> None:
+    def _on_fork_hello(self, run: Run, pid: int) -> None:
         """Verify a fork that the source claims to have made, and send its order."""
-        source, order = run.source, run.order
+        source, order = run.source, run.pending_order
         assert source is not None
         assert order is not None
         assert run.limits is not None
-        if not process or any(process == other.process for other in self._runs.values()) or not is_child(process):
-            self._lost(source)
+        if not pid or any(pid == other.pid for other in self._runs.values()) or not is_child(pid):
+            self._abort(source)
             return
-        run.process = process
+        run.pid = pid
         if not self._has_own_fds_only(run):  # its source opened files since it was at rest, or kept the link
-            self._lost(source)
+            self._abort(source)
             return
-        source.forked -= 1
-        run.source, run.order = None, None
+        source.forks_unconfirmed -= 1
+        run.source, run.pending_order = None, None
         if source.nice:
             with suppress(OSError):
-                os.setpriority(os.PRIO_PROCESS, process, 0)
-        source.waiting.remove(run)
-        if not source.waiting:
-            self._stop_again(source)
-        run.death = os.pidfd_open(process)  # its stopped source may still hold the link open
-        self._listen(run.death, partial(self._hear, run, died=True))
-        if run.unwanted:
+                os.setpriority(os.PRIO_PROCESS, pid, 0)
+        source.pending_forks.remove(run)
+        if not source.pending_forks:
+            self._refreeze(source)
+        run.pidfd = os.pidfd_open(pid)  # its stopped source may still hold the link open
+        self._listen(run.pidfd, partial(self._on_packet, run, died=True))
+        if run.cancelled:
             channel.close_all(order[1])
             self._remove(run)
             return
-        self._jail.may_fork(process, yes=False)
+        self._jail.set_fork_limit(pid, raised=False)
         assert source.limits is not None
         if run.limits.kernel != source.limits.kernel:
-            self._jail.lower(process, run.limits)
-        self._order(run, *order)
+            self._jail.set_soft_limits(pid, run.limits)
+        self._send_order(run, *order)
 
-    def _stop_again(self, source: Run) -> None:
+    def _refreeze(self, source: Run) -> None:
         """Stop a state that was woken to fork, and kill it if it did anything else."""
-        os.kill(source.process, signal.SIGSTOP)
-        outer = self._outer(source)
-        _, rss = self._jail.proc.sizes(outer)
-        if rss > source.rss + _MOST_GROWN or self._jail.proc.threads(outer) > 1:
-            self._lost(source)
+        os.kill(source.pid, signal.SIGSTOP)
+        host_pid = self._host_pid(source)
+        _, rss = self._jail.proc.sizes(host_pid)
+        if rss > source.rss + _MAX_GROWN or self._jail.proc.threads(host_pid) > 1:
+            self._abort(source)
 
-    def _decide(self, listener: int) -> None:
+    def _on_clone_request(self, listener: int) -> None:
         """Decide on a fork (allowed once per request) or a new thread (allowed while the process runs code).
 
-        A state woken to fork, and a fork before its hello, have a raised thread limit (`Jail.may_fork`), so they get
-        no threads.
+        A state woken to fork, and a fork before its hello, get no threads: their thread limit is raised
+        (`Jail.set_fork_limit`).
         """
         if not readable(listener, 0):  # no process is left under this filter
-            self._ignore(listener)
+            self._stop_listening(listener)
             os.close(listener)
             return
         waiting = kernel.notification(listener)
         if waiting is None:  # its caller is gone or was interrupted
             return
         cookie, caller, flags = waiting
-        run = next((run for run in self._runs.values() if run.process == caller), None)
+        run = next((run for run in self._runs.values() if run.pid == caller), None)
         if flags & kernel.CLONE_THREAD:
-            allowed = run.working if run is not None else not is_child(caller)
+            allowed = run.running if run is not None else not is_child(caller)
             kernel.answer(listener, cookie, None if allowed else errno.EAGAIN)
-        elif run is None or not run.may_fork:
+        elif run is None or not run.forks_requested:
             kernel.answer(listener, cookie, errno.EPERM)
         elif kernel.answer(listener, cookie, None):
-            run.may_fork -= 1
-            run.forked += 1
+            run.forks_requested -= 1
+            run.forks_unconfirmed += 1
 
     def _freeze(self, run: Run, report: str) -> None:
         """Stop a process and forward its report with the figures of the state.
 
-        `single`: a copy would differ, because a fork loses the process's threads and shares its descriptors.
+        `unforkable`: a copy would differ, because a fork loses the process's threads and shares its descriptors.
         """
-        os.kill(run.process, signal.SIGSTOP)
-        _, status, usage = os.wait4(run.process, os.WUNTRACED)
-        cpu, memory, threads, single = usage.ru_utime + usage.ru_stime, 0, 1, False
+        os.kill(run.pid, signal.SIGSTOP)
+        _, status, usage = os.wait4(run.pid, os.WUNTRACED)
+        cpu, memory, threads, unforkable = usage.ru_utime + usage.ru_stime, 0, 1, False
         if os.WIFSTOPPED(status):
-            outer = self._outer(run)
-            memory, run.rss = own_memory(self._jail.proc, outer, usage.ru_minflt, run.rss_before, self._jail.base)
+            host_pid = self._host_pid(run)
+            memory, run.rss = own_memory(self._jail.proc, host_pid, usage.ru_minflt, run.rss_before, self._jail.base)
             if not run.rss:
                 raise ProcessLookupError
-            threads = self._jail.proc.threads(outer)
-            single = threads > 1 or not self._has_own_fds_only(run)
+            threads = self._jail.proc.threads(host_pid)
+            unforkable = threads > 1 or not self._has_own_fds_only(run)
             memory += (threads - 1) * _THREAD_BYTES
             if self._jail.namespaces:
                 memory += used_of(run.folder)
-                single |= not self._jail.seal_folder(run.folder, sealed=True)
+                unforkable |= not self._jail.seal_folder(run.folder, sealed=True)
             elif self._jail.landlock and run.limits is not None and self._unlinked(run) > run.limits.scratch:
                 raise ProcessLookupError
         else:
             self._children.cpu += cpu
-            run.process = 0
-        self._tell(run.id, "report", report=report, memory=memory, threads=threads, cpu=cpu, single=single)
+            run.pid = 0
+        self._emit(run.id, "report", report=report, memory=memory, threads=threads, cpu=cpu, unforkable=unforkable)
+
+    def _progress(self, run: Run) -> Progress:
+        """Progress of a run since it began or was continued."""
+        return self._jail.proc.progress(self._host_pid(run)) - run.progress_before
 
     def _memory(self, run: Run) -> int:
-        """Memory of a run, including its scratch folder."""
-        outer = self._outer(run)
-        used = self._jail.proc.memory(outer, run.rss_before)
-        return used + (self._jail.proc.room(outer, run.folder) if self._jail.namespaces else 0)
+        host_pid = self._host_pid(run)
+        used = self._jail.proc.memory(host_pid, run.rss_before)
+        return used + (self._jail.proc.scratch_used(host_pid, run.folder) if self._jail.namespaces else 0)
 
     def _unlinked(self, run: Run) -> int:
-        return self._jail.proc.unlinked(self._outer(run), 0 if run.limits is None else run.limits.scratch)
+        return self._jail.proc.unlinked(self._host_pid(run), 0 if run.limits is None else run.limits.scratch)
 
     def _has_own_fds_only(self, run: Run) -> bool:
-        return self._jail.proc.descriptors(self._outer(run)) <= OWN_FDS
+        return self._jail.proc.descriptors(self._host_pid(run)) <= OWN_FDS
 
-    def _outer(self, run: Run) -> int:
-        if not run.outer:
-            run.outer = self._jail.proc.outer(run.process)
-        return run.outer
+    def _host_pid(self, run: Run) -> int:
+        if not run.host_pid:
+            run.host_pid = self._jail.proc.host_pid(run.pid)
+        return run.host_pid
 
-    def _hear_template(self) -> None:
+    def _on_template_packet(self) -> None:
         assert self._template is not None
         packet = self._template.link.recv(64)
         if not packet:
             raise EOFError
-        self._tell(int(packet), "pong")
+        self._emit(int(packet), "pong")
 
     # ---- ending
 
     def _lower_priority(self, number: int, nice: int) -> None:
         """Lower the priority of a long run; of a state that may be forked later, only if it can be restored."""
         run = self._runs.get(number)
-        if run is not None and run.process and (self._template is not None or self._jail.restores_priority):
+        if run is not None and run.pid and (self._template is not None or self._jail.restores_priority):
             self._set_priority(run, nice)
 
     def _set_priority(self, run: Run, nice: int) -> None:
         run.nice = nice
-        for task in (run.process, *(number for _, number in self._jail.proc.tasks(self._outer(run)))):
+        for task in (run.pid, *(number for _, number in self._jail.proc.tasks(self._host_pid(run)))):
             with suppress(OSError):  # it has ended
                 os.setpriority(os.PRIO_PROCESS, task, nice)
 
@@ -452,52 +449,52 @@ class Keeper:
         """Kill a run or a tree. `hard`: also kill a source that has not forked yet."""
         run = self._runs.get(number)
         if number in self._keepers:
-            self._children.end(self._keepers.pop(number))
+            self._children.kill(self._keepers.pop(number))
         elif run is None:
             return
-        elif run.process:
+        elif run.pid:
             self._finish(run, "ended", signal=None, cpu=0.0)
         elif run.source is not None and hard:
-            self._lost(run.source)
+            self._abort(run.source)
         else:
-            run.unwanted = True
-            self._tell(run.id, "ended", signal=None, cpu=0.0)
+            run.cancelled = True
+            self._emit(run.id, "ended", signal=None, cpu=0.0)
 
-    def _lost(self, run: Run) -> None:
+    def _abort(self, run: Run) -> None:
         """Kill a run that closed its link or broke the protocol, and report how it died."""
-        if not run.process:
+        if not run.pid:
             self._finish(run, "gone")
             return
-        process, run.process = run.process, 0
-        self._children.end_and_tell(process, partial(self._tell_end, run))
+        pid, run.pid = run.pid, 0
+        self._children.kill_and_report(pid, partial(self._report_death, run))
         self._remove(run)
 
-    def _tell_end(self, run: Run, status: int, cpu: float) -> None:
+    def _report_death(self, run: Run, status: int, cpu: float) -> None:
         code = os.waitstatus_to_exitcode(status)
-        if not run.unwanted:
-            self._tell(run.id, "ended", signal=-code if code < 0 else None, code=code if code >= 0 else None, cpu=cpu)
+        if not run.cancelled:
+            self._emit(run.id, "ended", signal=-code if code < 0 else None, code=code if code >= 0 else None, cpu=cpu)
 
     def _finish(self, run: Run, event: str, **details: Any) -> None:
-        if not run.unwanted:
-            self._tell(run.id, event, **details)
+        if not run.cancelled:
+            self._emit(run.id, event, **details)
         self._remove(run)
 
     def _remove(self, run: Run) -> None:
         """Kill the process of a run and forget it and the runs waiting for its forks."""
         del self._runs[run.id]
-        self._ignore(run.link.fileno())
+        self._stop_listening(run.link.fileno())
         run.link.close()
-        if run.death is not None:
-            self._ignore(run.death)
-            os.close(run.death)
-        if run.order is not None:
-            channel.close_all(run.order[1])
-        if run.process:
-            self._children.end(run.process)
-        self._children.strays |= run.forked > 0
+        if run.pidfd is not None:
+            self._stop_listening(run.pidfd)
+            os.close(run.pidfd)
+        if run.pending_order is not None:
+            channel.close_all(run.pending_order[1])
+        if run.pid:
+            self._children.kill(run.pid)
+        self._children.strays |= run.forks_unconfirmed > 0
         if run.limits is not None:
             self._remove_folder(run.folder)
-        for other in run.waiting:
+        for other in run.pending_forks:
             other.source = None
             self._finish(other, "gone")
 
@@ -507,26 +504,13 @@ class Keeper:
         elif self._template is None:
             self._jail.remove_folder(folder)
 
-    def _reap(self) -> None:
-        self._children.reap()
-        if self._children.strays and all(run.process for run in self._runs.values()):
-            self._children.sweep(self._known())  # only now: before its hello a process looks like a stray
+    def _known_children(self) -> set[int]:
+        known = {*self._keepers.values(), *(run.pid for run in self._runs.values())}
+        return known if self._template is None else known | {self._template.pid}
 
-    def _known(self) -> set[int]:
-        """The expected children."""
-        known = {*self._keepers.values(), *(run.process for run in self._runs.values())}
-        return known if self._template is None else known | {self._template.process}
-
-    def _cpu_so_far(self) -> float:
+    def _cpu_seconds(self) -> float:
         own = resource.getrusage(resource.RUSAGE_SELF)
-        alive = [run.process for run in self._runs.values() if run.process]
+        alive = [run.pid for run in self._runs.values() if run.pid]
         if self._template is not None:
-            alive.append(self._template.process)
-        return self._children.cpu + own.ru_utime + own.ru_stime + sum(cpu_of(process) for process in alive)
-
-    def _end_everything(self) -> None:
-        for process in self._known() - {0}:
-            self._children.end(process)
-        self._children.reap(0)
-        if self._template is None and not self._jail.namespaces:
-            remove_tree(self._folder)
+            alive.append(self._template.pid)
+        return self._children.cpu + own.ru_utime + own.ru_stime + sum(cpu_of(pid) for pid in alive)

@@ -6,8 +6,7 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 _FEW, _MAPS = 8, 20
@@ -37,15 +36,11 @@ class Progress:
         """Progress since `before`."""
         return Progress(self.waited - before.waited, self.ran - before.ran, self.ready, self.processes)
 
-    def message(self) -> dict[str, Any]:
-        """As message fields."""
-        return asdict(self)
-
 
 def used_of(folder: str | int) -> int:
     """Used bytes of the file system of a folder."""
-    room = os.statvfs(folder)
-    return (room.f_blocks - room.f_bfree) * room.f_frsize
+    scratch_used = os.statvfs(folder)
+    return (scratch_used.f_blocks - scratch_used.f_bfree) * scratch_used.f_frsize
 
 
 class Proc:
@@ -64,7 +59,7 @@ class Proc:
         with open(os.open(name, os.O_RDONLY, dir_fd=self.handle), "rb") as file:
             return file.read()
 
-    def outer(self, process: int) -> int:
+    def host_pid(self, process: int) -> int:
         """The pid in this `/proc` of a process below this one. Raises `OSError` if there is none."""
         handle = os.pidfd_open(process)
         try:
@@ -73,29 +68,32 @@ class Proc:
             os.close(handle)
         return next(int(line[4:]) for line in lines if line.startswith(b"Pid:"))
 
-    def inner(self, outer: int) -> int:
+    def local_pid(self, host_pid: int) -> int:
         """The pid in this namespace of a process of this `/proc`; 0 if it is gone."""
         with suppress(OSError, IndexError):
-            return self._numbers(str(outer))[len(self._numbers("thread-self")) - 1]
+            return self._namespace_pids(str(host_pid))[len(self._namespace_pids("thread-self")) - 1]
         return 0
 
     def children(self) -> list[int]:
         """The children of this process, as pids in this `/proc`."""
         return [int(number) for number in self.read("thread-self/children").split()]
 
-    def threads(self, outer: int) -> int:
+    def threads(self, host_pid: int) -> int:
         """Number of threads of a process."""
-        return os.stat(f"{outer}/task", dir_fd=self.handle).st_nlink - 2
+        return os.stat(f"{host_pid}/task", dir_fd=self.handle).st_nlink - 2
 
-    def descriptors(self, outer: int) -> set[str]:
+    def descriptors(self, host_pid: int) -> set[str]:
         """The descriptors of a process of the same user."""
-        folder = os.open(f"{outer}/fd", os.O_RDONLY | os.O_DIRECTORY, dir_fd=self.handle)
-        try:
-            return set(os.listdir(folder))
-        finally:
-            os.close(folder)
+        return set(self._list(f"{host_pid}/fd"))
 
-    def progress(self, outer: int) -> Progress:
+    def _list(self, folder: str) -> list[str]:
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY, dir_fd=self.handle)
+        try:
+            return os.listdir(handle)
+        finally:
+            os.close(handle)
+
+    def progress(self, host_pid: int) -> Progress:
         """Progress of a process; empty if it cannot be read.
 
         The waits of the main thread and of the longest-waiting other thread are added, because one often waits for the
@@ -103,7 +101,7 @@ class Proc:
         """
         delays: dict[tuple[str, bool], int] = {}
         ran, ready, owners = 0, False, set[str]()
-        for name, _ in self.tasks(outer):
+        for name, _ in self.tasks(host_pid):
             owner, _, task = name.partition("/task/")
             kind = owner, task == owner
             owners.add(owner)
@@ -115,83 +113,79 @@ class Proc:
                     ran += sum(map(int, self.read(f"{owner}/stat").rpartition(b")")[2].split()[11:15]))
         return Progress(sum(delays.values()) / 1e9, ran * _TICK, ready, len(owners))
 
-    def memory(self, outer: int, rss_before: int) -> int:
+    def memory(self, host_pid: int, rss_before: int) -> int:
         """Bytes written by a running process and its descendants, page tables included; 0 if unreadable.
 
         Args:
-            outer: the process.
+            host_pid: the process.
             rss_before: its resident bytes at the fork.
         """
         with suppress(OSError, ValueError, IndexError):
-            owners = {name.partition("/")[0] for name, _ in self.tasks(outer)}
-            if owners == {str(outer)}:
-                faults = int(self.read(f"{outer}/stat").rpartition(b")")[2].split()[7]) * PAGE
-                _, rss = self.sizes(outer)
-                return min(rss, max(faults, rss - rss_before)) + self.tables(outer)
-            used = sum(self.mapped(int(owner), b"Pss:") + self.tables(int(owner)) for owner in owners)
+            owners = {name.partition("/")[0] for name, _ in self.tasks(host_pid)}
+            if owners == {str(host_pid)}:
+                faults = int(self.read(f"{host_pid}/stat").rpartition(b")")[2].split()[7]) * PAGE
+                _, rss = self.sizes(host_pid)
+                return min(rss, max(faults, rss - rss_before)) + self.page_tables(host_pid)
+            used = sum(self.mapped(int(owner), b"Pss:") + self.page_tables(int(owner)) for owner in owners)
             if len(owners) > _FEW:
                 used += sum(self.sizes(owner)[0] for owner in owners) // _MAPS
             return used
         return 0
 
-    def sizes(self, outer: int | str) -> tuple[int, int]:
+    def sizes(self, host_pid: int | str) -> tuple[int, int]:
         """Address space and resident size of a process, in bytes, shared pages included."""
-        space, rss, *_ = self.read(f"{outer}/statm").split()
+        space, rss, *_ = self.read(f"{host_pid}/statm").split()
         return int(space) * PAGE, int(rss) * PAGE
 
-    def tables(self, outer: int) -> int:
+    def page_tables(self, host_pid: int) -> int:
         """Page tables of a process, in bytes. Scattered small maps take more for these than for their pages."""
-        lines = self.read(f"{outer}/status").splitlines()
+        lines = self.read(f"{host_pid}/status").splitlines()
         return next((int(line.split()[1]) << 10 for line in lines if line.startswith(b"VmPTE:")), 0)
 
-    def unlinked(self, outer: int, most: int) -> int:
+    def unlinked(self, host_pid: int, most: int) -> int:
         """Disk space of the deleted files that a process holds, in bytes.
 
         A file that is only mapped counts as `most`, because the map does not show its size.
         """
         sizes: dict[int, int] = {}
         with suppress(OSError, ValueError, IndexError):
-            for line in self.read(f"{outer}/maps").splitlines():
+            for line in self.read(f"{host_pid}/maps").splitlines():
                 if line.endswith(b" (deleted)"):
                     sizes[int(line.split()[4])] = most
-            for name in self.descriptors(outer):
+            for name in self.descriptors(host_pid):
                 with suppress(FileNotFoundError):
-                    file = os.stat(f"{outer}/fd/{name}", dir_fd=self.handle)
+                    file = os.stat(f"{host_pid}/fd/{name}", dir_fd=self.handle)
                     if stat.S_ISREG(file.st_mode) and not file.st_nlink:
                         sizes[file.st_ino] = file.st_blocks * 512
         return sum(sizes.values())
 
-    def room(self, outer: int, folder: str) -> int:
+    def scratch_used(self, host_pid: int, folder: str) -> int:
         """Used bytes of the file system at a folder in a process's root; 0 if unreadable."""
         with suppress(OSError):
-            handle = os.open(f"{outer}/root{folder}", os.O_PATH | os.O_DIRECTORY, dir_fd=self.handle)
+            handle = os.open(f"{host_pid}/root{folder}", os.O_PATH | os.O_DIRECTORY, dir_fd=self.handle)
             try:
                 return used_of(handle)
             finally:
                 os.close(handle)
         return 0
 
-    def mapped(self, outer: int, kind: bytes) -> int:
+    def mapped(self, host_pid: int, kind: bytes) -> int:
         """Bytes of mapped memory in the ``smaps_rollup`` lines that start with `kind`."""
-        lines = self.read(f"{outer}/smaps_rollup").splitlines()
+        lines = self.read(f"{host_pid}/smaps_rollup").splitlines()
         return sum(int(line.split()[1]) for line in lines if line.startswith(kind)) << 10
 
-    def tasks(self, outer: int) -> Iterator[tuple[str, int]]:
+    def tasks(self, host_pid: int) -> Iterator[tuple[str, int]]:
         """Threads of a process and its descendants: path in this `/proc`, and id in this namespace."""
         with suppress(OSError, ValueError):
-            place = len(self._numbers("thread-self")) - 1
-            look = [str(outer)]
-            while look:
-                folder = os.open(f"{(found := look.pop())}/task", os.O_RDONLY | os.O_DIRECTORY, dir_fd=self.handle)
-                try:
-                    names = os.listdir(folder)
-                finally:
-                    os.close(folder)
-                for name in names:
-                    yield f"{found}/task/{name}", self._numbers(f"{found}/task/{name}")[place]
-                    look += self.read(f"{found}/task/{name}/children").decode().split()
+            level = len(self._namespace_pids("thread-self")) - 1
+            pids = [str(host_pid)]
+            while pids:
+                folder = f"{pids.pop()}/task"
+                for name in self._list(folder):
+                    yield f"{folder}/{name}", self._namespace_pids(f"{folder}/{name}")[level]
+                    pids += self.read(f"{folder}/{name}/children").decode().split()
 
-    def _numbers(self, process: str) -> list[int]:
+    def _namespace_pids(self, process: str) -> list[int]:
         """The pids of a process, outermost namespace first."""
         status = self.read(f"{process}/status").decode()
         return [int(number) for number in status.partition("NSpid:")[2].partition("\n")[0].split()]

@@ -38,41 +38,41 @@ class Run:
         link: socket to it.
         folder: its scratch folder.
         limits: its hard limits; None for the keeper of a tree.
-        process: its pid, 0 until its hello.
-        outer: its pid in the `/proc` of the zygote's parent; 0 until first looked up.
-        began: time of its hello (`time.monotonic`).
+        pid: its pid, 0 until its hello.
+        host_pid: its pid in the `/proc` of the zygote's parent; 0 until first looked up.
+        started_at: time of its hello (`time.monotonic`).
         rss_before, rss: resident bytes at its fork, and when last at rest.
-        death: a pidfd, readable when a forked process has died.
+        pidfd: a descriptor, readable when a forked process has died.
         source: the process that is to fork it, until the fork is done.
-        order: its order after the fork.
-        working: it has not reported yet.
-        may_fork: forks requested of it and not yet made.
-        forked: forks it has made that have not sent a hello.
-        unwanted: the parent cancelled it before its hello.
-        waiting: runs that it is to fork.
+        pending_order: its order after the fork.
+        running: it has not reported yet.
+        forks_requested: forks requested of it and not yet made.
+        forks_unconfirmed: forks it has made that have not sent a hello.
+        cancelled: the parent cancelled it before its hello.
+        pending_forks: runs that it is to fork.
         nice: its niceness, 0 by default.
-        before: progress of its process when this run continued it.
+        progress_before: progress of its process when this run continued it.
     """
 
     id: int
     link: socket.socket
     folder: str
     limits: Limits | None
-    process: int = 0
-    outer: int = 0
-    began: float = 0.0
+    pid: int = 0
+    host_pid: int = 0
+    started_at: float = 0.0
     rss_before: int = 0
     rss: int = 0
-    death: int | None = None
+    pidfd: int | None = None
     source: Run | None = None
-    order: tuple[channel.Message, list[int]] | None = None
-    working: bool = True
-    may_fork: int = 0
-    forked: int = 0
-    unwanted: bool = False
-    waiting: list[Run] = field(default_factory=list)
+    pending_order: tuple[channel.Message, list[int]] | None = None
+    running: bool = True
+    forks_requested: int = 0
+    forks_unconfirmed: int = 0
+    cancelled: bool = False
+    pending_forks: list[Run] = field(default_factory=list)
     nice: int = 0
-    before: Progress = field(default_factory=Progress)
+    progress_before: Progress = field(default_factory=Progress)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class Template:
     """A warm process that only forks."""
 
     link: socket.socket
-    process: int
+    pid: int
 
     def fork(self, link: socket.socket) -> None:
         """Fork a process in new namespaces that takes its orders from the other end of `link`."""
@@ -96,7 +96,7 @@ class Children:
 
     Args:
         proc: this process's `/proc`.
-        adopts: orphans are reparented to this process, because there is no PID namespace.
+        adopts_orphans: orphans are reparented to this process, because there is no PID namespace.
 
     Attributes:
         dying: killed but not reaped, so their pids are still valid.
@@ -104,54 +104,54 @@ class Children:
         strays: there may be unknown children.
     """
 
-    def __init__(self, proc: Proc, *, adopts: bool) -> None:
-        self._proc, self._adopts = proc, adopts
+    def __init__(self, proc: Proc, *, adopts_orphans: bool) -> None:
+        self._proc, self._adopts_orphans = proc, adopts_orphans
         self.dying: set[int] = set()
         self.cpu, self.strays = 0.0, False
-        self._told: dict[int, Callable[[int, float], None]] = {}
+        self._reports: dict[int, Callable[[int, float], None]] = {}
 
-    def end(self, process: int) -> None:
+    def kill(self, pid: int) -> None:
         """Kill a child."""
-        os.kill(process, signal.SIGKILL)
-        self.dying.add(process)
+        os.kill(pid, signal.SIGKILL)
+        self.dying.add(pid)
 
-    def end_and_tell(self, process: int, tell: Callable[[int, float], None]) -> None:
-        """Kill a child; `tell` gets its wait status and CPU seconds when it is dead, which can take seconds."""
-        os.kill(process, signal.SIGKILL)
-        handle = os.pidfd_open(process)
+    def kill_and_report(self, pid: int, report: Callable[[int, float], None]) -> None:
+        """Kill a child; `report` gets its wait status and CPU seconds when it is dead, which can take seconds."""
+        os.kill(pid, signal.SIGKILL)
+        handle = os.pidfd_open(pid)
         try:
             readable(handle, _SOON_MS)
         finally:
             os.close(handle)
-        self.dying.add(process)
-        self._told[process] = tell
-        self._wait_for(process, os.WNOHANG)
+        self.dying.add(pid)
+        self._reports[pid] = report
+        self._wait_for(pid, os.WNOHANG)
 
     def reap(self, flags: int = os.WNOHANG) -> None:
         """Reap dying children. With `flags` 0, block until they are dead and skip the callbacks."""
         if not flags:
-            self._told.clear()
-        for process in list(self.dying):
-            if self._wait_for(process, flags):
-                self.strays |= self._adopts
+            self._reports.clear()
+        for pid in list(self.dying):
+            if self._wait_for(pid, flags):
+                self.strays |= self._adopts_orphans
 
-    def _wait_for(self, process: int, flags: int) -> bool:
-        done, status, usage = os.wait4(process, flags)
+    def _wait_for(self, pid: int, flags: int) -> bool:
+        done, status, usage = os.wait4(pid, flags)
         if not done:
             return False
-        self.dying.discard(process)
+        self.dying.discard(pid)
         cpu = usage.ru_utime + usage.ru_stime
         self.cpu += cpu
-        if (tell := self._told.pop(process, None)) is not None:
-            tell(status, cpu)
+        if (report := self._reports.pop(pid, None)) is not None:
+            report(status, cpu)
         return True
 
     def sweep(self, known: Set[int]) -> None:
         """Kill children that are neither `known` nor dying: forks that a state made without a request."""
         self.strays = False
-        for outer in self._proc.children():
-            if (process := self._proc.inner(outer)) and process not in known and process not in self.dying:
-                self.end(process)
+        for host_pid in self._proc.children():
+            if (pid := self._proc.local_pid(host_pid)) and pid not in known and pid not in self.dying:
+                self.kill(pid)
 
 
 def readable(fd: int, milliseconds: int) -> bool:
@@ -161,9 +161,9 @@ def readable(fd: int, milliseconds: int) -> bool:
     return any(event & select.POLLIN for _, event in poll.poll(milliseconds))
 
 
-def cpu_of(process: int) -> float:
+def cpu_of(pid: int) -> float:
     """CPU seconds of another process, from its kernel clock."""
-    return time.clock_gettime(~process << 3 | 2)
+    return time.clock_gettime(~pid << 3 | 2)
 
 
 def read_hello(link: socket.socket) -> tuple[bytes, int, list[int]]:
@@ -178,23 +178,23 @@ def read_hello(link: socket.socket) -> tuple[bytes, int, list[int]]:
     return packet, sender, fds.tolist()
 
 
-def own_memory(proc: Proc, outer: int, faults: int, rss_before: int, base: int) -> tuple[int, int]:
+def own_memory(proc: Proc, host_pid: int, faults: int, rss_before: int, base: int) -> tuple[int, int]:
     """Bytes that a stopped process has written since its fork, and its resident size.
 
     Page faults are exact while pages are small and none has been released. Only a process that has grown is measured
     page by page, which is slow. Page tables count only where the address space clearly exceeds the warm interpreter's,
     `base`.
     """
-    space, rss = proc.sizes(outer)
+    space, rss = proc.sizes(host_pid)
     estimate = max(faults * PAGE, rss - rss_before)
-    written = estimate if estimate < _LARGE else proc.mapped(outer, b"Private_")
-    return written + (proc.tables(outer) if space - base > _WIDE else 0), rss
+    written = estimate if estimate < _LARGE else proc.mapped(host_pid, b"Private_")
+    return written + (proc.page_tables(host_pid) if space - base > _WIDE else 0), rss
 
 
-def is_child(process: int) -> bool:
+def is_child(pid: int) -> bool:
     """Whether the process is a child of this one, alive or not yet reaped."""
     try:
-        os.waitid(os.P_PID, process, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
         return False
     return True

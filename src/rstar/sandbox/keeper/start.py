@@ -24,10 +24,10 @@ from rstar.sandbox.keeper.processes import HELLO, LISTENER, Template
 def make_template(jail: Jail, interpreter: Interpreter) -> Template:
     """Fork the template from this process."""
     ours, theirs = channel.pair()
-    process = jail.clone(new=False)
-    if process:
+    pid = jail.clone(new=False)
+    if pid:
         theirs.close()
-        return Template(ours, process)
+        return Template(ours, pid)
     ours.close()
     os.dup2(theirs.fileno(), LINK_FD)
     kernel.close_from(LINK_FD + 1)
@@ -56,13 +56,13 @@ def start_process(fd: int, jail: Jail, interpreter: Interpreter) -> NoReturn:
         link = socket.socket(fileno=LINK_FD)
         order = channel.receive(link)
         if order is not None:
-            _begin(link, order, jail, interpreter)
+            _set_up(link, order, jail, interpreter)
             serve(link, order, lambda: jail.clone(new=False, parent=True), interpreter)
     finally:
         os._exit(1)
 
 
-def _begin(link: socket.socket, order: Order, jail: Jail, interpreter: Interpreter) -> None:
+def _set_up(link: socket.socket, order: Order, jail: Jail, interpreter: Interpreter) -> None:
     """Become a keeper, or a confined run that has sent its hello; on failure send the reason."""
     message, fds = order
     try:
@@ -75,12 +75,11 @@ def _begin(link: socket.socket, order: Order, jail: Jail, interpreter: Interpret
 
 
 def _become_run(link: socket.socket, message: channel.Message, jail: Jail) -> None:
-    """Confine this process and send the hello."""
     limits, folder = Limits(**message["limits"]), message["folder"]
     if message["last"] and jail.namespaces:
         jail.mount_scratch(folder, limits.scratch)
-    hand_over = None if message["last"] else lambda listener: socket.send_fds(link, [LISTENER], [listener])
-    jail.confine(limits, folder, message["room"], hand_over)
+    on_listener = None if message["last"] else lambda listener: socket.send_fds(link, [LISTENER], [listener])
+    jail.confine(limits, folder, message["writable"], on_listener)
     link.send(HELLO)
     os.close(RULESET_FD)
     os.close(PROC_FD)
@@ -90,7 +89,7 @@ def _become_keeper(link: socket.socket, folder: str, fd: int, jail: Jail, interp
     """Run as the keeper of a tree, with the parent at `fd`."""
     if jail.namespaces:
         kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
-        jail.mount_room()
+        jail.mount_tree_folder()
     else:
         kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
         os.mkdir(folder)
@@ -98,5 +97,5 @@ def _become_keeper(link: socket.socket, folder: str, fd: int, jail: Jail, interp
     link.close()
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # two per state
-    Keeper(socket.socket(fileno=fd), jail, folder, lambda end: start_process(end, jail, interpreter)).loop()
+    Keeper(socket.socket(fileno=fd), jail, folder, lambda fd: start_process(fd, jail, interpreter)).loop()
     os._exit(0)

@@ -19,9 +19,6 @@ from rstar.sandbox.jail.isolation import Jail, MechanismRefusedError
 from rstar.sandbox.keeper.keeper import Keeper
 from rstar.sandbox.keeper.start import make_template
 
-NUMPY, MATH, NATIVE = "numpy", "math", "native"
-"""Tiers beyond the bare one: numpy preloaded; numpy and sympy preloaded; runs may start programs."""
-
 _COMMON = (
     "bisect cmath collections copy dataclasses datetime decimal enum fractions functools heapq io itertools json math"
     " operator random re statistics string textwrap threading time traceback typing"
@@ -57,13 +54,13 @@ def main(fd: int) -> None:
     with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
         file.write("500")  # out of memory: kill runs before their keepers
     try:
-        jail = Jail(settings["mechanisms"], settings["folder"], programs=settings["tier"] == NATIVE)
+        jail = Jail(settings["mechanisms"], settings["folder"], programs=settings["tier"] == "native")
         jail.enter()
         _warm(settings["tier"])
         interpreter = Interpreter()
         gc.collect()
-        jail.settle(kernel.PROC_FD, kernel.RULESET_FD)
-        jail.rehearse()
+        jail.finish_warm_up(kernel.PROC_FD, kernel.RULESET_FD)
+        jail.self_test()
     except MechanismRefusedError as refused:
         channel.send(link, {"id": 0, "event": "refused", "mechanism": refused.mechanism, "reason": refused.reason})
         return
@@ -78,11 +75,10 @@ def main(fd: int) -> None:
 
 
 def _warm(tier: str) -> None:
-    """Import and exercise what runs are likely to need."""
     for name in _COMMON.split():
         __import__(name)
     sys.modules["random"].seed(0)
-    if tier in (NUMPY, MATH):
+    if tier in ("numpy", "math"):
         exec(_WARM_NUMPY, {"__name__": "warm"})
-    if tier == MATH:
+    if tier == "math":
         exec(_WARM_MATH, {"__name__": "warm"})

@@ -1,8 +1,8 @@
 """The sandbox of this machine: `LocalSandbox`.
 
-It starts one zygote per requested tier, restarts it if it dies, and runs at most `workers` young runs at a time beside
-older ones. A run has no effect outside its own process and folder, so a run lost with its zygote is repeated. Module
-`states` handles states.
+It starts one zygote per requested tier and restarts it if it dies. At most `workers` foreground runs share the
+processors, beside background runs. A run has no effect outside its own process and folder, so a run lost with its
+zygote is repeated. Module `states` handles states.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from collections.abc import Awaitable, Callable
 from contextlib import ExitStack, suppress
 from dataclasses import asdict
 from pathlib import Path
-from types import TracebackType
 from typing import Self, TypeVar, get_args
 
 from rstar.errors import IsolationError, SandboxError
+from rstar.lifecycle import SharedContext
 from rstar.sandbox import channel
 from rstar.sandbox.api import Limits, Result
 from rstar.sandbox.folders import temporary_folder
 from rstar.sandbox.levels import LEVELS, Level
-from rstar.sandbox.parent.execution import Execution, GaveWayError
-from rstar.sandbox.parent.pool import AbsentError, LostError, Tree, Zygote
-from rstar.sandbox.parent.pressure import Pressure, TooMuchError, machine_share
-from rstar.sandbox.parent.priorities import Lanes, Place
+from rstar.sandbox.parent.execution import EvictedError, Execution
+from rstar.sandbox.parent.memory import MemoryWatch, OversizedRunError, memory_for_programs
+from rstar.sandbox.parent.pool import RunLostError, TierMissingError, Zygote
+from rstar.sandbox.parent.scheduler import Scheduler, Slot
 from rstar.sandbox.parent.states import ATTEMPTS, Node, Root, States
 from rstar.sandbox.tiers import RANKS, Tier, tier_of
 
@@ -41,7 +41,7 @@ class LocalState:
 
     async def run(self, code: str, limits: Limits | None = None) -> tuple[LocalState | None, Result]:
         """See `State.run`."""
-        node, result = await self._sandbox._step(self._node, code, limits)
+        node, result = await self._sandbox._run_step(self._node, code, limits)
         return (None if node is None else LocalState(self._sandbox, node)), result
 
     def release(self) -> None:
@@ -53,17 +53,17 @@ class LocalState:
             self._sandbox._release_later(self._node)
 
 
-class LocalSandbox:
+class LocalSandbox(SharedContext):
     """Runs model-written code in processes of this machine. Use as ``async with LocalSandbox() as sandbox:``.
 
     Args:
         level: required isolation (see `levels`); never weaker than asked.
-        workers: concurrent young runs (see `priorities`); None for the number of processors this process may use.
-        old_runs: long runs beyond those, at a low priority.
+        workers: concurrent foreground runs (see `scheduler`); None for the number of processors this process may use.
+        background_runs: long runs beyond those, at a low priority.
         limits: default limits of a run.
         memory_budget_mb: memory for frozen states, in MiB; the coldest are dropped, and rebuilt on use.
         max_states: maximum number of frozen processes, whatever their size.
-        total_mb: memory of all programs and states, in MiB; None for 60% of this machine's (see `pressure`).
+        total_mb: memory of all programs and states, in MiB; None for 60% of this machine's (see `memory`).
         folder: parent of scratch folders at the weaker levels; None for the system's temporary folder.
 
     Attributes:
@@ -77,24 +77,24 @@ class LocalSandbox:
         limits: Limits | None = None,
         memory_budget_mb: int = 2_000,
         *,
-        old_runs: int = 32,
+        background_runs: int = 32,
         max_states: int = 512,
         total_mb: int | None = None,
         folder: Path | None = None,
     ) -> None:
+        super().__init__()
         self.level: Level = level
         self.limits = limits or Limits()
         self.workers = workers or (len(os.sched_getaffinity(0)) if sys.platform == "linux" else 1)
-        self._old_runs = old_runs
+        self._background_runs = background_runs
         self._memory, self._max_states = memory_budget_mb << 20, max_states
-        self.total = total_mb << 20 if total_mb is not None else machine_share()
+        self.total = total_mb << 20 if total_mb is not None else memory_for_programs()
         self._parent_folder = folder
         self._folder: Path | None = None
         self._folders = ExitStack()
-        self._open, self._users = False, 0
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._is_open = False
         self._zygotes: dict[Tier, Zygote] = {}
-        self._absent = False
+        self._packages_missing = False
 
     async def __aenter__(self) -> Self:
         """Start, or join if already started; the sandbox closes when its last user leaves.
@@ -103,40 +103,32 @@ class LocalSandbox:
             IsolationError: this machine does not support the level.
             SandboxError: it is open in another event loop.
         """
-        if self._open:
-            if asyncio.get_running_loop() is not self._loop:
-                raise SandboxError("the sandbox is open in another event loop: use it there, or open one of your own")
-            self._users += 1
-            return self
+        if self._is_open and asyncio.get_running_loop() is not self._loop:
+            raise SandboxError("the sandbox is open in another event loop: use it there, or open one of your own")
+        return await super().__aenter__()
+
+    async def _open(self) -> None:
         if sys.platform != "linux":
             raise IsolationError(f"the local sandbox needs Linux, this is {sys.platform}: use a judge service")
-        self._open, self._users = True, 1
         if "namespaces" not in LEVELS[self.level]:
             self._folder = self._folders.enter_context(temporary_folder("rstar-sandbox-", self._parent_folder))
             self._folder.chmod(0o711)  # runs may have another uid
-        self._loop = asyncio.get_running_loop()
+        self._is_open = True
         self._starting: dict[Tier, asyncio.Lock] = {tier: asyncio.Lock() for tier in get_args(Tier)}
-        self._states = States(self._plant, self._memory, self._max_states)
-        self._pressure = Pressure(self.total, self._states)
-        self._lanes = Lanes(self.workers, self._old_runs, self._pressure)
+        self._states = States(self._zygote, self._memory, self._max_states)
+        self._memory_watch = MemoryWatch(self.total, self._states)
+        self._scheduler = Scheduler(self.workers, self._background_runs, self._memory_watch)
         try:
             await self._zygote("bare")
         except BaseException:
-            await self.__aexit__(None, None, None)
+            await self._close()
             raise
-        return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """When the last user leaves, kill every process and remove every file."""
-        self._users -= 1
-        if not self._open or self._users:
-            return
-        self._open = False
-        self._pressure.close()
+    async def _close(self) -> None:
+        self._is_open = False
+        self._memory_watch.close()
         self._states.close()
-        # Detached before the first await: the sandbox may be reopened meanwhile.
+        # Detached before the first await: the sandbox may be reopened meanwhile, in another event loop.
         zygotes, self._zygotes = list(self._zygotes.values()), {}
         self._folder = None
         await asyncio.gather(*(zygote.close() for zygote in zygotes))
@@ -148,7 +140,7 @@ class LocalSandbox:
 
     def start(self) -> LocalState:
         """See `Sandbox.start`."""
-        return LocalState(self, Node(Root(holders=1)))
+        return LocalState(self, Node(Root(handles=1)))
 
     async def run(
         self, code: str, stdin: str | None = None, limits: Limits | None = None, *, echo: bool = True
@@ -156,105 +148,82 @@ class LocalSandbox:
         """See `Sandbox.run`. `stdin` None is empty input; `echo` prints the value of a last-line expression."""
         return await self._run(self._tier(code), code, stdin, limits or self.limits, echo=echo)
 
-    async def drive(self, driver: str, stdin: str | None, file: int, limits: Limits) -> Result:
+    async def run_driver(self, driver: str, stdin: str | None, file: int, limits: Limits) -> Result:
         """Run trusted code that starts other programs in the same confinement; `file` is its descriptor 3.
 
         Memory and CPU limits apply to each program, the wall time to all together.
         """
-        return await self._run("native", driver, stdin, limits, (file,))
+        return await self._run("native", driver, stdin, limits, file)
 
     async def _run(
-        self,
-        tier: Tier,
-        code: str,
-        stdin: str | None,
-        limits: Limits,
-        files: tuple[int, ...] = (),
-        *,
-        echo: bool = False,
+        self, tier: Tier, code: str, stdin: str | None, limits: Limits, *files: int, echo: bool = False
     ) -> Result:
         self._check_open()
 
-        async def attempt(place: Place) -> Result:
+        async def attempt(slot: Slot) -> Result:
             for _ in range(ATTEMPTS):
                 zygote = await self._zygote(tier)
                 source = None if not stdin else channel.memory_file(stdin.encode(errors="surrogateescape"))
+                order = {
+                    "do": "run",
+                    "id": zygote.link.next_id(),
+                    "source": None,
+                    "code": code,
+                    "name": "<program>",
+                    "how": {"echo": echo, "values": limits.values},
+                    "limits": asdict(limits),
+                }
                 try:
-                    return await self._program(zygote, code, limits, source, files, place, echo)
-                except LostError:
+                    execution = Execution(zygote.link, limits, slot, starts_processes=zygote.tier == "native")
+                    return (await execution.outcome(order, source, *files)).result
+                except RunLostError:
                     pass
                 finally:
                     if source is not None:
                         os.close(source)
             raise SandboxError(f"a zygote was lost {ATTEMPTS} times in a row")
 
-        return await self._in_place(attempt, limits)
+        return await self._in_slot(attempt, limits)
 
-    async def _in_place(self, work: Callable[[Place], Awaitable[T]], limits: Limits) -> T:
-        """Run `work` in a slot, and once more with reserved memory if it had to give way."""
+    async def _in_slot(self, work: Callable[[Slot], Awaitable[T]], limits: Limits) -> T:
+        """Run `work` in a slot, and once more with reserved memory if it was evicted."""
         size = limits.memory_mb << 20
         if size > self.total:
-            raise TooMuchError(
-                f"a run asks for {limits.memory_mb} MB of memory; all together may use {self.total >> 20} MB"
-            )
-        async with self._lanes.place() as place:
+            most = self.total >> 20
+            raise OversizedRunError(f"memory limit of {limits.memory_mb} MB: all runs together may use {most} MB")
+        async with self._scheduler.slot() as slot:
             try:
-                return await work(place)
-            except GaveWayError:
-                place.age()  # lets other runs proceed
-                async with place.reserve(size):
-                    return await work(place)
+                return await work(slot)
+            except EvictedError:
+                slot.demote()  # lets other runs proceed
+                async with slot.reserve(size):
+                    return await work(slot)
 
     async def cpu_seconds(self) -> float:
         """CPU seconds of all processes of the sandbox so far, dead and alive."""
         links = [zygote.link for zygote in self._zygotes.values()] + [tree.link for tree in self._states.trees]
         return sum(await asyncio.gather(*(link.cpu_seconds() for link in links if link.open)))
 
-    async def _program(
-        self,
-        zygote: Zygote,
-        code: str,
-        limits: Limits,
-        stdin: int | None,
-        files: tuple[int, ...],
-        place: Place,
-        echo: bool,
-    ) -> Result:
-        order = {
-            "do": "run",
-            "id": zygote.link.number(),
-            "source": None,
-            "code": code,
-            "name": "<program>",
-            "how": {"echo": echo, "values": limits.values},
-            "limits": asdict(limits),
-        }
-        execution = Execution(zygote.link, limits, place, group=zygote.tier == "native")
-        return (await execution.outcome(order, stdin, *files)).result
-
-    async def _step(self, node: Node, code: str, limits: Limits | None) -> tuple[Node | None, Result]:
+    async def _run_step(self, node: Node, code: str, limits: Limits | None) -> tuple[Node | None, Result]:
         self._check_open()
         if node.released:
             raise SandboxError("the state has been released")
         tier = max(node.tier, self._tier(code), key=RANKS.index)
         limits = limits or self.limits
-        return await self._in_place(lambda place: self._states.run(node, code, limits, tier, place), limits)
+        return await self._in_slot(lambda slot: self._states.run(node, code, limits, tier, slot), limits)
 
     def _release(self, node: Node) -> None:
-        if self._open:
+        if self._is_open:
             self._states.release(node)
 
     def _release_later(self, node: Node) -> None:
         """Release from the garbage collector, which may run in any thread."""
-        if self._open and self._loop is not None:
+        if self._is_open and self._loop is not None:
             with suppress(RuntimeError):  # the loop, and so the sandbox, is closed
                 self._loop.call_soon_threadsafe(self._release, node)
 
     def _tier(self, code: str) -> Tier:
-        return "bare" if self._absent else tier_of(code)
-
-    async def _plant(self, tier: Tier) -> Tree:
-        return Tree(await self._zygote(tier))
+        return "bare" if self._packages_missing else tier_of(code)
 
     async def _zygote(self, tier: Tier) -> Zygote:
         """The zygote of a tier, started if necessary; of the bare tier where the packages are missing."""
@@ -268,13 +237,13 @@ class LocalSandbox:
             folder = Path(tempfile.mkdtemp(prefix=f"{tier}-", dir=self._folder)) if self._folder else None
             try:
                 zygote = await Zygote.start(tier, self.level, folder)
-            except AbsentError:
-                self._absent = True
+            except TierMissingError:
+                self._packages_missing = True
             else:
                 self._zygotes[tier] = zygote
                 return zygote
         return await self._zygote("bare")
 
     def _check_open(self) -> None:
-        if not self._open:
+        if not self._is_open:
             raise SandboxError("the sandbox is not open: use `async with`")

@@ -25,19 +25,19 @@ _READY_SECONDS = 120.0
 _PING_SECONDS, _PONG_SECONDS = 2.0, 10.0
 
 
-class LostError(SandboxError):
+class RunLostError(SandboxError):
     """A keeper, or a state in it, is gone; its runs can be retried elsewhere."""
 
 
-class StateGoneError(LostError):
+class StateGoneError(RunLostError):
     """The state to fork is gone or cannot be forked; its keeper is alive."""
 
 
-class SingleError(StateGoneError):
+class UnforkableStateError(StateGoneError):
     """The state cannot be copied; only its own process can continue it."""
 
 
-class AbsentError(Exception):
+class TierMissingError(Exception):
     """The packages of a tier are not installed."""
 
 
@@ -61,19 +61,19 @@ class Link:
         self._loop = asyncio.get_running_loop()
         self._waiting: dict[int, asyncio.Future[channel.Message]] = {}
         self._outbox: deque[tuple[channel.Message, list[int]]] = deque()
-        self._numbers = 0
+        self._last_id = 0
         self._secret = secrets.token_bytes(16)
-        self.on_gone: Callable[[int], object] = lambda number: None
+        self.on_state_lost: Callable[[int], object] = lambda number: None
         self.open = True
         end.setblocking(False)
         self._loop.add_reader(end, self._read)
 
-    def number(self) -> int:
+    def next_id(self) -> int:
         """A new number for a run or request."""
-        self._numbers += 1
-        return self._numbers
+        self._last_id += 1
+        return self._last_id
 
-    def folder_of(self, number: int) -> str:
+    def new_folder_name(self, number: int) -> str:
         """Name of a run's scratch folder; other runs of the tree must not be able to guess it."""
         name = f"{number}-{hashlib.blake2b(str(number).encode(), key=self._secret, digest_size=8).hexdigest()}"
         if self.folder is not None:
@@ -85,12 +85,12 @@ class Link:
         return (str(self.folder), self._names - {name}) if self._shared else (f"{self.folder}/{name}", set())
 
     def expect(self, number: int) -> asyncio.Future[channel.Message]:
-        """The next event about `number`; fails with `LostError` if the keeper dies."""
+        """The next event about `number`; fails with `RunLostError` if the keeper dies."""
         future: asyncio.Future[channel.Message] = self._loop.create_future()
         if self.open:
             self._waiting[number] = future
         else:
-            _lose(future)
+            _fail(future)
         return future
 
     def forget(self, number: int) -> None:
@@ -141,17 +141,17 @@ class Link:
         if future is not None and not future.done():
             future.set_result(message)
         elif message["event"] in ("ended", "gone"):
-            self.on_gone(message["id"])
+            self.on_state_lost(message["id"])
 
     async def cpu_seconds(self) -> float:
         """CPU seconds of the keeper and of everything that has run in it."""
-        number = self.number()
+        number = self.next_id()
         event = self.expect(number)
         self.send({"do": "stats", "id": number})
         return float((await event)["cpu"])
 
     def close(self) -> None:
-        """Close; all pending events fail with `LostError`."""
+        """Close; all pending events fail with `RunLostError`."""
         if not self.open:
             return
         self.open = False
@@ -164,7 +164,7 @@ class Link:
         waiting, self._waiting = self._waiting, {}
         for future in waiting.values():
             if not future.done():
-                _lose(future)
+                _fail(future)
         for action in self.on_close:
             action()
 
@@ -173,10 +173,10 @@ class Zygote:
     """A warm interpreter of one tier that runs programs and forks trees. Create with `Zygote.start`."""
 
     def __init__(self, process: subprocess.Popen[bytes], end: socket.socket, tier: Tier, folder: Path | None) -> None:
-        self._process = process
+        self._process, self.pid = process, process.pid
         self.tier = tier
         self.link = Link(end, self.kill, folder)
-        self._watching: asyncio.Task[None] | None = None
+        self._watchdog: asyncio.Task[None] | None = None
 
     @classmethod
     async def start(cls, tier: Tier, level: Level, folder: Path | None) -> Zygote:
@@ -184,45 +184,45 @@ class Zygote:
 
         Raises:
             IsolationError: the machine refuses a mechanism of the level.
-            AbsentError: the packages of the tier are not installed.
+            TierMissingError: the packages of the tier are not installed.
             SandboxError: it did not start; the message contains its stderr.
         """
         ours, theirs = channel.pair()
-        with tempfile.TemporaryFile() as said:
-            process = spawn("rstar.sandbox.keeper.zygote", theirs, said)
+        with tempfile.TemporaryFile() as stderr:
+            process = spawn("rstar.sandbox.keeper.zygote", theirs, stderr)
             zygote = cls(process, ours, tier, folder)
             try:
                 settings: channel.Message = {"mechanisms": LEVELS[level], "folder": folder and str(folder)}
                 settings |= {"tier": tier, "path": search_path()}
                 ready = zygote.link.expect(0)
                 zygote.link.send(settings)
-                if not await _comes(ready, _READY_SECONDS):
+                if not await _arrives(ready, _READY_SECONDS):
                     raise SandboxError(f"the {tier} interpreter was not ready after {_READY_SECONDS:g} s")
                 event = ready.result()
-            except LostError:
+            except RunLostError:
                 process.wait()
-                said.seek(0)
-                text = said.read().decode(errors="replace").strip()
+                stderr.seek(0)
+                text = stderr.read().decode(errors="replace").strip()
                 raise SandboxError(f"the {tier} interpreter did not start: {text or process.returncode}") from None
             except BaseException:
                 zygote.link.close()
                 raise
         if event["event"] == "ready":
-            zygote._watching = asyncio.create_task(zygote._watch())
+            zygote._watchdog = asyncio.create_task(zygote._watch_answers())
             return zygote
         zygote.link.close()
         if event["event"] == "absent":
-            raise AbsentError(event["reason"])
-        raise refusal(level, event["mechanism"], event["reason"])
+            raise TierMissingError(event["reason"])
+        raise isolation_error(level, event["mechanism"], event["reason"])
 
-    async def _watch(self) -> None:
+    async def _watch_answers(self) -> None:
         """Close it when it or its template stops answering; its work is retried on another zygote."""
         while self.link.open:
             await asyncio.sleep(_PING_SECONDS)
-            number = self.link.number()
+            number = self.link.next_id()
             pong = self.link.expect(number)
             self.link.send({"do": "ping", "id": number})
-            if not await _comes(pong, _PONG_SECONDS):
+            if not await _arrives(pong, _PONG_SECONDS):
                 self.link.close()
 
     def kill(self) -> None:
@@ -233,8 +233,8 @@ class Zygote:
 
     async def close(self) -> None:
         """Close it and wait until it has exited."""
-        if self._watching is not None:
-            self._watching.cancel()
+        if self._watchdog is not None:
+            self._watchdog.cancel()
         self.link.on_close.clear()
         self.link.close()
         try:
@@ -243,11 +243,6 @@ class Zygote:
             self._process.kill()
             await asyncio.to_thread(self._process.wait)
 
-    @property
-    def pid(self) -> int:
-        """Its process id."""
-        return self._process.pid
-
 
 class Tree:
     """A keeper of states, forked from a zygote."""
@@ -255,7 +250,7 @@ class Tree:
     def __init__(self, zygote: Zygote) -> None:
         ours, theirs = channel.pair()
         self.zygote, self.tier = zygote, zygote.tier
-        self._number = zygote.link.number()
+        self._number = zygote.link.next_id()
         zygote.link.send({"do": "tree", "id": self._number}, [theirs.fileno()])
         theirs.close()
         folder = zygote.link.folder
@@ -269,25 +264,24 @@ class Tree:
         self.link.close()
 
 
-def _lose(event: asyncio.Future[channel.Message]) -> None:
-    """Fail a pending event with `LostError`, without a warning if nobody awaits it."""
-    event.set_exception(LostError("the keeper has gone"))
+def _fail(event: asyncio.Future[channel.Message]) -> None:
+    """Fail a pending event with `RunLostError`, without a warning if nobody awaits it."""
+    event.set_exception(RunLostError("the keeper has gone"))
     event.exception()  # marks the exception as retrieved
 
 
-async def _comes(event: asyncio.Future[channel.Message], seconds: float) -> bool:
+async def _arrives(event: asyncio.Future[channel.Message], seconds: float) -> bool:
     """Whether an event arrives in time, or the keeper dies.
 
     This process may have been too busy to read it, so there is a short second wait.
     """
-    for patience in (seconds, seconds / 10):
-        done, _ = await asyncio.wait((event,), timeout=patience)
-        if done:
+    for timeout in (seconds, seconds / 10):
+        if event in (await asyncio.wait((event,), timeout=timeout))[0]:
             return True
     return False
 
 
-def refusal(level: Level, mechanism: str, reason: str) -> IsolationError:
+def isolation_error(level: Level, mechanism: str, reason: str) -> IsolationError:
     """The error for a level that this machine does not support."""
     advice = {
         "namespaces": "allow unprivileged user namespaces (in a container: run it with a seccomp and AppArmor profile"

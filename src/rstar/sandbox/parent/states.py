@@ -6,9 +6,9 @@ fresh interpreter has fixed seeds (`random`, `numpy.random`, string hashing), so
 that reads the clock or system entropy may rebuild to different values. If a step's status differs on every attempt,
 the run ends as ``killed``: the code is at fault, not the sandbox.
 
-A fork is a true copy only of a process with one thread and no open files. Other processes are `single`: a copy would
-lack their threads and share their descriptors. One run continues in such a process itself; each further run rebuilds
-the state.
+A fork is a true copy only of a process with one thread and no open files. Other processes are `unforkable`: a copy
+would lack their threads and share their descriptors. One run continues in such a process itself; each further run
+rebuilds the state.
 
 Memory: a frozen process shares pages with its keeper and its ancestors and owns what it has written (`Pages`): 1.5 to
 2 MiB after a small step, 6 MiB after solving something with sympy. Pages live until the last process that has them
@@ -27,8 +27,8 @@ from typing import Any
 from rstar.errors import SandboxError
 from rstar.sandbox.api import CodeError, Limits, Result
 from rstar.sandbox.parent.execution import Execution, Outcome
-from rstar.sandbox.parent.pool import LostError, SingleError, StateGoneError, Tree
-from rstar.sandbox.parent.priorities import Place
+from rstar.sandbox.parent.pool import RunLostError, StateGoneError, Tree, UnforkableStateError, Zygote
+from rstar.sandbox.parent.scheduler import Slot
 from rstar.sandbox.tiers import Tier, covers
 
 KEEPER_MEMORY = 3 << 20
@@ -40,11 +40,11 @@ ATTEMPTS = 3
 _CHEAP_SECONDS = 0.2
 
 
-_MOST_RESTING_THREADS = 256
+_MAX_FROZEN_THREADS = 256
 """Extra threads allowed in a tree's frozen processes. The kernel counts threads over the whole tree."""
 
 _ENOUGH_CPU = 0.9
-"""A `single` process is continued only if it has this share of the requested CPU time left; else it is rebuilt."""
+"""A `unforkable` process is continued only if it has this share of the requested CPU time left; else it is rebuilt."""
 
 
 @dataclass(eq=False, slots=True)
@@ -52,7 +52,7 @@ class Pages:
     """Memory written by a process, in bytes, and the number of processes that share it."""
 
     size: int
-    holders: int = 0
+    users: int = 0
 
 
 @dataclass(eq=False, slots=True)
@@ -84,14 +84,14 @@ class Root:
 
     trees: dict[Tier, Tree] = field(default_factory=dict)
     running: int = 0
-    holders: int = 0
+    handles: int = 0
 
 
 @dataclass(eq=False, slots=True)
 class Node:
     """A state: `code` run from the state `parent` (None for a fresh interpreter).
 
-    `single`: its process cannot be copied; see the module docstring.
+    `unforkable`: its process cannot be copied; see the module docstring.
     """
 
     root: Root
@@ -103,7 +103,7 @@ class Node:
     status: str = "ok"
     seconds: float = 0.0
     process: Process | None = None
-    single: bool = False
+    unforkable: bool = False
     released: bool = False
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -121,41 +121,36 @@ class States:
     """Runs code from states and keeps the resulting processes within a budget.
 
     Args:
-        plant: makes a new tree of a tier (of another tier where that one is absent).
+        zygote: gives the zygote of a tier (of another tier where its packages are missing).
         memory: budget in bytes.
         count: maximum number of processes.
     """
 
-    def __init__(self, plant: Callable[[Tier], Awaitable[Tree]], memory: int, count: int) -> None:
-        self._plant, self._memory, self._count = plant, memory, count
-        self._held: dict[Node, None] = {}
+    def __init__(self, zygote: Callable[[Tier], Awaitable[Zygote]], memory: int, count: int) -> None:
+        self._zygote, self._memory, self._count = zygote, memory, count
+        self._frozen: dict[Node, Process] = {}  # least recently used first
         self._used = 0
         self.trees: dict[Tree, Root] = {}
-
-    @property
-    def processes(self) -> int:
-        """Number of frozen processes."""
-        return len(self._held)
 
     @property
     def memory(self) -> int:
         """Estimated memory of the frozen processes and their keepers, in bytes."""
         return self._used + len(self.trees) * KEEPER_MEMORY
 
-    async def run(self, node: Node, code: str, limits: Limits, tier: Tier, place: Place) -> tuple[Node | None, Result]:
+    async def run(self, node: Node, code: str, limits: Limits, tier: Tier, slot: Slot) -> tuple[Node | None, Result]:
         """Run `code` in a copy of the state `node`. Raises `SandboxError`."""
-        lost: LostError | None = None
+        lost: RunLostError | None = None
         node.root.running += 1
         try:
             for _ in range(ATTEMPTS):
                 try:
-                    return await self._branch(node, code, limits, tier, place)
-                except LostError as error:
+                    return await self._step(node, code, limits, tier, slot)
+                except RunLostError as error:
                     lost = error
         finally:
             node.root.running -= 1
-            self._end_unneeded(node)
-            self._keep_budget(self._memory)
+            self._kill_unneeded(node)
+            self._enforce_budget(self._memory)
         if isinstance(lost, StateGoneError):  # rebuilt and still not forkable: its own code's doing
             return None, Result("killed", error=CodeError("StateLost", str(lost), None))
         raise SandboxError(f"a state was lost {ATTEMPTS} times in a row") from lost
@@ -164,13 +159,13 @@ class States:
         """Drop the caller's claim on `node`: no further run starts from it."""
         if not node.released:
             node.released = True
-            node.root.holders -= 1
-            self._end_unneeded(node)
+            node.root.handles -= 1
+            self._kill_unneeded(node)
 
     def shrink(self, size: int) -> None:
         """Free up to `size` bytes by killing the least recently used processes."""
         if size > 0:
-            self._keep_budget(self.memory - size)
+            self._enforce_budget(self.memory - size)
 
     def close(self) -> None:
         """Kill all processes."""
@@ -179,88 +174,86 @@ class States:
 
     # ---- running
 
-    async def _branch(
-        self, node: Node, code: str, limits: Limits, tier: Tier, place: Place
-    ) -> tuple[Node | None, Result]:
-        tree, source = await self._source(node, tier, limits, place)
+    async def _step(self, node: Node, code: str, limits: Limits, tier: Tier, slot: Slot) -> tuple[Node | None, Result]:
+        tree, source = await self._source(node, tier, limits, slot)
         child = Node(node.root, node, code, limits, tier, node.depth + 1)
-        if source is not None and node.single:
-            number, do, before = source.number, "more", source.pages[:-1]
+        if source is not None and node.unforkable:
+            number, do, before = source.number, "continue", source.pages[:-1]
         else:
-            number, do, before = tree.link.number(), "run", source.pages if source else ()
+            number, do, before = tree.link.next_id(), "run", source.pages if source else ()
         order = _order(do, child, number, source, limits) | {"how": {"values": limits.values}}
         with _busy(source):
-            outcome = await self._execute(tree, order, limits, node, place)
+            outcome = await self._execute(tree, order, limits, node, slot)
         child.status, child.seconds = outcome.result.status, outcome.result.seconds
         if not outcome.alive:
             return None, outcome.result
-        node.root.holders += 1
-        child.single = outcome.single
+        node.root.handles += 1
+        child.unforkable = outcome.unforkable
         pages = (*before, Pages(outcome.memory))
         ceiling = source.limits if source else limits
-        self._hold(child, Process(tree, number, ceiling, pages, outcome.cpu, outcome.threads))
+        self._attach(child, Process(tree, number, ceiling, pages, outcome.cpu, outcome.threads))
         if outcome.threads > 1:
-            self._keep_threads(tree)
+            self._enforce_thread_limit(tree)
         return child, outcome.result
 
-    async def _execute(self, tree: Tree, order: dict[str, Any], limits: Limits, source: Node, place: Place) -> Outcome:
+    async def _execute(self, tree: Tree, order: dict[str, Any], limits: Limits, source: Node, slot: Slot) -> Outcome:
         try:
-            return await Execution(tree.link, limits, place).outcome(order)
-        except SingleError:
-            source.single = True
+            return await Execution(tree.link, limits, slot).outcome(order)
+        except UnforkableStateError:
+            source.unforkable = True
             raise
         except StateGoneError:
-            self._drop(source)
+            self._kill(source)
             raise
 
-    async def _source(self, node: Node, tier: Tier, limits: Limits, place: Place) -> tuple[Tree, Process | None]:
+    async def _source(self, node: Node, tier: Tier, limits: Limits, slot: Slot) -> tuple[Tree, Process | None]:
         """The tree to run in and the node's process, rebuilt if necessary; None for a fresh interpreter.
 
-        The process of a `single` node passes to the caller and no longer belongs to the node.
+        The process of an `unforkable` node passes to the caller and no longer belongs to the node.
         """
         if node.parent is None:
             return await self._tree(node.root, tier), None
         async with node.lock:
-            process = self._fit(node, tier, limits)
+            process = self._usable_process(node, tier, limits)
             if process is None:
-                self._drop(node)
-                process = await self._replay(node, tier, limits, place)
-            if node.single:
-                self._let_go(node)
+                self._kill(node)
+                process = await self._replay(node, tier, limits, slot)
+            if node.unforkable:
+                self._detach(node)
             else:
-                self._held[node] = self._held.pop(node)  # now the most recently used
+                self._frozen[node] = self._frozen.pop(node)  # now the most recently used
         return process.tree, process
 
     async def _tree(self, root: Root, tier: Tier) -> Tree:
         tree = root.trees.get(tier)
         if tree is None or not tree.link.open:
-            tree = await self._plant(tier)
+            tree = Tree(await self._zygote(tier))
             other = root.trees.get(tier)
             if other is not None and other.link.open:  # another run made one meanwhile
                 tree.close()
                 return other
-            tree.link.on_gone = partial(self._gone, tree)
-            tree.link.on_close.append(partial(self._gone, tree))
+            tree.link.on_state_lost = partial(self._on_death, tree)
+            tree.link.on_close.append(partial(self._on_death, tree))
             root.trees[tier] = tree
             self.trees[tree] = root
         return tree
 
-    def _fit(self, node: Node, tier: Tier, limits: Limits) -> Process | None:
+    def _usable_process(self, node: Node, tier: Tier, limits: Limits) -> Process | None:
         """The node's process, if it is alive, has large enough limits and covers the tier.
 
         A lesser tier is accepted when replaying the code would cost more than the import.
         """
-        process = self._alive(node)
-        if process is None:
+        process = node.process
+        if process is None or not process.tree.link.open:
             return None
         has = process.limits
-        cpu = (has.whole_cpu_seconds - process.cpu) / _ENOUGH_CPU if node.single else has.whole_cpu_seconds
+        cpu = (has.whole_cpu_seconds - process.cpu) / _ENOUGH_CPU if node.unforkable else has.whole_cpu_seconds
         enough = has.memory_mb >= limits.memory_mb and has.scratch_mb >= limits.scratch_mb
         enough = enough and cpu >= limits.whole_cpu_seconds
         suits = covers(process.tree.tier, tier) or node.chain_seconds() > _CHEAP_SECONDS
         return process if enough and suits else None
 
-    async def _replay(self, node: Node, tier: Tier, limits: Limits, place: Place) -> Process:
+    async def _replay(self, node: Node, tier: Tier, limits: Limits, slot: Slot) -> Process:
         """Replay the node's code in one process, from the nearest ancestor whose process can be copied.
 
         Raises:
@@ -271,20 +264,20 @@ class States:
         while base.parent is not None and source is None:
             steps.insert(0, base)
             base = base.parent
-            ceiling = _ceiling(limits, steps, room=2 if node.single else 1)
-            source = None if base.single else self._fit(base, tier, limits)
+            ceiling = _combined_limits(limits, steps, room=2 if node.unforkable else 1)
+            source = None if base.unforkable else self._usable_process(base, tier, limits)
             if source is not None and source.limits.whole_cpu_seconds < ceiling.whole_cpu_seconds:
-                if node.single:  # later runs continue in this process
+                if node.unforkable:  # later runs continue in this process
                     source = None
                 else:
                     ceiling = source.limits
         tree = source.tree if source else await self._tree(node.root, tier)
-        number = tree.link.number()
+        number = tree.link.next_id()
         process = Process(tree, number, ceiling)
         with _busy(source):
             for step in steps:
-                order = _order("run" if step is steps[0] else "more", step, number, source, ceiling)
-                outcome = await self._execute(tree, order, step.limits, base, place)
+                order = _order("run" if step is steps[0] else "continue", step, number, source, ceiling)
+                outcome = await self._execute(tree, order, step.limits, base, slot)
                 process.pages = (*(source.pages if source else ()), Pages(outcome.memory))
                 process.cpu = outcome.cpu
                 if outcome.result.status != step.status:
@@ -293,80 +286,73 @@ class States:
                         f"the state could not be rebuilt: its step {step.depth} ended in '{step.status}' before and"
                         f" in '{outcome.result.status}' now"
                     )
-        self._hold(node, process)
+        self._attach(node, process)
         return process
 
     # ---- keeping
 
-    def _end_unneeded(self, node: Node) -> None:
+    def _kill_unneeded(self, node: Node) -> None:
         """Kill the process of a released node, and close the trees of a root without holders."""
         if node.released and not (node.process and node.process.busy):
-            self._drop(node)
+            self._kill(node)
         root = node.root
-        if not root.holders and not root.running:
+        if not root.handles and not root.running:
             for tree in root.trees.values():
                 tree.close()
 
-    def _keep_budget(self, memory: int) -> None:
+    def _enforce_budget(self, memory: int) -> None:
         """Kill the least recently used processes, then the trees without any."""
 
         def is_over() -> bool:
-            return self.memory > memory or len(self._held) + len(self.trees) > self._count
+            return self.memory > memory or len(self._frozen) + len(self.trees) > self._count
 
-        for node in list(self._held) if is_over() else ():
+        for node, process in list(self._frozen.items()) if is_over() else ():
             if not is_over():
                 return
-            if node.process is not None and not node.process.busy:
-                self._drop(node)
+            if not process.busy and node in self._frozen:
+                self._kill(node)
         if is_over():
-            used = {node.process.tree for node in self._held if node.process}
+            used = {process.tree for process in self._frozen.values()}
             for tree, root in list(self.trees.items()):
                 if tree not in used and not root.running:
                     tree.close()
 
-    def _keep_threads(self, tree: Tree) -> None:
+    def _enforce_thread_limit(self, tree: Tree) -> None:
         """Kill the least recently used processes while idle threads leave too few for running code."""
-        resting = [node for node in self._held if node.process and node.process.tree is tree and not node.process.busy]
-        threads = sum(node.process.threads - 1 for node in resting if node.process)
-        for node in resting:
-            if threads <= _MOST_RESTING_THREADS:
+        idle = [(node, process) for node, process in self._frozen.items() if process.tree is tree and not process.busy]
+        threads = sum(process.threads - 1 for _, process in idle)
+        for node, process in idle:
+            if threads <= _MAX_FROZEN_THREADS:
                 return
-            threads -= node.process.threads - 1 if node.process else 0
-            self._drop(node)
+            threads -= process.threads - 1
+            self._kill(node)
 
-    def _alive(self, node: Node) -> Process | None:
-        process = node.process
-        return process if process is not None and process.tree.link.open else None
-
-    def _hold(self, node: Node, process: Process) -> None:
-        node.process = process
-        self._held[node] = None
+    def _attach(self, node: Node, process: Process) -> None:
+        node.process = self._frozen[node] = process
         for pages in process.pages:
-            self._used += 0 if pages.holders else pages.size
-            pages.holders += 1
+            self._used += 0 if pages.users else pages.size
+            pages.users += 1
 
-    def _drop(self, node: Node) -> None:
+    def _kill(self, node: Node) -> None:
         """Kill a node's process. The node can be rebuilt."""
-        process = self._let_go(node)
+        process = self._detach(node)
         if process is not None:
             process.tree.link.send({"do": "kill", "id": process.number, "hard": True})
 
-    def _let_go(self, node: Node) -> Process | None:
-        """Detach the process from a node."""
+    def _detach(self, node: Node) -> Process | None:
         process, node.process = node.process, None
         if process is not None:
-            del self._held[node]
+            del self._frozen[node]
             for pages in process.pages:
-                pages.holders -= 1
-                self._used -= 0 if pages.holders else pages.size
+                pages.users -= 1
+                self._used -= 0 if pages.users else pages.size
         return process
 
-    def _gone(self, tree: Tree, number: int | None = None) -> None:
+    def _on_death(self, tree: Tree, number: int | None = None) -> None:
         """The frozen process `number` has died, or (None) the whole tree has."""
-        for node in list(self._held):
-            process = node.process
-            if process is not None and process.tree is tree and number in (None, process.number):
-                self._drop(node)
+        for node, process in list(self._frozen.items()):
+            if process.tree is tree and number in (None, process.number):
+                self._kill(node)
         if number is None:
             self.trees.pop(tree, None)
 
@@ -374,14 +360,13 @@ class States:
 @contextmanager
 def _busy(process: Process | None) -> Iterator[None]:
     """Protect a process from eviction during a fork."""
-    if process is None:
-        yield
-        return
-    process.busy += 1
+    if process is not None:
+        process.busy += 1
     try:
         yield
     finally:
-        process.busy -= 1
+        if process is not None:
+            process.busy -= 1
 
 
 def _order(do: str, node: Node, number: int, source: Process | None, limits: Limits) -> dict[str, Any]:
@@ -395,11 +380,11 @@ def _order(do: str, node: Node, number: int, source: Process | None, limits: Lim
     }
 
 
-def _ceiling(limits: Limits, steps: list[Node], room: int) -> Limits:
+def _combined_limits(limits: Limits, steps: list[Node], room: int) -> Limits:
     """Hard limits of a process that runs all `steps` and then a run under `limits`; CPU time is scaled by `room`."""
     every = [limits, *(step.limits for step in steps)]
     return Limits(
-        cpu_seconds=room * sum(one.whole_cpu_seconds for one in every),
-        memory_mb=max(one.memory_mb for one in every),
-        scratch_mb=max(one.scratch_mb for one in every),
+        cpu_seconds=room * sum(each.whole_cpu_seconds for each in every),
+        memory_mb=max(each.memory_mb for each in every),
+        scratch_mb=max(each.scratch_mb for each in every),
     )

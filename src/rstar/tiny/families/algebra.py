@@ -49,7 +49,6 @@ def linear(r: Random, level: int) -> Draft:
     return Draft(
         fields={"p": people(r, 1)[0], "x": v, "left": sides[0], "right": sides[1], "page": r.randint(100, 300)},
         steps=steps,
-        show="x",
         answer=next(n for n in range(1, 100) if a * (n + f) + b == d * n + c),
         numbers=(a, b, d, f, c),
     )
@@ -167,7 +166,6 @@ def undo(r: Random, level: int) -> Draft:
     return Draft(
         fields={"story": Story(_DEEDS, [(op, {"p": p, "item": item, "n": k}) for op, k in told], r)},
         steps=steps,
-        show="x",
         answer=first,
         numbers=(n, *moves),
     )
@@ -226,7 +224,6 @@ def two_parts(r: Random, level: int) -> Draft:
             "k2": k if form == 2 else None, "small": ask_small or None, "z": r.randint(3, 90) if level == 5 else None,
         },
         steps=steps,
-        show="x",
         answer=found if ask_small else s - found,
         numbers=(s, k, d, ask_small),
     )  # fmt: skip

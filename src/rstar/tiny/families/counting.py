@@ -78,7 +78,6 @@ def choose(r: Random, level: int) -> Draft:
             "f": f, "g": g, "c": must or None, "o": no or None, "z": r.randint(20, 90) if level >= 4 else None,
         },
         steps=steps,
-        show="x",
         answer=answer,
         numbers=(n, k, m, j, f, g, must, no),
     )  # fmt: skip
@@ -142,7 +141,6 @@ def arrange(r: Random, level: int) -> Draft:
             "all": None if k else True, "z": r.randint(20, 90) if level >= 4 else None,
         },
         steps=steps,
-        show="x",
         answer=answer,
         numbers=(n, k, c, m),
     )  # fmt: skip

@@ -68,7 +68,6 @@ def recipe(r: Random, level: int) -> Draft:
             "z": r.randint(13, 90) if level >= 4 else None,
         },
         steps=steps,
-        show="x",
         answer=need - (h or 0),
         numbers=(s, n, a, b, h),
     )  # fmt: skip
@@ -127,7 +126,6 @@ def clock(r: Random, level: int) -> Draft:
             "z": r.randint(5, 12) if level == 5 else None,
         },
         steps=steps,
-        show="x",
         answer=day * (d or 1) * (k or 1),
         numbers=(h1, m1, h2, m2, c, d, k),
     )  # fmt: skip
@@ -190,7 +188,6 @@ def units(r: Random, level: int) -> Draft:
             "stuff": stuff, "z": r.randint(3, 90) if level == 5 else None,
         },
         steps=steps,
-        show="x",
         answer=len(range(0, left - k + 1, k)) if k else left,
         numbers=(a, big, b, u, k),
     )  # fmt: skip
@@ -325,11 +322,9 @@ def average(r: Random, level: int) -> Draft:
     return Draft(
         fields={
             "p": p, "q": q, "item": things(r, 1, SMALL)[0], "list": joined(values), "n": n, "goal": goal, "k": k,
-            "m": m,
-            "z": r.randint(11, 90) if level >= 4 else None,
+            "m": m, "z": r.randint(11, 90) if level >= 4 else None,
         },
         steps=steps,
-        show="x",
         answer=answer,
         numbers=(*values, goal, k, m),
     )  # fmt: skip

@@ -78,7 +78,6 @@ def travel(r: Random, level: int) -> Draft:
             "w": w if level >= 4 else None, "z": r.randint(10, 70) if level >= 4 else None,
         },
         steps=steps,
-        show="x",
         answer=(v * t + (u or 0) * (s or 0), v * t + (u or 0) * (s or 0), left, hours, t + (b or 0) + hours)[level - 1],
         numbers=(v, t, u, s, d, w if level >= 4 else None, b),
     )  # fmt: skip

@@ -79,7 +79,6 @@ def gcd_lcm(r: Random, level: int) -> Draft:
             "k": k,
         },
         steps=steps,
-        show="x",
         answer=answer // m if m else answer * (k or 1),
         numbers=(*sorted(values), lcm, m, k),
     )  # fmt: skip
@@ -128,7 +127,6 @@ def divisors(r: Random, level: int) -> Draft:
     return Draft(
         fields={"p": p, "item": item, "n": n, "m": m, "k": k, "kind": kind, "sum": True if total else None},
         steps=steps,
-        show="x",
         answer=sum(d) if total else len(d),
         numbers=(n, m, k, kind, total),
     )
@@ -236,7 +234,6 @@ def digits(r: Random, level: int) -> Draft:
     return Draft(
         fields={"p": people(r, 1)[0], "text": text, **({"u": u, "v": v, "s": s} if level == 5 else {})},
         steps=steps,
-        show="x",
         answer=answer,
         numbers=(text,) if text else (u, v, s),
     )
@@ -312,7 +309,6 @@ def primes(r: Random, level: int) -> Draft:
             "sum": True if asked == "sum" else None, "after": True if asked == "after" else None,
         },
         steps=steps,
-        show="x",
         answer=answer,
         numbers=(asked, u, v, end, gap),
     )  # fmt: skip
@@ -357,7 +353,6 @@ def remainders(r: Random, level: int) -> Draft:
                             for b, rest in zip(by, rests, strict=True)]),
         },
         steps=steps,
-        show="x",
         answer=found[0],
         numbers=(*zip(by, rests, strict=True), low),
     )  # fmt: skip

@@ -67,7 +67,6 @@ def dice(r: Random, level: int) -> Draft:
     return Draft(
         fields={"p": p, "q": q, "dice": text, "Dice": text.capitalize(), "what": what, "chance": chance or None},
         steps=steps,
-        show="x",
         answer=Fraction(good, len(rolls)) if chance else good,
         numbers=(*sorted(sides), what, chance),
     )
@@ -126,7 +125,6 @@ def multiples(r: Random, level: int) -> Draft:
     return Draft(
         fields={"p": people(r, 1)[0], "u": u, "u2": u + 1, "v": v, "what": what, "by": what.replace("of ", "by ")},
         steps=steps,
-        show="x",
         answer=sum(1 for n in found if n >= u),
         numbers=(u, v, what),
     )
@@ -252,7 +250,6 @@ def codes(r: Random, level: int) -> Draft:
             "once": "once" if form == "once" else None, "some": "one" if form == "some" else None,
         },
         steps=steps,
-        show="x",
         answer=answer,
         numbers=(n, k, m, j, form),
     )  # fmt: skip
@@ -326,7 +323,6 @@ def bag(r: Random, level: int) -> Draft:
             "z": r.randint(3, 90) if level >= 4 else None,
         },
         steps=steps,
-        show="x",
         answer=answer,
         numbers=(a, b, c, n, form),
     )  # fmt: skip

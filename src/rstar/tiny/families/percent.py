@@ -58,7 +58,6 @@ def percent_of(r: Random, level: int) -> Draft:
             "m": m if extra else None, "d": d,
         },
         steps=steps,
-        show="x",
         answer=total,
         numbers=(a, b if two else 0, n, *((c, m) if extra else ()), d),
     )  # fmt: skip
@@ -119,7 +118,6 @@ def discount(r: Random, level: int) -> Draft:
             "z": r.randint(11, 90) if level >= 4 else None,
         },
         steps=steps,
-        show="x",
         answer=parts[-1] * (k or 1),
         numbers=(n, a, b if two else 0, c, t, k),
     )  # fmt: skip
@@ -197,7 +195,6 @@ def percent_change(r: Random, level: int) -> Draft:
             "z": r.randint(11, 90) if level >= 4 else None,
         },
         steps=steps,
-        show="x",
         answer=n if back else abs(m - n) * 100 / n if change else m,
         numbers=(n, *rates.items(), back),
     )  # fmt: skip
@@ -258,7 +255,6 @@ def tips(r: Random, level: int) -> Draft:
             "split": True if level == 5 else None, "z": r.randint(11, 90) if level >= 4 else None,
         },
         steps=steps,
-        show="x",
         answer=share,
         numbers=(n, a, k, e, t, g),
     )  # fmt: skip

@@ -90,7 +90,6 @@ def ratio_split(r: Random, level: int) -> Draft:
             **{key: True if asked == key else None for key in ("all", "diff", "mid")},
         },
         steps=steps,
-        show="x",
         answer=answer,
         numbers=(*parts, unit, asked, level >= 4),
     )  # fmt: skip
@@ -151,7 +150,6 @@ def mixture(r: Random, level: int) -> Draft:
             "z": r.randint(2, 90) if level >= 4 else None,
         },
         steps=steps,
-        show="x",
         answer=share if percent else pure,
         numbers=(a, u, b, v, w),
     )  # fmt: skip
@@ -210,7 +208,6 @@ def exchange(r: Random, level: int) -> Draft:
             "z": r.randint(2, 60) if level >= 4 else None,
         },
         steps=steps,
-        show="x",
         answer=n * Fraction(prod(flat[1::2]), prod(flat[::2])) + (more or 0),
         numbers=(n, *flat, more),
     )  # fmt: skip
@@ -268,7 +265,6 @@ def fraction_left(r: Random, level: int) -> Draft:
             "z": r.randint(2, 60) if level >= 4 else None,
         },
         steps=steps,
-        show="x",
         answer=n * prod(1 - Fraction(*part) for part in parts) - (k or 0),
         numbers=(n, *parts, k),
     )  # fmt: skip

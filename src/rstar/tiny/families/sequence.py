@@ -71,7 +71,6 @@ def arithmetic(r: Random, level: int) -> Draft:
             "sum": True if asked == "sum" else None, "list": ", ".join(str(a + d * k) for k in range(3)),
         },
         steps=steps,
-        show="x",
         answer=answer,
         numbers=(a, d, *((m,) if asked == "below" else (n,)), u if asked == "range" else asked),
     )  # fmt: skip
@@ -194,7 +193,6 @@ def consecutive(r: Random, level: int) -> Draft:
             "kind": f"multiples of {step}" if kind == "multiples" else f"{kind} numbers",
         },
         steps=steps,
-        show="x",
         answer=(found + step * (n - 1) if large else found) * (m or 1),
         numbers=(n, kind, step, s, large, m),
     )  # fmt: skip
@@ -256,7 +254,6 @@ def functions(r: Random, level: int) -> Draft:
     return Draft(
         fields={"p": people(r, 1)[0], "f": _rule(f), "g": _rule(g) if level >= 3 else None, "ask": ask},
         steps=steps,
-        show="x",
         answer=value,
         numbers=(*f, ask, *(g if level >= 3 else ())),
     )

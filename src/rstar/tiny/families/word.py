@@ -70,7 +70,6 @@ def sharing(r: Random, level: int) -> Draft:
             "c": c, "e": e, "d": r.randint(2, 40) if level >= 4 else None, "rest": rest or None, **some,
         },
         steps=steps,
-        show="x",
         answer=n - k * max(i for i in range(n + 1) if i * k <= n) if rest else next(i for i in range(n) if i * k == n),
         numbers=(*some.values(), c, e, k, rest),
     )  # fmt: skip

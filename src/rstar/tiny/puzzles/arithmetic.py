@@ -17,8 +17,9 @@ import random
 from collections.abc import Iterator
 from functools import lru_cache
 
-from rstar.tiny.family import Family, Instance, RejectedError
-from rstar.tiny.puzzles.common import listing, question, solution
+from rstar.tiny.family import Family, RejectedError
+from rstar.tiny.templates import Draft, family
+from rstar.tiny.words import joined
 
 Numbers = tuple[int, ...]
 """Remaining numbers, in ascending order."""
@@ -35,58 +36,6 @@ def use(x, sign, y):
     return left[-1]"""
 FINISH = "assert len(left) == 1 and eval(left[0]) == goal\nprint(left[0][1:-1])"
 
-GAME_FORMS = {
-    "cards": (
-        "Four numbers game: combine the cards {numbers} with +, -, * and / to make 24. Use every card exactly once."
-    ),
-    "plain": "Use each of the numbers {numbers} exactly once, with +, -, * and /, to get 24.",
-    "write": (
-        "Write an expression that equals 24. It must contain each of {numbers} exactly once, and only +, -, * and /."
-    ),
-    "friend": (
-        "Mia deals the numbers {numbers} and asks for 24. Find an expression with +, -, * and / that uses each of "
-        "them once."
-    ),
-    "result": "The result must be 24. You have {numbers}, each to be used once, and the signs +, -, * and /.",
-    "puzzle": (
-        "Puzzle: insert +, -, * or / and brackets between the numbers {numbers}, in any order, so that the value is 24."
-    ),
-}
-GAME_HELD = {
-    "how": (
-        "How can you reach 24 with {numbers} if every number has to be used exactly one time and only +, -, * and / "
-        "are allowed?"
-    ),
-    "dice": (
-        "Someone rolled {numbers}. Calculate with all of these numbers, each one once, until you arrive at 24 by +, "
-        "-, * and /."
-    ),
-}
-COUNTDOWN_FORMS = {
-    "plain": "Use each of the numbers {numbers} exactly once, with +, -, * and /, to get {goal}.",
-    "show": (
-        "Countdown: the tiles show {numbers} and the target is {goal}. Use every tile exactly once with +, -, * and /."
-    ),
-    "write": (
-        "Write an expression that equals {goal}. It must contain each of {numbers} exactly once, and only +, -, * and"
-        " /."
-    ),
-    "target": "The target is {goal}. Combine all of {numbers}, each once, with +, -, * and / to hit it.",
-    "teacher": (
-        "A teacher writes {numbers} on the board. Make {goal} out of them with +, -, * and /, using every number once."
-    ),
-    "lock": "A lock opens at the value {goal}. The keys are {numbers}; join all of them, each once, by +, -, * and /.",
-}
-COUNTDOWN_HELD = {
-    "how": (
-        "How can {goal} be made from {numbers} if every number has to be used exactly one time, with +, -, * and / "
-        "only?"
-    ),
-    "robot": (
-        "A robot holds the numbers {numbers}. Tell it a calculation with +, -, * and / that uses each once and ends "
-        "at {goal}."
-    ),
-}
 GAME_LEVELS = {1: (3, 13), 2: (4, 10), 3: (4, 13), 4: (4, 18), 5: (4, 25)}
 """How many numbers, largest number."""
 COUNTDOWN_LEVELS = {1: (3, 10, 60), 2: (3, 25, 99), 3: (4, 12, 99), 4: (4, 25, 150), 5: (5, 25, 199)}
@@ -140,99 +89,98 @@ def _text(state: Numbers) -> str:
     return " ".join(map(str, state))
 
 
-def _steps(numbers: list[int], goal: int, way: list[Move]) -> tuple[str, ...]:
-    """Steps of a solution; each result is named, and later steps use the name instead of its value."""
-    left = [(n, str(n)) for n in numbers]
-    moves = []
-    for name, (a, sign, b, value) in zip("abcd", way, strict=False):
-        first = next(one for one in left if one[0] == a)
+def _draft(
+    numbers: list[int], goal: int, moves: list[Move], path: tuple[str, ...], states: frozenset[str] | None = None
+) -> Draft:
+    """The draft with this chain of moves; each result is named, and later steps use the name instead of its value."""
+    left = [(n, str(n), str(n)) for n in numbers]  # value, name, expression
+    steps = [("the problem", f"left, goal = {numbers}, {goal}\n{HELPER}")]
+    for name, (a, sign, b, value) in zip("abcd", moves, strict=False):
+        first = next(piece for piece in left if piece[0] == a)
         left.remove(first)
-        second = next(one for one in left if one[0] == b)
+        second = next(piece for piece in left if piece[0] == b)
         left.remove(second)
-        left.append((value, name))
-        moves.append((f"{name} = {first[1]} {sign} {second[1]}", f"{name} = use({first[1]}, '{sign}', {second[1]})"))
-    return solution(f"left, goal = {numbers}, {goal}\n{HELPER}", moves, FINISH)
+        left.append((value, name, f"({first[2]} {sign} {second[2]})"))
+        steps.append((f"{name} = {first[1]} {sign} {second[1]}", f"{name} = use({first[1]}, '{sign}', {second[1]})"))
+    return Draft(
+        fields={"numbers": joined(numbers), "goal": goal},
+        steps=steps,
+        finish=FINISH,
+        answer=left[0][2][1:-1],
+        numbers=tuple(sorted(numbers)) if goal == GAME_24 else (*sorted(numbers), goal),
+        path=path,
+        check={"kind": "expression", "numbers": numbers, "target": goal},
+        states=states,
+    )
 
 
-def _expression(numbers: list[int], way: list[Move]) -> str:
-    """Expression of a chain of moves, with brackets around every operation but the outermost."""
-    pieces = [(n, str(n)) for n in numbers]
-    for a, sign, b, value in way:
-        first = next(p for p in pieces if p[0] == a)
-        pieces.remove(first)
-        second = next(p for p in pieces if p[0] == b)
-        pieces.remove(second)
-        pieces.append((value, f"({first[1]} {sign} {second[1]})"))
-    return pieces[0][1][1:-1]
-
-
-def _make_24(rng: random.Random, level: int, template: str) -> Instance:
+@family(
+    "search",
+    trained="""
+    - Four numbers game: combine the cards {numbers} with +, -, * and / to make 24. Use every card exactly once.
+    - Use each of the numbers {numbers} exactly once, with +, -, * and /, to get 24.
+    - Write an expression that equals 24. It must contain each of {numbers} exactly once, and only +, -, * and /.
+    - Mia deals the numbers {numbers} and asks for 24. Find an expression with +, -, * and / that uses each of them
+      once.
+    - The result must be 24. You have {numbers}, each to be used once, and the signs +, -, * and /.
+    - Puzzle: insert +, -, * or / and brackets between the numbers {numbers}, in any order, so that the value is 24.
+    """,
+    held="""
+    - How can you reach 24 with {numbers} if every number has to be used exactly one time and only +, -, * and / are
+      allowed?
+    - Someone rolled {numbers}. Calculate with all of these numbers, each one once, until you arrive at 24 by +, -, *
+      and /.
+    """,
+    share=0.45,
+)
+def game24(rng: random.Random, level: int) -> Draft:
+    """Make 24 from three or four numbers."""
     count, top = GAME_LEVELS[level]
     numbers = [rng.randint(1, top) for _ in range(count)]
     start = tuple(sorted(numbers))
     if not _reaches_24(start):
         raise RejectedError
-    way, path, state = [], [], start
+    moves, path, state = [], [], start
     while len(state) > 1:
         move, state = rng.choice([(m, after) for m, after in _moves(state) if _reaches_24(after)])
-        way.append(move)
+        moves.append(move)
         path.append(_text(state))
-    return Instance(
-        question=question(GAME_FORMS | GAME_HELD, template, numbers=listing(numbers)),
-        answer=_expression(numbers, way),
-        steps=_steps(numbers, GAME_24, way),
-        template=template,
-        numbers=start,
-        states=_good_states(start),
-        path=tuple(path[:-1]),
-        check={"kind": "expression", "numbers": numbers, "target": GAME_24},
-    )
+    return _draft(numbers, GAME_24, moves, tuple(path[:-1]), _good_states(start))
 
 
-def _make_countdown(rng: random.Random, level: int, template: str) -> Instance:
-    """Combine random numbers: the result is the target, the way there the reference solution."""
+@family(
+    "search",
+    trained="""
+    - Use each of the numbers {numbers} exactly once, with +, -, * and /, to get {goal}.
+    - Countdown: the tiles show {numbers} and the target is {goal}. Use every tile exactly once with +, -, * and /.
+    - Write an expression that equals {goal}. It must contain each of {numbers} exactly once, and only +, -, * and /.
+    - The target is {goal}. Combine all of {numbers}, each once, with +, -, * and / to hit it.
+    - A teacher writes {numbers} on the board. Make {goal} out of them with +, -, * and /, using every number once.
+    - A lock opens at the value {goal}. The keys are {numbers}; join all of them, each once, by +, -, * and /.
+    """,
+    held="""
+    - How can {goal} be made from {numbers} if every number has to be used exactly one time, with +, -, * and / only?
+    - A robot holds the numbers {numbers}. Tell it a calculation with +, -, * and / that uses each once and ends at
+      {goal}.
+    """,
+)
+def countdown(rng: random.Random, level: int) -> Draft:
+    """Make a target from three to five numbers."""
+    # Combine random numbers: the result is the target, the way there the reference solution.
     count, top, highest = COUNTDOWN_LEVELS[level]
     numbers = [rng.randint(1, top) for _ in range(count)]
-    way, state = [], tuple(sorted(numbers))
+    moves, state = [], tuple(sorted(numbers))
     while len(state) > 1:
         # A factor of 1 is legal but dull.
-        moves = [(m, after) for m, after in _moves(state) if m[3] <= LARGEST_VALUE and (m[2] > 1 or m[1] in "+-")]
-        if not moves:
+        possible = [(m, after) for m, after in _moves(state) if m[3] <= LARGEST_VALUE and (m[2] > 1 or m[1] in "+-")]
+        if not possible:
             raise RejectedError
-        move, state = rng.choice(moves)
-        way.append(move)
+        move, state = rng.choice(possible)
+        moves.append(move)
     goal = state[0]
     if not SMALLEST_TARGET <= goal <= highest or goal in (GAME_24, *numbers):
         raise RejectedError
-    held_class = str(goal)
-    return Instance(
-        question=question(COUNTDOWN_FORMS | COUNTDOWN_HELD, template, numbers=listing(numbers), goal=goal),
-        answer=_expression(numbers, way),
-        steps=_steps(numbers, goal, way),
-        template=template,
-        numbers=(*sorted(numbers), goal),
-        states=frozenset({held_class}),
-        path=(held_class,),
-        check={"kind": "expression", "numbers": numbers, "target": goal},
-    )
+    return _draft(numbers, goal, moves, (str(goal),))
 
 
-FAMILIES = (
-    Family(
-        "game24",
-        "search",
-        "make 24 from three or four numbers",
-        _make_24,
-        templates=GAME_FORMS,
-        held_templates=GAME_HELD,
-        share=0.45,
-    ),
-    Family(
-        "countdown",
-        "search",
-        "make a target from three to five numbers",
-        _make_countdown,
-        templates=COUNTDOWN_FORMS,
-        held_templates=COUNTDOWN_HELD,
-    ),
-)
+FAMILIES: tuple[Family, ...] = (game24, countdown)

@@ -16,8 +16,9 @@ from collections import Counter
 from functools import lru_cache
 from itertools import permutations
 
-from rstar.tiny.family import Family, Instance, RejectedError
-from rstar.tiny.puzzles.common import listing, question, solution
+from rstar.tiny.family import Family, RejectedError
+from rstar.tiny.templates import Draft, family
+from rstar.tiny.words import joined
 
 # Queens: a placement is a string of digits, the queen's column in each row from the top.
 
@@ -30,35 +31,6 @@ def put(now):
         assert (r, c) == (row, column) or r != row and c != column and abs(r - row) != abs(c - column)
     queens = now"""
 QUEENS_FINISH = "assert len(queens) == size\nprint([int(c) for c in queens])"
-QUEENS_FORMS = {
-    "plain": (
-        "Place {size} queens on a {size} by {size} board, one in each row, so that no two share a column or a "
-        "diagonal.{given}{blocked} List the columns of the queens from row 1 to row {size}."
-    ),
-    "attack": (
-        "On a {size} by {size} chessboard {size} queens must not attack one another.{given}{blocked} In which column "
-        "does the queen of each row stand, from row 1 on?"
-    ),
-    "task": (
-        "Find the one way to put {size} queens on a board of {size} rows and {size} columns so that none attacks "
-        "another.{given}{blocked} Give the list of their columns, row by row."
-    ),
-    "lamps": (
-        "A wall has {size} rows and {size} columns of sockets. {size} lamps must be placed so that no two are in the "
-        "same row, column or diagonal.{given}{blocked} List the columns of the lamps from row 1 to row {size}."
-    ),
-    "trees": (
-        "Tom plants {size} trees in a square of {size} by {size} fields, no two in one row, column or "
-        "diagonal.{given}{blocked} Which columns does he use, from row 1 to row {size}?"
-    ),
-}
-QUEENS_HELD = {
-    "guards": (
-        "{size} guards look along rows, columns and diagonals of a hall of {size} by {size} tiles, and none may see "
-        "another.{given}{blocked} Name the column of the guard in every row, beginning with row 1."
-    ),
-    "short": "This is the {size} queens problem.{given}{blocked} What is the list of columns, row by row?",
-}
 QUEENS_LEVELS = {1: (5, 0, 4, 20), 2: (7, 2, 6, 24), 3: (7, 1, 20, 60), 4: (8, 2, 20, 60), 5: (8, 1, 60, 1000)}
 """Size, given queens, minimum and maximum number of options."""
 
@@ -104,7 +76,29 @@ def _queen_options(goal: tuple[int, ...], given: list[tuple[int, int]], blocked:
     return total
 
 
-def _make_queens(rng: random.Random, level: int, template: str) -> Instance:
+@family(
+    "search",
+    trained="""
+    - Place {size} queens on a {size} by {size} board, one in each row, so that no two share a column or a
+      diagonal.{given}{blocked} List the columns of the queens from row 1 to row {size}.
+    - On a {size} by {size} chessboard {size} queens must not attack one another.{given}{blocked} In which column does
+      the queen of each row stand, from row 1 on?
+    - Find the one way to put {size} queens on a board of {size} rows and {size} columns so that none attacks
+      another.{given}{blocked} Give the list of their columns, row by row.
+    - A wall has {size} rows and {size} columns of sockets. {size} lamps must be placed so that no two are in the same
+      row, column or diagonal.{given}{blocked} List the columns of the lamps from row 1 to row {size}.
+    - Tom plants {size} trees in a square of {size} by {size} fields, no two in one row, column or
+      diagonal.{given}{blocked} Which columns does he use, from row 1 to row {size}?
+    """,
+    held="""
+    - {size} guards look along rows, columns and diagonals of a hall of {size} by {size} tiles, and none may see
+      another.{given}{blocked} Name the column of the guard in every row, beginning with row 1.
+    - This is the {size} queens problem.{given}{blocked} What is the list of columns, row by row?
+    """,
+    share=0.25,
+)
+def queens(rng: random.Random, level: int) -> Draft:
+    """Place 5, 7 or 8 queens."""
     size, count, least, most = QUEENS_LEVELS[level]
     goal = rng.choice(_queens(size))
     given = [(r + 1, goal[r]) for r in sorted(rng.sample(range(size), count))]
@@ -115,20 +109,16 @@ def _make_queens(rng: random.Random, level: int, template: str) -> Instance:
     columns = "".join(map(str, goal))
     moves = [(f"row {row}: column {columns[row - 1]}", f"put('{columns[:row]}')") for row in range(1, size + 1)]
     setup = f"size, given, blocked = {size}, {given}, {blocked}\nqueens = ''\n{QUEENS_HELPER}"
-    text = question(
-        QUEENS_FORMS | QUEENS_HELD,
-        template,
-        size=size,
-        given="".join(f" In row {r}, column {c} must be used." for r, c in given),
-        blocked=f" Not allowed, as (row, column): {listing(blocked)}." if blocked else "",
-    )
-    return Instance(
-        question=text,
+    return Draft(
+        fields={
+            "size": size,
+            "given": "".join(f" In row {r}, column {c} must be used." for r, c in given),
+            "blocked": f" Not allowed, as (row, column): {joined(blocked)}." if blocked else "",
+        },
+        steps=[("the problem", setup), *moves],
+        finish=QUEENS_FINISH,
         answer=str(list(goal)),
-        steps=solution(setup, moves, QUEENS_FINISH),
-        template=template,
         numbers=(size, *given, *blocked),
-        states=frozenset({columns}),
         path=(columns,),
     )
 
@@ -144,38 +134,6 @@ def put(now):
     assert len(d) <= width or d[-1] + d[-1 - width] == columns[len(d) - 1 - width]
     cells = now"""
 SUMS_FINISH = "assert len(cells) == 2 * len(columns)\nprint([int(c) for c in cells])"
-SUMS_FORMS = {
-    "plain": (
-        "Fill a table of {height} rows and {width} columns with different digits from 1 to {top}. The sums of the "
-        "rows are {rows}, the sums of the columns {columns}. List the digits row by row."
-    ),
-    "cross": (
-        "Cross sums: {height} rows with the sums {rows}, {width} columns with the sums {columns}, digits from 1 to "
-        "{top}, none twice. Give the list of the digits, row by row."
-    ),
-    "beans": (
-        "A box has {height} rows of {width} cups. Each cup gets a different number of beans, from 1 to {top}. The rows "
-        "hold {rows} beans and the columns {columns}. How many are in each cup, row by row?"
-    ),
-    "cards": (
-        "Different cards from a pack numbered 1 to {top} are laid in {height} rows and {width} columns. Row sums: "
-        "{rows}. Column sums: {columns}. Which cards lie there, row by row?"
-    ),
-    "margin": (
-        "Someone erased a table and left its margins. Row totals {rows}, column totals {columns}; the {height} times "
-        "{width} entries were different digits from 1 to {top}. List them row by row."
-    ),
-}
-SUMS_HELD = {
-    "find": (
-        "Find different digits, each from 1 to {top}, for the cells of a {height} by {width} table whose rows add up "
-        "to {rows} and whose columns add up to {columns}. Write them as one list, row after row."
-    ),
-    "shop": (
-        "A shop with {height} shelves of {width} boxes sold {rows} apples by shelf and {columns} by place in the "
-        "shelf. No two boxes sold the same number, all between 1 and {top}. List the boxes, shelf by shelf."
-    ),
-}
 SUMS_LEVELS = {1: (2, 2, 9), 2: (2, 3, 7), 3: (2, 3, 8), 4: (2, 3, 9), 5: (2, 4, 8)}
 """Rows, columns, largest digit."""
 
@@ -196,7 +154,29 @@ def _sums(board: tuple[int, ...], width: int) -> tuple[int, ...]:
     return (*rows, *(sum(board[i::width]) for i in range(width)))
 
 
-def _make_sums(rng: random.Random, level: int, template: str) -> Instance:
+@family(
+    "search",
+    trained="""
+    - Fill a table of {height} rows and {width} columns with different digits from 1 to {top}. The sums of the rows
+      are {rows}, the sums of the columns {columns}. List the digits row by row.
+    - Cross sums: {height} rows with the sums {rows}, {width} columns with the sums {columns}, digits from 1 to {top},
+      none twice. Give the list of the digits, row by row.
+    - A box has {height} rows of {width} cups. Each cup gets a different number of beans, from 1 to {top}. The rows
+      hold {rows} beans and the columns {columns}. How many are in each cup, row by row?
+    - Different cards from a pack numbered 1 to {top} are laid in {height} rows and {width} columns. Row sums: {rows}.
+      Column sums: {columns}. Which cards lie there, row by row?
+    - Someone erased a table and left its margins. Row totals {rows}, column totals {columns}; the {height} times
+      {width} entries were different digits from 1 to {top}. List them row by row.
+    """,
+    held="""
+    - Find different digits, each from 1 to {top}, for the cells of a {height} by {width} table whose rows add up to
+      {rows} and whose columns add up to {columns}. Write them as one list, row after row.
+    - A shop with {height} shelves of {width} boxes sold {rows} apples by shelf and {columns} by place in the shelf.
+      No two boxes sold the same number, all between 1 and {top}. List the boxes, shelf by shelf.
+    """,
+)
+def cross_sums(rng: random.Random, level: int) -> Draft:
+    """Fill a small table with given row and column sums."""
     height, width, top = SUMS_LEVELS[level]
     board = rng.choice(_sums_boards(height, width, top))
     sums = _sums(board, width)
@@ -206,43 +186,14 @@ def _make_sums(rng: random.Random, level: int, template: str) -> Instance:
         (f"row {i // width + 1}: {' + '.join(cells[i - i % width : i + 1])}", f"put('{cells[: i + 1]}')")
         for i in range(len(board))
     ]
-    text = question(
-        SUMS_FORMS | SUMS_HELD,
-        template,
-        height=height,
-        width=width,
-        top=top,
-        rows=listing(rows),
-        columns=listing(columns),
-    )
-    held_class = f"{width} {board}"
-    return Instance(
-        question=text,
+    return Draft(
+        fields={"height": height, "width": width, "top": top, "rows": joined(rows), "columns": joined(columns)},
+        steps=[("the problem", f"rows, columns, top, cells = {rows}, {columns}, {top}, ''\n{SUMS_HELPER}"), *moves],
+        finish=SUMS_FINISH,
         answer=str(list(board)),
-        steps=solution(f"rows, columns, top, cells = {rows}, {columns}, {top}, ''\n{SUMS_HELPER}", moves, SUMS_FINISH),
-        template=template,
         numbers=(top, *sums),
-        states=frozenset({held_class}),
-        path=(held_class,),
+        path=(f"{width} {board}",),
     )
 
 
-FAMILIES = (
-    Family(
-        "queens",
-        "search",
-        "place 5, 7 or 8 queens",
-        _make_queens,
-        templates=QUEENS_FORMS,
-        held_templates=QUEENS_HELD,
-        share=0.25,
-    ),
-    Family(
-        "cross-sums",
-        "search",
-        "fill a small table with given row and column sums",
-        _make_sums,
-        templates=SUMS_FORMS,
-        held_templates=SUMS_HELD,
-    ),
-)
+FAMILIES: tuple[Family, ...] = (queens, cross_sums)

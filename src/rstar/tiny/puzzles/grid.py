@@ -14,8 +14,8 @@ import random
 from functools import lru_cache
 from itertools import permutations
 
-from rstar.tiny.family import Family, Instance, RejectedError
-from rstar.tiny.puzzles.common import question, solution
+from rstar.tiny.family import Family, RejectedError
+from rstar.tiny.templates import Draft, family
 
 LATIN_HELPER = """\
 def put(now):
@@ -36,68 +36,6 @@ def put(now):
         assert part.count(d) == 1
     grid = now"""
 SQUARE_FINISH = "assert '0' not in grid\nprint([int(row) for row in grid.split()])"
-LATIN_FORMS = {
-    "plain": (
-        "Complete the 4 by 4 Latin square {grid} (row by row, 0 for an empty cell), so that each row and each column "
-        "has the digits 1 to 4. Give the list of its rows."
-    ),
-    "rule": (
-        "In a 4 by 4 grid every row and every column must contain 1, 2, 3 and 4. The rows are {grid}, where 0 is "
-        "still to be filled in. What are the completed rows?"
-    ),
-    "fill": (
-        "Fill each 0 in the rows {grid} with a digit from 1 to 4 so that no digit occurs twice in a row or in a "
-        "column. Give the list of the rows."
-    ),
-    "garden": (
-        "A garden has 4 by 4 beds and 4 kinds of flowers, 1 to 4. No kind may occur twice in a row or column. So far "
-        "the rows are {grid}, with 0 for an empty bed. Give the rows of the full garden."
-    ),
-    "tiles": (
-        "Tiles numbered 1 to 4 lie in a square of 4 rows, {grid}, and 0 means that a tile is missing. Each row and "
-        "each column has every number once. List the rows without gaps."
-    ),
-}
-LATIN_HELD = {
-    "week": (
-        "Four teams work four weeks in four places: {grid} are the weeks, 0 is an open entry, and in each row and "
-        "each column every team from 1 to 4 stands once. Complete the rows and list them."
-    ),
-    "zeros": (
-        "Replace the zeros: {grid} shall become the rows of a Latin square of the digits 1 to 4. Which rows result?"
-    ),
-}
-SUDOKU_FORMS = {
-    "plain": (
-        "Solve the 4 by 4 Sudoku {grid} (row by row, 0 for an empty cell): each row, each column and each of the four"
-        " 2 by 2 boxes has the digits 1 to 4. Give the list of its rows."
-    ),
-    "rule": (
-        "In a 4 by 4 grid every row, every column and every 2 by 2 corner box must contain 1, 2, 3 and 4. The rows "
-        "are {grid}, where 0 is still to be filled in. What are the completed rows?"
-    ),
-    "fill": (
-        "Fill each 0 of the small Sudoku {grid} with a digit from 1 to 4 so that no digit occurs twice in a row, in a"
-        " column or in a 2 by 2 box. Give the list of the rows."
-    ),
-    "paper": (
-        "Lena found this Sudoku with 2 by 2 boxes in a paper: {grid}, where 0 means empty. Which rows does the "
-        "solution have?"
-    ),
-    "mini": (
-        "Mini Sudoku, digits 1 to 4, boxes of 2 by 2, rows {grid}, gaps written as 0. List the rows of its solution."
-    ),
-}
-SUDOKU_HELD = {
-    "zeros": (
-        "Replace the zeros in {grid} so that these four rows form a Sudoku with 2 by 2 boxes and the digits 1 to 4. "
-        "Which rows result?"
-    ),
-    "windows": (
-        "A house has 4 by 4 windows in four blocks of 2 by 2. In 4 colours, 1 to 4, each row, column and block must "
-        "show every colour. The rows {grid} are painted but for the windows with 0. List the rows in the end."
-    ),
-}
 LATIN_LEVELS = {1: (5, 1, 2), 2: (6, 2, 4), 3: (7, 4, 6), 4: (8, 6, 12), 5: (9, 12, 64)}
 SUDOKU_LEVELS = {1: (5, 1, 2), 2: (6, 2, 2), 3: (7, 3, 4), 4: (8, 6, 8), 5: (9, 8, 64)}
 """Empty cells, minimum and maximum number of options."""
@@ -139,7 +77,7 @@ def _rows(cells: str) -> str:
     return " ".join(cells[i : i + 4] for i in range(0, 16, 4))
 
 
-def _make_square(rng: random.Random, level: int, template: str, boxes: bool) -> Instance:
+def _square(rng: random.Random, level: int, boxes: bool) -> Draft:
     count, least, most = (SUDOKU_LEVELS if boxes else LATIN_LEVELS)[level]
     board = rng.choice(_squares(boxes))
     # Prefer empty cells near the top, which are filled before much is known.
@@ -156,42 +94,65 @@ def _make_square(rng: random.Random, level: int, template: str, boxes: bool) -> 
         (f"row {i // 4 + 1} column {i % 4 + 1}: {board[i]}", f"put('{_rows(after)}')")
         for i, after in zip(holes, boards[1:], strict=True)
     ]
-    forms = SUDOKU_FORMS | SUDOKU_HELD if boxes else LATIN_FORMS | LATIN_HELD
     helper = SUDOKU_HELPER if boxes else LATIN_HELPER
-    return Instance(
-        question=question(forms, template, grid=_rows(start)),
+    return Draft(
+        fields={"grid": _rows(start)},
+        steps=[("the problem", f"grid = '{_rows(start)}'\n{helper}"), *moves],
+        finish=SQUARE_FINISH,
         answer=str([int(row) for row in _rows(board).split()]),
-        steps=solution(f"grid = '{_rows(start)}'\n{helper}", moves, SQUARE_FINISH),
-        template=template,
         numbers=(start,),
-        states=frozenset({board}),
         path=(board,),
     )
 
 
-def _make_latin(rng: random.Random, level: int, template: str) -> Instance:
-    return _make_square(rng, level, template, boxes=False)
-
-
-def _make_sudoku(rng: random.Random, level: int, template: str) -> Instance:
-    return _make_square(rng, level, template, boxes=True)
-
-
-FAMILIES = (
-    Family(
-        "latin",
-        "search",
-        "complete a 4 by 4 Latin square",
-        _make_latin,
-        templates=LATIN_FORMS,
-        held_templates=LATIN_HELD,
-    ),
-    Family(
-        "sudoku4",
-        "search",
-        "solve a 4 by 4 Sudoku",
-        _make_sudoku,
-        templates=SUDOKU_FORMS,
-        held_templates=SUDOKU_HELD,
-    ),
+@family(
+    "search",
+    trained="""
+    - Complete the 4 by 4 Latin square {grid} (row by row, 0 for an empty cell), so that each row and each column has
+      the digits 1 to 4. Give the list of its rows.
+    - In a 4 by 4 grid every row and every column must contain 1, 2, 3 and 4. The rows are {grid}, where 0 is still to
+      be filled in. What are the completed rows?
+    - Fill each 0 in the rows {grid} with a digit from 1 to 4 so that no digit occurs twice in a row or in a column.
+      Give the list of the rows.
+    - A garden has 4 by 4 beds and 4 kinds of flowers, 1 to 4. No kind may occur twice in a row or column. So far the
+      rows are {grid}, with 0 for an empty bed. Give the rows of the full garden.
+    - Tiles numbered 1 to 4 lie in a square of 4 rows, {grid}, and 0 means that a tile is missing. Each row and each
+      column has every number once. List the rows without gaps.
+    """,
+    held="""
+    - Four teams work four weeks in four places: {grid} are the weeks, 0 is an open entry, and in each row and each
+      column every team from 1 to 4 stands once. Complete the rows and list them.
+    - Replace the zeros: {grid} shall become the rows of a Latin square of the digits 1 to 4. Which rows result?
+    """,
 )
+def latin(rng: random.Random, level: int) -> Draft:
+    """Complete a 4 by 4 Latin square."""
+    return _square(rng, level, boxes=False)
+
+
+@family(
+    "search",
+    trained="""
+    - Solve the 4 by 4 Sudoku {grid} (row by row, 0 for an empty cell): each row, each column and each of the four 2
+      by 2 boxes has the digits 1 to 4. Give the list of its rows.
+    - In a 4 by 4 grid every row, every column and every 2 by 2 corner box must contain 1, 2, 3 and 4. The rows are
+      {grid}, where 0 is still to be filled in. What are the completed rows?
+    - Fill each 0 of the small Sudoku {grid} with a digit from 1 to 4 so that no digit occurs twice in a row, in a
+      column or in a 2 by 2 box. Give the list of the rows.
+    - Lena found this Sudoku with 2 by 2 boxes in a paper: {grid}, where 0 means empty. Which rows does the solution
+      have?
+    - Mini Sudoku, digits 1 to 4, boxes of 2 by 2, rows {grid}, gaps written as 0. List the rows of its solution.
+    """,
+    held="""
+    - Replace the zeros in {grid} so that these four rows form a Sudoku with 2 by 2 boxes and the digits 1 to 4. Which
+      rows result?
+    - A house has 4 by 4 windows in four blocks of 2 by 2. In 4 colours, 1 to 4, each row, column and block must show
+      every colour. The rows {grid} are painted but for the windows with 0. List the rows in the end.
+    """,
+)
+def sudoku4(rng: random.Random, level: int) -> Draft:
+    """Solve a 4 by 4 Sudoku."""
+    return _square(rng, level, boxes=True)
+
+
+FAMILIES: tuple[Family, ...] = (latin, sudoku4)

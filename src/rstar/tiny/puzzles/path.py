@@ -9,8 +9,9 @@ from __future__ import annotations
 import random
 from itertools import pairwise
 
-from rstar.tiny.family import Family, Instance, RejectedError
-from rstar.tiny.puzzles.common import listing, question, solution
+from rstar.tiny.family import Family, RejectedError
+from rstar.tiny.templates import Draft, family
+from rstar.tiny.words import joined
 
 REGISTERS_HELPER = """\
 def press(key):
@@ -19,35 +20,6 @@ def press(key):
     assert shown in range(100) and left >= 0
     pressed.append(key)"""
 REGISTERS_FINISH = "assert shown == goal and left == 0\nprint(pressed)"
-REGISTERS_FORMS = {
-    "plain": (
-        "A display shows {start}. {keys} The display must stay between 0 and 99. Which {count} presses lead to "
-        "{goal}? List the buttons."
-    ),
-    "machine": (
-        "A machine holds the number {start}. {keys} It breaks below 0 and above 99. Reach {goal} with exactly {count}"
-        " presses and list the buttons in order."
-    ),
-    "points": (
-        "Sam has {start} points in a game. {keys} His points never leave the range from 0 to 99. After {count} "
-        "presses he has {goal} points. Which buttons did he press, one after the other?"
-    ),
-    "lift": (
-        "A lift is on floor {start} of a tower with the floors 0 to 99. {keys} It stops at floor {goal} after exactly"
-        " {count} presses. Give the list of the buttons."
-    ),
-    "code": (
-        "Start with {start} and get {goal} in exactly {count} presses, without leaving 0 to 99 on the way. {keys} "
-        "Write the list of the buttons."
-    ),
-}
-REGISTERS_HELD = {
-    "tank": (
-        "A tank holds 99 liters at most and has {start} liters in it. {keys} How do {count} presses make it {goal} "
-        "liters? List the buttons in order."
-    ),
-    "find": "From {start} to {goal} in {count} presses, never under 0 or over 99. {keys} Find the list of buttons.",
-}
 REGISTERS_LEVELS = {1: (3, 3), 2: (3, 4), 3: (3, 5), 4: (4, 4), 5: (4, 5)}
 """Number of buttons, number of presses."""
 
@@ -71,7 +43,28 @@ def _after(operation: Operation, value: int) -> int | None:
     return value if 0 <= value <= 99 else None
 
 
-def _make_registers(rng: random.Random, level: int, template: str) -> Instance:
+@family(
+    "search",
+    trained="""
+    - A display shows {start}. {keys} The display must stay between 0 and 99. Which {count} presses lead to {goal}?
+      List the buttons.
+    - A machine holds the number {start}. {keys} It breaks below 0 and above 99. Reach {goal} with exactly {count}
+      presses and list the buttons in order.
+    - Sam has {start} points in a game. {keys} His points never leave the range from 0 to 99. After {count} presses he
+      has {goal} points. Which buttons did he press, one after the other?
+    - A lift is on floor {start} of a tower with the floors 0 to 99. {keys} It stops at floor {goal} after exactly
+      {count} presses. Give the list of the buttons.
+    - Start with {start} and get {goal} in exactly {count} presses, without leaving 0 to 99 on the way. {keys} Write
+      the list of the buttons.
+    """,
+    held="""
+    - A tank holds 99 liters at most and has {start} liters in it. {keys} How do {count} presses make it {goal}
+      liters? List the buttons in order.
+    - From {start} to {goal} in {count} presses, never under 0 or over 99. {keys} Find the list of buttons.
+    """,
+)
+def registers(rng: random.Random, level: int) -> Draft:
+    """Reach a number with a given number of button presses."""
     kinds, count = REGISTERS_LEVELS[level]
     keys, start = _operations(rng, kinds), rng.randint(1, 40)
     # For every reachable number: how many walks lead to it, and the buttons of one of them.
@@ -92,17 +85,13 @@ def _make_registers(rng: random.Random, level: int, template: str) -> Instance:
     rules = [f"Button {key} {WORDS[sign].format(n)}." for key, (sign, n) in enumerate(keys, 1)]
     table = ", ".join(f"{key}: lambda n: n {sign} {n}" for key, (sign, n) in enumerate(keys, 1))
     setup = f"keys = {{{table}}}\nshown, goal, left, pressed = {start}, {goal}, {count}, []\n{REGISTERS_HELPER}"
-    held_class = f"{sorted(keys)} {goal}"
-    return Instance(
-        question=question(
-            REGISTERS_FORMS | REGISTERS_HELD, template, start=start, goal=goal, count=count, keys=" ".join(rules)
-        ),
+    return Draft(
+        fields={"start": start, "goal": goal, "count": count, "keys": " ".join(rules)},
+        steps=[("the problem", setup), *moves],
+        finish=REGISTERS_FINISH,
         answer=str(list(walks[goal][1])),
-        steps=solution(setup, moves, REGISTERS_FINISH),
-        template=template,
         numbers=(start, *keys, goal, count),
-        states=frozenset({held_class}),
-        path=(held_class,),
+        path=(f"{sorted(keys)} {goal}",),
     )
 
 
@@ -113,38 +102,6 @@ def go(now):
     assert '-'.join(sorted(now[-2:])) in roads
     path = now"""
 HAMILTON_FINISH = "assert len(path) == places\nprint([int(p) for p in path])"
-HAMILTON_FORMS = {
-    "plain": (
-        "A graph has the vertices 1 to {size} and the edges {roads}. List a path that starts at {start} and visits "
-        "every vertex exactly once."
-    ),
-    "towns": (
-        "Roads join the towns 1 to {size}: {roads}. A trip begins in town {start} and comes to each town exactly "
-        "once. In which order?"
-    ),
-    "rooms": (
-        "A museum has rooms 1 to {size} with doors between {roads}. Lea is in room {start} and wants to see each room"
-        " once, without entering any twice. List the rooms in her order."
-    ),
-    "islands": (
-        "Bridges lead between the islands {roads}. From island {start}, how can one visit all the islands 1 to "
-        "{size}, each only once? Give the list."
-    ),
-    "mail": (
-        "A letter goes round {size} friends who trust only some others: {roads}. Friend {start} reads it first, and "
-        "each friend reads it once. List the readers in order."
-    ),
-}
-HAMILTON_HELD = {
-    "bees": (
-        "A bee starts on flower {start} of {size} flowers and flies only along {roads}, both ways. It sits on every "
-        "flower exactly once. Which list of flowers is that?"
-    ),
-    "cables": (
-        "Computers 1 to {size} are linked by the cables {roads}. A message starts at {start} and passes through each "
-        "computer one single time. Find its route as a list."
-    ),
-}
 HAMILTON_LEVELS = {1: (6, 2, 6), 2: (7, 6, 12), 3: (8, 10, 24), 4: (8, 24, 200), 5: (9, 40, 1000)}
 """Number of places, minimum and maximum number of options."""
 
@@ -166,8 +123,31 @@ def _is_only_path(roads: list[int], path: list[int]) -> bool:
     return found == 1
 
 
-def _make_hamilton(rng: random.Random, level: int, template: str) -> Instance:
-    """A path, and additional roads that keep it the only one."""
+@family(
+    "search",
+    trained="""
+    - A graph has the vertices 1 to {size} and the edges {roads}. List a path that starts at {start} and visits every
+      vertex exactly once.
+    - Roads join the towns 1 to {size}: {roads}. A trip begins in town {start} and comes to each town exactly once. In
+      which order?
+    - A museum has rooms 1 to {size} with doors between {roads}. Lea is in room {start} and wants to see each room
+      once, without entering any twice. List the rooms in her order.
+    - Bridges lead between the islands {roads}. From island {start}, how can one visit all the islands 1 to {size},
+      each only once? Give the list.
+    - A letter goes round {size} friends who trust only some others: {roads}. Friend {start} reads it first, and each
+      friend reads it once. List the readers in order.
+    """,
+    held="""
+    - A bee starts on flower {start} of {size} flowers and flies only along {roads}, both ways. It sits on every
+      flower exactly once. Which list of flowers is that?
+    - Computers 1 to {size} are linked by the cables {roads}. A message starts at {start} and passes through each
+      computer one single time. Find its route as a list.
+    """,
+    share=0.2,
+)
+def hamilton(rng: random.Random, level: int) -> Draft:
+    """Visit every place of a small map once."""
+    # A path, and additional roads that keep it the only one.
     size, least, most = HAMILTON_LEVELS[level]
     path = rng.sample(range(1, size + 1), size)
     roads = [0] * (size + 1)
@@ -195,40 +175,14 @@ def _make_hamilton(rng: random.Random, level: int, template: str) -> Instance:
     setup = f"places, path, roads = {size}, '{path[0]}', '{names}'.split()\n{HAMILTON_HELPER}"
     # Number the places by their order in the walk: maps that differ only in place names become equal.
     order = {place: n for n, place in enumerate(path)}
-    held_class = str(sorted(sorted((order[a], order[b])) for a, b in pairs))
-    return Instance(
-        question=question(
-            HAMILTON_FORMS | HAMILTON_HELD,
-            template,
-            size=size,
-            start=path[0],
-            roads=listing(f"{a}-{b}" for a, b in pairs),
-        ),
+    return Draft(
+        fields={"size": size, "start": path[0], "roads": joined(f"{a}-{b}" for a, b in pairs)},
+        steps=[("the problem", setup), *moves],
+        finish=HAMILTON_FINISH,
         answer=str(path),
-        steps=solution(setup, moves, HAMILTON_FINISH),
-        template=template,
         numbers=(path[0], names),
-        states=frozenset({held_class}),
-        path=(held_class,),
+        path=(str(sorted(sorted((order[a], order[b])) for a, b in pairs)),),
     )
 
 
-FAMILIES = (
-    Family(
-        "registers",
-        "search",
-        "reach a number with a given number of button presses",
-        _make_registers,
-        templates=REGISTERS_FORMS,
-        held_templates=REGISTERS_HELD,
-    ),
-    Family(
-        "hamilton",
-        "search",
-        "visit every place of a small map once",
-        _make_hamilton,
-        templates=HAMILTON_FORMS,
-        held_templates=HAMILTON_HELD,
-        share=0.2,
-    ),
-)
+FAMILIES: tuple[Family, ...] = (registers, hamilton)

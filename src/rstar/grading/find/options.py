@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-LONGEST = 600
+MAX_LENGTH = 600
 _LETTER = r"\(?(?P<letter>[A-H])\)?(?![A-Za-z])"
 _RIGHT = r"(?:the )?(?:correct|right|best)(?: (?:answer|option|choice|one))?"
 _REASON = r"(?:because|since|as|given that|due to)\b"
@@ -18,7 +18,7 @@ _IN_FORMULA = re.compile(
     rf"[\s*]*(\$\\(?:text|textbf|mathbf|mathrm)\{{ ?\([A-H]\) ?\}}[^$\n]{{0,60}}\$)[,.]?\s*{_REASON}"
 )
 """An option with its text: ``$\\textbf{(E)}\\ 42$, as …``."""
-_LATER = re.compile(
+_CONCLUDED = re.compile(
     rf"\bonly (?:option |choice |answer )?{_LETTER} (?:satisf\w+|works|holds|fits|meets|remains|matches)\b"
     rf"|\b(?:option|choice|answer) \(?(?P<right>[A-H])\)?,? (?:[^,.\n]{{1,60}},)? ?is {_RIGHT}\s*"
     rf"(?:[.!*]|$|\n|{_REASON})"
@@ -31,19 +31,17 @@ _LATER = re.compile(
 )
 _DOUBT = re.compile(
     r"\b(?:no[,.]|wait|actually|correction|sorry|oops|neither|either|unless|if|suppose|reject(?:ed)?|wrong|incorrect"
-    r"|impossible|false|not (?:option |choice )?\(?[A-H]\b"
-    r"|(?:option|choice|answer)s?\b.*\b(?:option|choice|answer)s?)",
+    r"|impossible|false|not (?:option |choice )?\(?[A-H]\b|(?:option|choice|answer)s?\b.*\b(?:option|choice|answer)s?)",
     re.IGNORECASE,
 )
-_UNSURE = re.compile(
+_UNCERTAIN_REMARK = re.compile(
     r"^(?:it |this |that )?(?:fails|does not|doesn't|cannot)\b|\b(?:maybe|perhaps|probably|might|may)\b"
 )
 _OTHERS_FAIL = re.compile(
     r"[\s*]*\(?(?P<letter>[A-H])\)?[\s*]*[.,:;—–][\s*]*(?:None|Neither) of the (?:others?|other \w+|remaining"
     r" \w+)\b[^.\n]*\.?\s*"
-    r"|[\s*]*\(?(?P<alone>[A-H])\)?[\s*]*[.,:;—–][\s*]*(?:All |Each of )?(?:[Tt]he )?(?:others|other (?:options"
-    r"|choices|ones)"
-    r"|remaining (?:options|choices|ones)) (?:all |each |both )?(?:fail|violate|contradict)s?\b(?! to| nothing)"
+    r"|[\s*]*\(?(?P<alone>[A-H])\)?[\s*]*[.,:;—–][\s*]*(?:All |Each of )?(?:[Tt]he )?(?:others|other (?:options|choices"
+    r"|ones)|remaining (?:options|choices|ones)) (?:all |each |both )?(?:fail|violate|contradict)s?\b(?! to| nothing)"
     r"[^.\n]*\.?\s*"
 )
 _TRUE_ONES = re.compile(
@@ -73,7 +71,7 @@ _REFUTED = re.compile(
     r" (?:ruled out|eliminated|excluded|discarded|rejected|false|wrong|incorrect|impossible|invalid)"
     r"|fails?|(?:does not|do not|doesn't|don't|cannot|can't) (?:hold|work|fit|be (?:right|true|correct)))\b(?! to\b)"
 )
-_NOT_SURE = re.compile(
+_UNCERTAIN = re.compile(
     r"\b(?:not|never|no|nor|neither|wait|actually|maybe|perhaps|probably|or|either|unless|if|suppose\w*|assum\w*|would"
     r"|could|might|may|claim\w*|sa(?:y|ys|id)|thinks?|thought|mistake\w*|but|however|except|although|though|only"
     r"|sometimes|seems?|sorry|oops|correction|right|true|correct|works|holds|wrong|false|incorrect)\b|n't\b|\?",
@@ -81,26 +79,26 @@ _NOT_SURE = re.compile(
 )
 """Words beside refuted letters that change the meaning."""
 _UPRIGHT = re.compile(r"\\(?:text|textbf|mathrm) ?\{ ?([^{}]*?) ?\}")
-_SEVERAL_FIRST = re.compile(
+_LEADING_LETTERS = re.compile(
     rf"(?P<letters>\(?[A-H]\)?(?:(?:,? and |, ?)\(?[A-H]\)?(?![A-Za-z]))+)(?:;|,? {_REASON}|,? (?:while|whereas)\b)"
 )
-_FURTHER = re.compile(r"\b(?:also|too|as well|perhaps|maybe|or|wait|actually)\b")
+_MORE_LETTERS = re.compile(r"\b(?:also|too|as well|perhaps|maybe|or|wait|actually)\b")
 """Words after the letters that announce more letters."""
-_SEVERAL = re.compile(r"(?:\(?[A-H]\)?(?:(?: ?[,;&] ?| )(?:and )?|(?=[A-H(])))+\(?[A-H]\)?")
-_BEGUN = re.compile(rf"[\s*]*{_LETTER}\**(?:\s*[,.:;]\s*|\s+)(?:{_REASON}|which\b|so\b)", re.IGNORECASE)
+_LETTER_LIST = re.compile(r"(?:\(?[A-H]\)?(?:(?: ?[,;&] ?| )(?:and )?|(?=[A-H(])))+\(?[A-H]\)?")
+_WITH_REASON = re.compile(rf"[\s*]*{_LETTER}\**(?:\s*[,.:;]\s*|\s+)(?:{_REASON}|which\b|so\b)", re.IGNORECASE)
 
 
-def with_reason(text: str) -> str | None:
+def justified_option(text: str) -> str | None:
     """The letter that a short text gives with its reason; None if it gives none, several, or retracts one."""
-    if len(text) > LONGEST:
+    if len(text) > MAX_LENGTH:
         return None
     if (others := _OTHERS_FAIL.fullmatch(text)) is not None:
         return others["letter"] or others["alone"]
     if (true := _TRUE_ONES.fullmatch(text)) is not None:
-        return None if true["not"] or _FURTHER.search(true["rest"]) else true["letters"]
+        return None if true["not"] or _MORE_LETTERS.search(true["rest"]) else true["letters"]
     if (sides := _TRUE_AND_FALSE.fullmatch(text)) is not None:
-        told, denied = sides["true"] or sides["right"], sides["false"] or sides["wrong"]
-        return None if set(re.findall("[A-H]", told)) & set(re.findall("[A-H]", denied)) else told
+        chosen, rejected = sides["true"] or sides["right"], sides["false"] or sides["wrong"]
+        return None if set(re.findall("[A-H]", chosen)) & set(re.findall("[A-H]", rejected)) else chosen
     if (left := _LEFT_OVER.fullmatch(text)) is not None and _are_refuted(left["others"], left["letter"]):
         return left["letter"]
     if _DOUBT.search(text) is not None:
@@ -109,11 +107,11 @@ def with_reason(text: str) -> str | None:
         return formula[1]
     match = _FIRST.match(text)
     if match is None:
-        found = list(_LATER.finditer(text))
+        found = list(_CONCLUDED.finditer(text))
         match = found[-1] if found else None
     if match is None:
         return None
-    if match.re is _FIRST and match["remark"] and _UNSURE.search(match["remark"]):
+    if match.re is _FIRST and match["remark"] and _UNCERTAIN_REMARK.search(match["remark"]):
         return None
     letter = next((value for name, value in match.groupdict().items() if value and name != "remark"), None)
     return letter if letter is not None and letter.isupper() else None
@@ -124,26 +122,26 @@ def _are_refuted(others: str, letter: str) -> bool:
     refuted = _REFUTED.findall(others)
     rest = _REFUTED.sub(" ", others)
     named = re.findall(r"(?<![A-Za-z])[A-H](?![A-Za-z])", " ".join(refuted))
-    unsaid = re.search(r"(?<![A-Za-z])[A-H](?![A-Za-z])", rest) is None and _NOT_SURE.search(rest) is None
-    return bool(refuted) and unsaid and letter not in named
+    rest_is_neutral = re.search(r"(?<![A-Za-z])[A-H](?![A-Za-z])", rest) is None and _UNCERTAIN.search(rest) is None
+    return bool(refuted) and rest_is_neutral and letter not in named
 
 
-def several_first(sentence: str) -> str | None:
+def leading_options(sentence: str) -> str | None:
     """The letters at the start of a sentence that goes on to give the reason: "A and B; C fails"."""
-    match = _SEVERAL_FIRST.match(sentence)
-    return None if match is None or _FURTHER.search(sentence, match.end()) else match["letters"]
+    match = _LEADING_LETTERS.match(sentence)
+    return None if match is None or _MORE_LETTERS.search(sentence, match.end()) else match["letters"]
 
 
-def letters_of(form: str) -> frozenset[str] | None:
+def option_letters(form: str) -> frozenset[str] | None:
     """The letters of an answer with several options: ``ABD``, ``A, B and D``; None for any other form."""
     if (upright := _UPRIGHT.fullmatch(form)) is not None:
         form = upright[1]
     letters = re.findall("[A-H]", form)
-    several = 1 < len(set(letters)) == len(letters) and _SEVERAL.fullmatch(form) is not None
+    several = 1 < len(set(letters)) == len(letters) and _LETTER_LIST.fullmatch(form) is not None
     return frozenset(letters) if several else None
 
 
-def without_reason(sentence: str) -> str:
+def without_option_reason(sentence: str) -> str:
     """The letter alone of "B because the others are odd"; any other sentence unchanged."""
-    match = _BEGUN.match(sentence)
+    match = _WITH_REASON.match(sentence)
     return sentence if match is None or not match["letter"].isupper() else match["letter"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 
 
-class Shares:
+class ClientQuotas:
     """Amounts of one resource, by client.
 
     Args:

@@ -54,13 +54,12 @@ def build(*, forks: bool, namespaces: bool, programs: bool = False) -> kernel.Pr
         namespaces: the run has mount and PID namespaces: allow chmod and utime.
         programs: allow starting other programs, and pipes between them.
     """
-    actions: dict[int, Code] = {
-        NUMBERS[name]: _result(_ALLOW) for name in (*ALLOWED, *(METADATA if namespaces else ())) if name in NUMBERS
-    }
+    allowed = ALLOWED | METADATA if namespaces else ALLOWED
+    actions = {number: _result(_ALLOW) for number in allowed.values()}
     actions |= {NUMBERS[name]: code for name, code in _guarded(forks).items()}
     if programs:
-        also = (*PROGRAMS, *(SENDING if namespaces else ()))
-        actions |= {NUMBERS[name]: _result(_ALLOW) for name in also if name in NUMBERS}
+        allowed = PROGRAMS | SENDING if namespaces else PROGRAMS
+        actions |= {number: _result(_ALLOW) for number in allowed.values()}
         actions[NUMBERS["clone"]] = [
             _argument(0),
             (_ANY_BIT, 2, 0, _NAMESPACES),
@@ -81,13 +80,7 @@ def build(*, forks: bool, namespaces: bool, programs: bool = False) -> kernel.Pr
 
 def _assemble(starts: list[tuple[int, Code]]) -> kernel.Program:
     """A program from (first call number, code) of each range."""
-    code = [
-        (_LOAD, 0, 0, 4),
-        (_EQUAL, 1, 0, _ARCHITECTURE),
-        (_RETURN, 0, 0, _KILL),
-        (_LOAD, 0, 0, 0),
-        *_search(starts),
-    ]
+    code = [(_LOAD, 0, 0, 4), (_EQUAL, 1, 0, _ARCHITECTURE), (_RETURN, 0, 0, _KILL), (_LOAD, 0, 0, 0), *_search(starts)]
     return kernel.Program(b"".join(struct.pack("=HBBI", *instruction) for instruction in code))
 
 

@@ -7,6 +7,7 @@ import socket
 import sys
 import tempfile
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from rstar.sandbox import channel
 from rstar.sandbox.jail import kernel
@@ -19,22 +20,22 @@ def main(fd: int) -> None:
     link = socket.socket(fileno=kernel.move_up(fd))
     sys.path[:] = (channel.receive(link) or ({"path": sys.path}, []))[0]["path"]
     checks: dict[MechanismName, Callable[[], None]] = {
-        "namespaces": _alone,
-        "landlock": _no_files,
-        "seccomp": _no_calls,
-        "rlimits": _no_memory,
+        "namespaces": _check_namespaces,
+        "landlock": partial(_check_refusal, PermissionError, partial(os.listdir, "/etc"), "could read a folder"),
+        "seccomp": partial(_check_refusal, PermissionError, socket.socket, "could create a socket"),
+        "rlimits": partial(_check_refusal, MemoryError, partial(bytearray, 1 << 30), "exceeded its memory limit"),
     }
-    channel.send(link, {name: _attempt((name,), check) for name, check in checks.items()})
+    channel.send(link, {name: _try_mechanism((name,), check) for name, check in checks.items()})
 
 
-def _attempt(mechanisms: Iterable[MechanismName], check: Callable[[], None]) -> str | None:
+def _try_mechanism(mechanisms: Iterable[MechanismName], check: Callable[[], None]) -> str | None:
     """Confine a run in a jail, in child processes, then call `check`, which raises if the confinement fails."""
     reading, writing = map(kernel.move_up, os.pipe())
     folder = tempfile.mkdtemp(prefix="rstar-probe-")
     child = os.fork()
     if child == 0:
         os.close(reading)
-        os.write(writing, _in_jail(mechanisms, folder, check).encode())
+        os.write(writing, _reason_for_failure(mechanisms, folder, check).encode())
         os._exit(0)
     os.close(writing)
     with open(reading, "rb") as file:
@@ -44,12 +45,12 @@ def _attempt(mechanisms: Iterable[MechanismName], check: Callable[[], None]) -> 
     return None if reason == "works" else reason or "the process that tried it died"
 
 
-def _in_jail(mechanisms: Iterable[MechanismName], folder: str, check: Callable[[], None]) -> str:
+def _reason_for_failure(mechanisms: Iterable[MechanismName], folder: str, check: Callable[[], None]) -> str:
     try:
         jail = Jail(mechanisms, folder)
         jail.enter()
-        jail.settle(kernel.PROC_FD, kernel.RULESET_FD)
-        jail.rehearse(check)
+        jail.finish_warm_up(kernel.PROC_FD, kernel.RULESET_FD)
+        jail.self_test(check)
     except MechanismRefusedError as refused:
         return refused.reason
     except Exception as error:
@@ -57,30 +58,14 @@ def _in_jail(mechanisms: Iterable[MechanismName], folder: str, check: Callable[[
     return "works"
 
 
-def _alone() -> None:
+def _check_namespaces() -> None:
     if os.getpid() != 1 or os.path.exists("/etc/passwd") or os.path.exists("/proc/self"):
-        raise OSError("the run still sees the machine")
+        raise OSError("a confined run can see the machine")
 
 
-def _no_files() -> None:
+def _check_refusal(error: type[Exception], action: Callable[[], object], breach: str) -> None:
     try:
-        os.listdir("/etc")
-    except PermissionError:
+        action()
+    except error:
         return
-    raise OSError("a folder that is not allowed could be read")
-
-
-def _no_calls() -> None:
-    try:
-        socket.socket()
-    except PermissionError:
-        return
-    raise OSError("a socket could be made")
-
-
-def _no_memory() -> None:
-    try:
-        bytearray(1 << 30)
-    except MemoryError:
-        return
-    raise OSError("more memory than allowed could be had")
+    raise OSError(f"a confined run {breach}")

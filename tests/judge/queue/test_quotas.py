@@ -3,14 +3,14 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rstar.judge.queue.shares import Shares
+from rstar.judge.queue.quotas import ClientQuotas
 
 STEPS = st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 30)), max_size=80)
 
 
 @given(STEPS, st.integers(0, 300))
 def test_whoever_comes_later_finds_some(steps: list[tuple[str, int]], total: int) -> None:
-    shares, held = Shares(total), dict.fromkeys("abc", 0)
+    shares, held = ClientQuotas(total), dict.fromkeys("abc", 0)
     for client, amount in steps:
         if shares.take(client, amount):
             held[client] += amount
@@ -23,7 +23,7 @@ def test_whoever_comes_later_finds_some(steps: list[tuple[str, int]], total: int
 
 
 def test_one_alone_has_half() -> None:
-    shares = Shares(100)
+    shares = ClientQuotas(100)
     assert sum(shares.take("one") for _ in range(100)) == 50
     assert sum(shares.take("other") for _ in range(100)) == 25
     shares.add("one", -50)
@@ -33,5 +33,5 @@ def test_one_alone_has_half() -> None:
 
 
 def test_one_of_one_can_be_had() -> None:
-    shares = Shares(1)
+    shares = ClientQuotas(1)
     assert [shares.take("one"), shares.take("other"), shares.take("one")] == [True, False, False]

@@ -4,12 +4,12 @@ import time
 
 import pytest
 
-from rstar.sandbox.parent import processors
-from rstar.sandbox.parent.processors import Processors
+from rstar.sandbox.parent import cpu_time
+from rstar.sandbox.parent.cpu_time import CpuTime
 
 
 def test_work_is_counted() -> None:
-    counter = Processors()
+    counter = CpuTime()
     before = counter.used()
     end = time.process_time() + 0.3
     while time.process_time() < end:
@@ -23,9 +23,9 @@ def test_work_is_counted() -> None:
 
 def test_it_is_read_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
     reads = iter([1.0, 2.0])
-    monkeypatch.setattr(processors, "_read", lambda: next(reads))
-    monkeypatch.setattr(processors, "_KEPT_SECONDS", 0.2)
-    counter = Processors()
+    monkeypatch.setattr(cpu_time, "_read", lambda: next(reads))
+    monkeypatch.setattr(cpu_time, "_CACHE_SECONDS", 0.2)
+    counter = CpuTime()
     assert [counter.used() for _ in range(5)] == [1.0] * 5
     time.sleep(0.25)
     assert counter.used() == 2.0

@@ -12,6 +12,7 @@ import json
 import random
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
 
@@ -20,7 +21,7 @@ import httpx
 from rstar.errors import ServerError
 
 T = TypeVar("T")
-_LONGEST_PAUSE = 30.0
+_MAX_PAUSE = 30.0
 _EXCERPT = 400
 
 
@@ -33,7 +34,7 @@ class HttpRefusedError(ServerError):
         self.status, self.body, self.retry_after = status, body, retry_after
 
     @property
-    def passing(self) -> bool:
+    def retryable(self) -> bool:
         """Whether the same request may succeed later."""
         return self.status in (408, 429) or self.status >= 500
 
@@ -87,26 +88,26 @@ class ServerClient:
                     raise
                 return None
 
-        return await self._retrying(path, attempt, min(1, self._retries))  # fail fast on first contact
+        return await self._with_retries(path, attempt, min(1, self._retries))  # fail fast on first contact
 
-    async def ask(self, method: str, path: str, body: Any = None, retries: int | None = None) -> Any:
+    async def request(self, method: str, path: str, body: Any = None, retries: int | None = None) -> Any:
         """The JSON response; None if it is empty. Raises `HttpRefusedError` or another `ServerError`."""
-        return await self._retrying(path, lambda client: self._fetch(client, method, path, body), retries)
+        return await self._with_retries(path, lambda client: self._fetch(client, method, path, body), retries)
 
-    async def lines(self, path: str, left: Callable[[], Any], read: Callable[[str], object]) -> None:
-        """Post `left()` until it is None; pass each line of the responses to `read` as it arrives."""
+    async def post_lines(self, path: str, next_body: Callable[[], Any], on_line: Callable[[str], object]) -> None:
+        """Post `next_body()` until it is None; pass each line of the responses to `on_line` as it arrives."""
 
         async def attempt(client: httpx.AsyncClient) -> None:
-            while (body := left()) is not None:
+            while (body := next_body()) is not None:
                 headers = {"Accept": "application/x-ndjson"}
                 async with client.stream("POST", self.url + path, json=body, headers=headers) as response:
                     if response.is_error:
                         await response.aread()
-                        raise self._refused(path, response)
+                        raise self._refused_error(path, response)
                     async for line in response.aiter_lines():
-                        read(line)
+                        on_line(line)
 
-        await self._retrying(path, attempt)
+        await self._with_retries(path, attempt)
 
     async def stream(self, path: str, body: dict[str, Any], read: Callable[[AsyncIterator[Any]], Awaitable[T]]) -> T:
         """Post `body`; return the result of `read` on the server-sent events. The connection closes after it."""
@@ -115,17 +116,17 @@ class ServerClient:
             async with client.stream("POST", self.url + path, json=body) as response:
                 if response.is_error:
                     await response.aread()
-                    raise self._refused(path, response)
+                    raise self._refused_error(path, response)
                 return await read(self._events(path, response))
 
-        return await self._retrying(path, attempt)
+        return await self._with_retries(path, attempt)
 
     async def _fetch(self, client: httpx.AsyncClient, method: str, path: str, body: dict[str, Any] | None) -> Any:
         # A server that fails a GET may drop the connection silently: do not reuse it for a POST.
         headers = {"Connection": "close"} if method == "GET" else None
         response = await client.request(method, self.url + path, json=body, headers=headers)
         if response.is_error:
-            raise self._refused(path, response)
+            raise self._refused_error(path, response)
         if not response.content:
             return None
         try:
@@ -146,12 +147,12 @@ class ServerClient:
                 raise ServerError(f"{self.url}{path}: {str(event['error'])[:_EXCERPT]}")
             yield event
 
-    async def _retrying(
+    async def _with_retries(
         self, path: str, attempt: Callable[[httpx.AsyncClient], Awaitable[T]], retries: int | None = None
     ) -> T:
         pause = self._pause
         retries = self._retries if retries is None else retries
-        for left in range(retries, -1, -1):
+        for retries_left in range(retries, -1, -1):
             if self._client is None:
                 raise ServerError(f"{self.url}: the client is not open; use it in `async with`")
             wait = None
@@ -159,23 +160,23 @@ class ServerClient:
                 async with self._slots:
                     return await attempt(self._client)
             except HttpRefusedError as error:
-                if not error.passing or not left:
+                if not error.retryable or not retries_left:
                     raise
                 wait = error.retry_after
             except (httpx.InvalidURL, httpx.DecodingError, httpx.TooManyRedirects) as error:
                 raise ServerError(f"{self.url}{path}: {type(error).__name__}: {error}") from error
             except httpx.TransportError as error:
-                if not left:
+                if not retries_left:
                     reason = f"{type(error).__name__}: {error}".removesuffix(": ")
                     hint = "; is a server running there?" if isinstance(error, httpx.ConnectError) else ""
                     tries = f"{retries + 1} attempt{'s' * (retries > 0)}"
                     raise ServerError(f"{self.url}{path}: {reason} ({tries}){hint}") from error
             # Jitter keeps failed requests from retrying in lockstep.
-            await asyncio.sleep(pause * random.uniform(0.5, 1.0) if wait is None else min(wait, _LONGEST_PAUSE))
-            pause = min(2 * pause, _LONGEST_PAUSE)
+            await asyncio.sleep(pause * random.uniform(0.5, 1.0) if wait is None else min(wait, _MAX_PAUSE))
+            pause = min(2 * pause, _MAX_PAUSE)
         raise AssertionError("unreachable")
 
-    def _refused(self, path: str, response: httpx.Response) -> HttpRefusedError:
+    def _refused_error(self, path: str, response: httpx.Response) -> HttpRefusedError:
         return HttpRefusedError(self.url + path, response.status_code, response.text, _retry_after(response.headers))
 
 
@@ -184,11 +185,8 @@ def _retry_after(headers: httpx.Headers) -> float | None:
     value = headers.get("Retry-After")
     if value is None:
         return None
-    try:
+    with suppress(ValueError):
         return max(0.0, float(value))
-    except ValueError:
-        pass
-    try:
+    with suppress(ValueError):
         return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
-    except ValueError:
-        return None
+    return None

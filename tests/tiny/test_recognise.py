@@ -6,7 +6,7 @@ import pytest
 
 from rstar.tiny.family import Family, Instance, RejectedError
 from rstar.tiny.generate import families
-from rstar.tiny.wordings import wording_family
+from rstar.tiny.recognise import recognise_family
 
 FAMILIES = list(families().values())
 LEVELS = (1, 3, 4, 5)
@@ -26,10 +26,10 @@ def test_every_trained_template_is_known_and_no_held_out_one(family: Family) -> 
     for level in LEVELS:
         for template in family.templates:
             question = drawn(family, template, level).question
-            assert wording_family(question) is not None, question
+            assert recognise_family(question) is not None, question
         for template in family.held_templates:
             question = drawn(family, template, level).question
-            assert wording_family(question) is None, question
+            assert recognise_family(question) is None, question
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_every_trained_template_is_known_and_no_held_out_one(family: Family) -> 
     ],
 )
 def test_other_wordings_are_unknown(question: str) -> None:
-    assert wording_family(question) is None
+    assert recognise_family(question) is None
 
 
 @pytest.mark.parametrize(
@@ -71,4 +71,4 @@ def test_other_wordings_are_unknown(question: str) -> None:
     ],
 )
 def test_numbers_names_and_spacing_do_not_matter(question: str, family: str) -> None:
-    assert wording_family(question) == family
+    assert recognise_family(question) == family

@@ -51,7 +51,7 @@ _CHOICE = re.compile(r"\w*(?:<[^<>\[\]]*>|\[[^<>\[\]]*\])\w*")
 _FIELD = re.compile(r"\{[^{}]*\}")
 
 
-def wording_family(question: str) -> str | None:
+def recognise_family(question: str) -> str | None:
     """Name of a family with a trained template that can make this question, or None."""
     question = " ".join(question.split())
     words = frozenset(_WORD.findall(question))

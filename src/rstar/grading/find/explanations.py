@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import re
 
-LONGEST = 600
-FEWEST_WORDS = 3
-"""Minimum words of an explanation in English."""
-_ALONE = re.compile(
+MAX_LENGTH = 600
+MIN_WORDS = 3
+_LETTER_FIRST = re.compile(
     r"(?:(?i:the )?(?i:best|correct|right|final)? ?(?i:answer|option|choice)?(?i: is)?:? ?)?"
     r"[\s*]*\(?(?P<letter>[A-H])\)?[\s*]*(?:[.:;,]|—|–|\s-)\s+(?P<remark>\S.*)"
 )
-_CHOSEN = re.compile(
+_CHINESE_CHOICE = re.compile(
     r"(?:(?:选项?|答案)[是为:：\s]*|^\s*)(?P<letters>[A-H](?:\s*(?:[、和]\s*)?[A-H])*)\s*(?P<remark>[,，;；。.(（].*)$"
 )
 _LETTER = re.compile(r"(?<![A-Za-z])[A-H](?![A-Za-z'’])")
@@ -36,27 +35,27 @@ _DIGIT_LAST = re.compile(r"[=\d$]\s*\W*$")
 """A remark that ends in a value, which may be an answer of its own."""
 _FAULT = re.compile(r"(?:选?项)?[^,，;；。.]{0,20}?(?:错|不|误|矛盾|反例|排除|舍)")
 _NOT_CHOSEN = re.compile("(?:不[能该应可要]?|别|勿)选")
-_HAN_DOUBT = re.compile("也|或|可能|以及|还有|不对|应该|漏|都|均|其实|但|正确")
+_CHINESE_DOUBT = re.compile("也|或|可能|以及|还有|不对|应该|漏|都|均|其实|但|正确")
 
 
-def letter_explained(text: str) -> str | None:
+def explained_letter(text: str) -> str | None:
     """The letter that a text begins with, if only an explanation follows; None if in doubt."""
-    match = _ALONE.fullmatch(text.strip()) if len(text) <= LONGEST else None
+    match = _LETTER_FIRST.fullmatch(text.strip()) if len(text) <= MAX_LENGTH else None
     if match is None or "\n" in match["remark"]:
         return None
     remark = _ARTICLE.sub("", match["remark"])
     if _DOUBT.search(remark) or _STEP.match(remark) or _DIGIT_LAST.search(remark) or "?" in remark:
         return None
-    if len(re.findall(r"[^\W\d_]{2,}", remark)) < FEWEST_WORDS:
+    if len(re.findall(r"[^\W\d_]{2,}", remark)) < MIN_WORDS:
         return None
     return None if set(_LETTER.findall(remark)) - {match["letter"]} else match["letter"]
 
 
-def letters_explained(text: str) -> str | None:
+def explained_letters(text: str) -> str | None:
     """The letters chosen by the last line of a Chinese text that says why the others are wrong."""
-    lines = text.strip()[-LONGEST:].splitlines()
-    match = _CHOSEN.search(lines[-1]) if lines else None
-    if match is None or _NOT_CHOSEN.search(lines[-1]) or _HAN_DOUBT.search(match["remark"]):
+    lines = text.strip()[-MAX_LENGTH:].splitlines()
+    match = _CHINESE_CHOICE.search(lines[-1]) if lines else None
+    if match is None or _NOT_CHOSEN.search(lines[-1]) or _CHINESE_DOUBT.search(match["remark"]):
         return None
     chosen = re.findall("[A-H]", match["letters"])
     remark = match["remark"]

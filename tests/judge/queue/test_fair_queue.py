@@ -6,10 +6,10 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rstar.judge.queue.fair import SOON_SECONDS, FairQueue
+from rstar.judge.queue.fair_queue import URGENT_SECONDS, FairQueue
 from rstar.judge.queue.jobs import Job, Kind
 
-SOON, PATIENT = SOON_SECONDS / 2, SOON_SECONDS * 10
+SOON, PATIENT = URGENT_SECONDS / 2, URGENT_SECONDS * 10
 
 
 def job(name: str, client: str, life: float = SOON, kind: Kind = "python") -> Job:
@@ -73,7 +73,7 @@ def test_nothing_is_kept_of_what_nobody_waits_for() -> None:
         queue.discard(one.id)
     queue.discard("599 and never there")
     assert {one.code for one in jobs[:500]} == {""}
-    assert sum(len(heap) for lanes in queue._passed for lane in lanes for heap in lane.values()) <= 300
+    assert sum(len(heap) for lanes in queue._lanes for lane in lanes for heap in lane.values()) <= 300
     assert sorted(one.id for one in drain(queue)) == sorted(one.id for one in jobs[500:])
     assert queue.pop() is None
 
@@ -103,15 +103,15 @@ def test_nothing_is_lost_and_nobody_is_passed_over(steps: list[tuple[str, float]
     """Any course of pushes, pops and expiries, against a list of what waits."""
     queue, now = FairQueue(), time.time()
     waiting: list[Job] = []
-    passed: Counter[tuple[bool, str, str]] = Counter()  # lane, client who waits, client who had a turn meanwhile
+    skipped: Counter[tuple[bool, str, str]] = Counter()  # lane, client who waits, client who had a turn meanwhile
 
-    def soon(one: Job) -> bool:
-        return one.expires - now < SOON_SECONDS
+    def urgent(one: Job) -> bool:
+        return one.expires - now < URGENT_SECONDS
 
     def leave(one: Job) -> None:
         waiting.remove(one)
-        for key in [key for key in passed if key[:2] == (soon(one), one.client)]:
-            del passed[key]
+        for key in [key for key in skipped if key[:2] == (urgent(one), one.client)]:
+            del skipped[key]
 
     for number, step in enumerate([*steps, *["pop"] * len(steps)]):
         if isinstance(step, tuple):
@@ -125,13 +125,13 @@ def test_nothing_is_lost_and_nobody_is_passed_over(steps: list[tuple[str, float]
                 leave(one)
         elif waiting:
             one = next_of(queue)
-            lane = [other for other in waiting if soon(other) == soon(one)]
+            lane = [other for other in waiting if urgent(other) == urgent(one)]
             own = [other for other in lane if other.client == one.client]
             assert one is min(own, key=lambda other: (other.expires, int(other.id)))
             leave(one)
             for client in {other.client for other in lane} - {one.client}:
-                key = (soon(one), client, one.client)
-                passed[key] += 1
-                assert passed[key] <= 1, "a client had two turns while another waited"
+                key = (urgent(one), client, one.client)
+                skipped[key] += 1
+                assert skipped[key] <= 1, "a client had two turns while another waited"
         assert len(queue) == len(waiting)
     assert not queue

@@ -14,26 +14,26 @@ from collections.abc import Callable, Iterator
 
 from rstar.judge.queue.jobs import Job
 
-SOON_SECONDS = 60.0
+URGENT_SECONDS = 60.0
 """Calls that must begin within this time are urgent."""
 
 _PATIENT_TURN = 4
-_MOST_DISCARDED = 100
+_MAX_DISCARDED = 100
 
-_Lane = OrderedDict[str, list[tuple[float, int, Job]]]
+_Heaps = OrderedDict[str, list[tuple[float, int, Job]]]
 
 
 class FairQueue:
     """Waiting jobs.
 
     Args:
-        has_enough: whether to skip a client until `resume` is called.
+        is_skipped: whether to skip a client until `resume` is called.
     """
 
-    def __init__(self, has_enough: Callable[[str], bool] = lambda client: False) -> None:
-        self._has_enough = has_enough
-        self._soon, self._patient = _Lane(), _Lane()
-        self._passed: tuple[tuple[_Lane, _Lane], ...] = ((self._soon, _Lane()), (self._patient, _Lane()))
+    def __init__(self, is_skipped: Callable[[str], bool] = lambda client: False) -> None:
+        self._is_skipped = is_skipped
+        self._urgent, self._patient = _Heaps(), _Heaps()
+        self._lanes: tuple[tuple[_Heaps, _Heaps], ...] = ((self._urgent, _Heaps()), (self._patient, _Heaps()))
         self._numbers = itertools.count()
         self._turns = 0
         self._jobs: dict[str, Job] = {}
@@ -44,9 +44,9 @@ class FairQueue:
 
     def push(self, job: Job) -> None:
         """Add a job of `Job.client`."""
-        soon = job.kind == "cell" or job.expires - time.time() < SOON_SECONDS
-        lane, passed = self._passed[not soon]
-        clients = passed if job.client in passed else lane
+        urgent = job.kind == "cell" or job.expires - time.time() < URGENT_SECONDS
+        lane, skipped = self._lanes[not urgent]
+        clients = skipped if job.client in skipped else lane
         heapq.heappush(clients.setdefault(job.client, []), (job.expires, next(self._numbers), job))
         self._jobs[job.id] = job
 
@@ -55,12 +55,11 @@ class FairQueue:
         if (job := self._jobs.pop(name, None)) is not None:
             job.clear()
             self._discarded += 1
-            if self._discarded > _MOST_DISCARDED + len(self._jobs):
-                self._tidy()
+            if self._discarded > _MAX_DISCARDED + len(self._jobs):
+                self._remove_discarded()
 
-    def _tidy(self) -> None:
-        """Remove discarded jobs from the heaps."""
-        for clients in itertools.chain.from_iterable(self._passed):
+    def _remove_discarded(self) -> None:
+        for clients in itertools.chain.from_iterable(self._lanes):
             for client, heap in list(clients.items()):
                 heap[:] = [entry for entry in heap if entry[2].id in self._jobs]
                 heapq.heapify(heap)
@@ -71,12 +70,12 @@ class FairQueue:
     def pop(self) -> Job | None:
         """Take the next job; None if there is none, or only of skipped clients."""
         turn = self._turns + 1
-        while self._soon or self._patient:
-            patient_first = not self._soon or (self._patient and turn % _PATIENT_TURN == 0)
-            lane, passed = self._passed[bool(patient_first)]
+        while self._urgent or self._patient:
+            patient_first = not self._urgent or (self._patient and turn % _PATIENT_TURN == 0)
+            lane, skipped = self._lanes[bool(patient_first)]
             client, heap = lane.popitem(last=False)
-            if self._has_enough(client):
-                passed[client] = heap
+            if self._is_skipped(client):
+                skipped[client] = heap
                 continue
             job = heapq.heappop(heap)[2]
             if job.id not in self._jobs:
@@ -94,13 +93,13 @@ class FairQueue:
 
     def resume(self) -> None:
         """Reconsider the skipped clients."""
-        for lane, passed in self._passed:
-            lane.update(passed)
-            passed.clear()
+        for lane, skipped in self._lanes:
+            lane.update(skipped)
+            skipped.clear()
 
     def expired(self, now: float) -> Iterator[Job]:
         """Remove and yield the jobs past their deadline."""
-        for clients in itertools.chain.from_iterable(self._passed):
+        for clients in itertools.chain.from_iterable(self._lanes):
             for client in [client for client, heap in clients.items() if heap[0][0] < now]:
                 heap = clients[client]
                 while heap and heap[0][0] < now:

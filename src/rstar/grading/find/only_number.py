@@ -13,8 +13,8 @@ from rstar.grading.find.hedges import is_hedged, is_relative
 from rstar.grading.find.sentences import last_sentence
 from rstar.grading.read.numerals import is_number_word
 
-LONGEST = 140
-FEWEST_WORDS = 2
+MAX_LENGTH = 140
+MIN_WORDS = 2
 """Minimum words of a sentence beside the number."""
 _LABEL = re.compile(r"[*_ ]*[^\W\d_][^\W\d_ ]*(?: [^\W\d_]+){0,2}[*_]* ?: ?[*_]*")
 _WORD = re.compile(r"[^\W\d_]+")
@@ -23,11 +23,11 @@ _JOINED = re.compile(r"(?:[-–'’]|\s*(?:[²³º°]|\d))")
 """Text after a number that makes it part of a word."""
 
 
-def stated_number(line: str) -> str | None:
+def only_number(line: str) -> str | None:
     """The only number of a line's last sentence, with its unit; None if something may change it."""
     sentence = last_sentence(line.strip())
     sentence = sentence[label.end() :] if (label := _LABEL.match(sentence)) is not None else sentence
-    if len(sentence) > LONGEST or _PLAIN.fullmatch(sentence.strip("*_ ")) is None:
+    if len(sentence) > MAX_LENGTH or _PLAIN.fullmatch(sentence.strip("*_ ")) is None:
         return None
     found = only_amount(sentence)
     if found is None:
@@ -35,7 +35,7 @@ def stated_number(line: str) -> str | None:
     start, amount = found
     before, after = sentence[:start], sentence[start + len(amount) :]
     words = _WORD.findall(f"{before} {after}")
-    if _JOINED.match(after) or len(words) + (" " in amount) < FEWEST_WORDS or not words:
+    if _JOINED.match(after) or len(words) + (" " in amount) < MIN_WORDS or not words:
         return None
     if is_hedged(before, after) or is_relative(before, after) or any(map(is_number_word, words)):
         return None

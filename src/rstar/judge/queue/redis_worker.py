@@ -11,16 +11,16 @@ from dataclasses import dataclass
 
 from redis.exceptions import RedisError, ResponseError
 
-from rstar.judge.queue.broker import LAST_TRIAL, MOST_DEATHS, on_trial
+from rstar.judge.queue.broker import LAST_TRIAL_DEATHS, MAX_DEATHS, next_trial
 from rstar.judge.queue.jobs import Answer, Job, pack_answer, read_job
 from rstar.judge.queue.redis_broker import ALIVE_SECONDS, GROUP, HEARTBEAT_SECONDS, Keys, connect, make_group
 from rstar.judge.worker.worker import AHEAD, Worker
 
 _BLOCK_MS = 1_000
 _RETRY_SECONDS = 0.25
-_ALONE_SECONDS = 0.1
-_TELL_SECONDS = 10.0
-_OWN_SECONDS = 600
+_EXCLUSIVE_POLL_SECONDS = 0.1
+_WARN_SECONDS = 10.0
+_DIRECTED_SECONDS = 600
 """Seconds that a worker's own stream outlives it."""
 
 _IDLE_MS = 6_000
@@ -60,18 +60,18 @@ class RedisSource:
         self._entries: dict[str, _Entry] = {}
         self._suspects: dict[str, tuple[Job, int]] = {}
         self._trial: set[str] = set()
-        self._alone, self._reading = False, False  # no reads before and during a last trial
+        self._exclusive, self._reading = False, False  # no reads before and during a last trial
         self._claiming = asyncio.Lock()
         self._credit = 0
         self._credited = asyncio.Event()
         self._done: list[Answer] = []
-        self._filled = asyncio.Event()
-        self._told = -_TELL_SECONDS
+        self._has_answers = asyncio.Event()
+        self._warned_at = -_WARN_SECONDS
 
     async def serve(self, worker: Worker) -> None:
         """See `Source.serve`."""
         self.ready(AHEAD * worker.slots)
-        loops = (self._read, self._heartbeat, self._listen, self._answer_all)
+        loops = (self._read, self._heartbeat, self._listen, self._send_answers)
         try:
             await asyncio.gather(*(self._forever(loop, worker) for loop in loops))
         finally:
@@ -88,7 +88,7 @@ class RedisSource:
     def answer(self, answer: Answer) -> None:
         """See `Source.answer`."""
         self._done.append(answer)
-        self._filled.set()
+        self._has_answers.set()
 
     # ---- loops
 
@@ -103,17 +103,17 @@ class RedisSource:
                 with contextlib.suppress(*_FAILURES):  # Redis lost its data
                     await self._make_groups()
             except _FAILURES as error:
-                if time.monotonic() - self._told > _TELL_SECONDS:
-                    self._told = time.monotonic()
-                    _LOG.warning("Redis is away: %s", error)
+                if time.monotonic() - self._warned_at > _WARN_SECONDS:
+                    self._warned_at = time.monotonic()
+                    _LOG.warning("Redis is unreachable: %s", error)
                 await asyncio.sleep(_RETRY_SECONDS)
             except Exception:  # a dead loop would stop all of this worker's calls
-                _LOG.exception("the queue in Redis")
+                _LOG.exception("queue loop failed")
                 await asyncio.sleep(_RETRY_SECONDS)
 
     @property
     def _streams(self) -> tuple[str, ...]:
-        return self._keys.own(self._name), self._keys.short, self._keys.long
+        return self._keys.directed(self._name), self._keys.short, self._keys.long
 
     async def _make_groups(self) -> None:
         for stream in self._streams:
@@ -125,27 +125,27 @@ class RedisSource:
             async with self._claiming:  # excludes entries being taken over, which must not begin at once
                 for _, entries in await self._client.xreadgroup(GROUP, self._name, {stream: "0"}) or ():
                     known = {entry.id for entry in self._entries.values()}
-                    await self._begin(worker, stream, [one for one in entries if one[0] not in known])
+                    await self._start_jobs(worker, stream, [entry for entry in entries if entry[0] not in known])
         while True:
             self._reading = False
             await self._credited.wait()
-            self._reading = not self._alone
-            if self._alone:
+            self._reading = not self._exclusive
+            if self._exclusive:
                 await self._try_suspects(worker)
-                await asyncio.sleep(_ALONE_SECONDS)
+                await asyncio.sleep(_EXCLUSIVE_POLL_SECONDS)
                 continue
             streams = dict.fromkeys(self._streams, ">")
             found = await self._client.xreadgroup(GROUP, self._name, streams, count=self._credit, block=_BLOCK_MS)
             for stream, entries in found or ():
-                await self._begin(worker, stream.decode(), entries)
+                await self._start_jobs(worker, stream.decode(), entries)
 
     async def _heartbeat(self, worker: Worker) -> None:
         """Send heartbeats, renew claims, and take over the jobs of dead workers."""
         while True:
-            value = f"{worker.slots} {worker.places}"
+            value = f"{worker.slots} {worker.capacity}"
             await self._client.set(self._keys.worker(self._name), value, ex=ALIVE_SECONDS)
-            await self._client.expire(self._keys.own(self._name), _OWN_SECONDS)
-            await self._end_orphans(worker)
+            await self._client.expire(self._keys.directed(self._name), _DIRECTED_SECONDS)
+            await self._cancel_orphans(worker)
             for stream in self._streams:
                 mine = [entry.id for entry in self._entries.values() if entry.stream == stream]
                 if mine:
@@ -157,29 +157,28 @@ class RedisSource:
             await self._try_suspects(worker)
             await asyncio.sleep(HEARTBEAT_SECONDS)
 
-    async def _end_orphans(self, worker: Worker) -> None:
+    async def _cancel_orphans(self, worker: Worker) -> None:
         """Cancel the jobs of dead API processes, whose callers have lost the connection."""
         owners = {entry.owner for entry in self._entries.values()}
         dead = {owner for owner in owners if not await self._client.exists(self._keys.owner(owner))}
         for name, entry in list(self._entries.items()):
             if entry.owner in dead:
-                self._end(worker, name)
-                await self._drop(entry.stream, entry.id)
+                self._cancel(worker, name)
+                await self._delete(entry.stream, entry.id)
 
     async def _listen(self, worker: Worker) -> None:
-        """Cancel jobs whose callers have gone."""
         async with self._client.pubsub() as channel:
             await channel.subscribe(self._keys.cancel)
             while True:
                 message = await channel.get_message(ignore_subscribe_messages=True, timeout=10)
-                entry = self._end(worker, message["data"].decode()) if message is not None else None
+                entry = self._cancel(worker, message["data"].decode()) if message is not None else None
                 if entry is not None:
                     await self._client.xack(entry.stream, GROUP, entry.id)
 
-    async def _answer_all(self, worker: Worker) -> None:
+    async def _send_answers(self, worker: Worker) -> None:
         """Write answers as they arrive, with retries."""
         while True:
-            await self._filled.wait()
+            await self._has_answers.wait()
             batch = list(self._done)
             async with self._client.pipeline(transaction=False) as pipeline:
                 for answer in batch:
@@ -190,81 +189,81 @@ class RedisSource:
                     await pipeline.execute()
             for answer in batch:
                 self._entries.pop(answer.id, None)
-                self._acquit(answer.id)
+                self._end_trial(answer.id)
             del self._done[: len(batch)]
             await self._try_suspects(worker)
             if not self._done:
-                self._filled.clear()
+                self._has_answers.clear()
 
     # ---- one entry
 
-    async def _begin(self, worker: Worker, stream: str, entries: list[tuple[bytes, dict[bytes, bytes]]]) -> None:
+    async def _start_jobs(self, worker: Worker, stream: str, entries: list[tuple[bytes, dict[bytes, bytes]]]) -> None:
         """Start the jobs of entries with a living owner."""
         jobs: list[tuple[bytes, Job]] = []
         for entry, fields in entries:
-            if not fields or b"f" in fields:  # deleted meanwhile, or states to forget
-                await self._drop(stream, entry)
-                if fields:
-                    worker.forget(fields[b"f"].decode().split("\n"))
-                continue
-            try:
-                jobs.append((entry, read_job(fields[b"j"])))
-            except (ValueError, KeyError):
-                _LOG.warning("an entry of %s that is no job", stream)
-                await self._drop(stream, entry)
+            if fields and b"f" in fields:  # states to forget
+                await self._delete(stream, entry)
+                worker.forget(fields[b"f"].decode().split("\n"))
+            elif (job := await self._read_job(stream, entry, fields)) is not None:
+                jobs.append((entry, job))
         owners = {job.owner for _, job in jobs}
         living = {owner for owner in owners if await self._client.exists(self._keys.owner(owner))}
         for entry, job in jobs:
             if job.owner not in living:
-                await self._drop(stream, entry)
+                await self._delete(stream, entry)
                 continue
             known = self._entries.get(job.id)
             self._entries[job.id] = _Entry(stream, entry, job.owner)
             if known is not None:  # added again while running: answer the later entry
-                await self._drop(known.stream, known.id)
+                await self._delete(known.stream, known.id)
                 continue
             if job.expires < time.time():
                 self.answer(Answer(job.id, "expired", self._name))
                 continue
-            self._spend()
-            worker.begin(job)
+            self._use_credit()
+            worker.start(job)
 
-    async def _take_over(self, stream: str, most: int) -> None:
+    async def _read_job(self, stream: str, entry: bytes, fields: dict[bytes, bytes]) -> Job | None:
+        """The job of an entry. An entry without one is deleted; without fields it was already deleted."""
+        try:
+            return read_job(fields[b"j"])
+        except (ValueError, KeyError, TypeError):
+            if fields:
+                _LOG.warning("entry of %s is not a job: deleted", stream)
+            await self._delete(stream, entry)
+            return None
+
+    async def _take_over(self, stream: str, count: int) -> None:
         """Claim the entries of dead workers; see `broker` for the blame rules."""
-        found = await self._client.xpending_range(stream, GROUP, "-", "+", most, idle=_IDLE_MS)
-        holders = {one["message_id"]: one["consumer"].decode() for one in found}
+        found = await self._client.xpending_range(stream, GROUP, "-", "+", count, idle=_IDLE_MS)
+        holders = {entry["message_id"]: entry["consumer"].decode() for entry in found}
         if not holders:
             return
         trials = {holder: await self._client.get(self._keys.trial(holder)) for holder in set(holders.values())}
         for entry, fields in await self._client.xclaim(stream, GROUP, self._name, _IDLE_MS, list(holders)):
-            try:
-                job = read_job(fields[b"j"])
-            except (ValueError, KeyError):
-                if fields:
-                    _LOG.warning("an entry of %s that is no job", stream)
-                await self._drop(stream, entry)
+            if (job := await self._read_job(stream, entry, fields)) is None:
                 continue
             tried = trials[holders[entry]]
             blamed = tried is None or job.id in tried.decode().split("\n")
             key = self._keys.deaths(job.id)
             deaths = max(1, int(await (self._client.incr(key) if blamed else self._client.get(key)) or 0))
             await self._client.set(key, deaths, ex=3600)
-            if deaths >= MOST_DEATHS:
+            if deaths >= MAX_DEATHS:
                 self._entries[job.id] = _Entry(stream, entry, job.owner)
-                message = f"{MOST_DEATHS} workers died with this call"
+                message = f"{MAX_DEATHS} workers died with this call"
                 self.answer(Answer(job.id, "failed", self._name, message=message))
             elif job.id not in self._entries:
                 self._entries[job.id] = _Entry(stream, entry, job.owner)
                 self._suspects[job.id] = job, deaths
-                self._spend()
+                self._use_credit()
 
     async def _try_suspects(self, worker: Worker) -> None:
         """Start some taken-over jobs if none is on trial; first publish which, in case this worker dies."""
         if self._trial or not self._suspects:
             return
-        names = on_trial([(name, deaths) for name, (_, deaths) in self._suspects.items()])
-        self._alone = self._suspects[names[0]][1] >= LAST_TRIAL
-        if self._alone and (self._reading or self._entries.keys() - self._suspects.keys()):
+        names = next_trial([(name, deaths) for name, (_, deaths) in self._suspects.items()])
+        self._exclusive = self._suspects[names[0]][1] >= LAST_TRIAL_DEATHS
+        if self._exclusive and (self._reading or self._entries.keys() - self._suspects.keys()):
             return
         await self._client.set(self._keys.trial(self._name), "\n".join(names), ex=3600)
         if self._trial:  # another loop started one meanwhile
@@ -272,28 +271,27 @@ class RedisSource:
         for name in names:
             if (suspect := self._suspects.pop(name, None)) is not None:
                 self._trial.add(name)
-                worker.begin(suspect[0])
+                worker.start(suspect[0])
 
-    def _end(self, worker: Worker, name: str) -> _Entry | None:
+    def _cancel(self, worker: Worker, name: str) -> _Entry | None:
         """Cancel a job. Returns its entry if this worker has it."""
         entry = self._entries.pop(name, None)
         if entry is not None:
             worker.cancel(name)
-            self._acquit(name)
+            self._end_trial(name)
         return entry
 
-    def _acquit(self, name: str) -> None:
-        """End a job's suspicion and trial."""
+    def _end_trial(self, name: str) -> None:
         if self._suspects.pop(name, None) is not None:
             self.ready(1)
         self._trial.discard(name)
-        self._alone = self._alone and bool(self._trial or self._suspects)
+        self._exclusive = self._exclusive and bool(self._trial or self._suspects)
 
-    def _spend(self) -> None:
+    def _use_credit(self) -> None:
         self._credit -= 1
         if self._credit <= 0:
             self._credited.clear()
 
-    async def _drop(self, stream: str, entry: bytes) -> None:
+    async def _delete(self, stream: str, entry: bytes) -> None:
         await self._client.xack(stream, GROUP, entry)
         await self._client.xdel(stream, entry)

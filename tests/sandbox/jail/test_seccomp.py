@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from rstar.sandbox.jail import filters, kernel
+from rstar.sandbox.jail import kernel, seccomp
 from rstar.sandbox.jail.syscalls import ALLOWED, METADATA, NEWEST, NUMBERS
 
 ALLOW, NOTIFY, KILL, EPERM, ENOSYS = 0x7FFF0000, 0x7FC00000, 0x80000000, 0x50001, 0x50026
@@ -37,7 +37,7 @@ def decide(program: kernel.Program, number: int, *arguments: int, architecture: 
             place += yes if holds[operation] else no
 
 
-PROGRAMS = {(forks, spaces): filters.build(forks=forks, namespaces=spaces) for forks in (0, 1) for spaces in (0, 1)}
+PROGRAMS = {(forks, spaces): seccomp.build(forks=forks, namespaces=spaces) for forks in (0, 1) for spaces in (0, 1)}
 GUARDED = {"ioctl", "fcntl", "flock", "socketpair", "sendto", "clone", "prlimit64", "prctl", "mmap"}
 
 
@@ -83,12 +83,12 @@ def call(name: str, *arguments: int, forks: int = 1) -> int:
 def test_forks_and_threads() -> None:
     thread = 0x3D0F00
     assert call("clone", thread) == ALLOW
-    assert call("clone", filters.FORK) == ALLOW  # as far as this filter is concerned: the gate asks
-    assert decide(filters.build_gate(), NUMBERS["clone"], filters.FORK) == NOTIFY
-    assert decide(filters.build_gate(), NUMBERS["clone"], thread) == NOTIFY
-    assert decide(filters.build_gate(), NUMBERS["clone"], 17) == ALLOW  # which the other filter refuses
-    assert decide(filters.build_gate(), NUMBERS["read"]) == ALLOW
-    assert call("clone", filters.FORK, forks=0) == EPERM
+    assert call("clone", seccomp.FORK) == ALLOW  # as far as this filter is concerned: the gate asks
+    assert decide(seccomp.build_gate(), NUMBERS["clone"], seccomp.FORK) == NOTIFY
+    assert decide(seccomp.build_gate(), NUMBERS["clone"], thread) == NOTIFY
+    assert decide(seccomp.build_gate(), NUMBERS["clone"], 17) == ALLOW  # which the other filter refuses
+    assert decide(seccomp.build_gate(), NUMBERS["read"]) == ALLOW
+    assert call("clone", seccomp.FORK, forks=0) == EPERM
     assert call("clone", kernel.FORK_FLAGS) == EPERM  # not as a child of the keeper
     assert call("clone", 17) == EPERM
     assert call("clone", 0x4111) == EPERM  # vfork
@@ -98,7 +98,7 @@ def test_forks_and_threads() -> None:
     assert call("close_range", 3, 100, 2) == EPERM  # likewise
     for bit in (0x80, 0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000):
         assert call("clone", thread | bit) == EPERM
-        assert call("clone", filters.FORK | bit) == EPERM
+        assert call("clone", seccomp.FORK | bit) == EPERM
 
 
 def test_arguments() -> None:
@@ -128,7 +128,7 @@ def test_nothing_reaches_other_runs() -> None:
     assert call("sendto", 3, 0x7000, 5, 0, 0x7000_0000_0000, 110) == EPERM
     for name in ("sendmsg", "setsockopt", "pipe2"):
         assert call(name) == EPERM, name
-    assert decide(filters.build(forks=False, namespaces=True, programs=True), NUMBERS["pipe2"]) == ALLOW
+    assert decide(seccomp.build(forks=False, namespaces=True, programs=True), NUMBERS["pipe2"]) == ALLOW
     assert call("flock", 3, 2) == PRETEND
     for command in (6, 7, 37, 38):
         assert call("fcntl", 3, command) == PRETEND

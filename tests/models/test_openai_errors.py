@@ -1,0 +1,161 @@
+"""Failures of servers: retries, limits, and the errors of `OpenAIEngine`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from typing import Any
+
+import pytest
+
+from rstar.errors import EngineError
+from rstar.models.openai import OpenAIEngine
+from tests.models.completion_servers import TEXT, Answer, ask, choices, cut, hiding, serving, vllm
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        {"text": 5},
+        {"text": "a", "logprobs": [0.0]},
+        {"text": "a", "logprobs": {"content": [{"token": "a"}]}},
+        {"text": "a", "logprobs": {"tokens": ["a"], "token_logprobs": ["b"]}},
+        {"text": "a", "token_ids": 3},
+    ],
+)
+def test_malformed_choices_are_errors(choice: dict[str, Any]) -> None:
+    with serving(lambda _: choices(choice)) as server, pytest.raises(EngineError, match="malformed completion choice"):
+        server.run(ask())
+
+
+def test_duplicate_choice_indices_are_errors() -> None:
+    def twice(body: dict[str, Any]) -> Answer:
+        return 200, {}, {"choices": [{"text": "a<stop>", "index": 0}] * body["n"]}
+
+    with serving(twice) as server, pytest.raises(EngineError, match=r"2 choices with indices \[0, 0\]"):
+        server.run(ask(n=2))
+
+
+class Failing:
+    """Fails some times in the given ways, then answers."""
+
+    def __init__(self, *failures: Answer) -> None:
+        self.failures = list(failures)
+        self.times: list[float] = []
+
+    def __call__(self, body: dict[str, Any]) -> Answer:
+        self.times.append(time.monotonic())
+        return self.failures.pop(0) if self.failures else vllm(body)
+
+
+@pytest.mark.parametrize("failure", [(429, {}, {}), (500, {}, "oops"), (503, {}, {}), (0, {}, {})])
+def test_transient_failures_are_retried(failure: Answer) -> None:
+    with serving(Failing(failure, failure)) as server:
+        assert server.run(ask())[0][0].stop == "<stop>"
+        assert len(server.asked) == 3
+
+
+def test_retry_after_is_respected() -> None:
+    failing = Failing((429, {"Retry-After": "0.3"}, {}))
+    with serving(failing) as server:
+        server.run(ask())
+    assert failing.times[1] - failing.times[0] >= 0.3
+
+
+@pytest.mark.parametrize("status", [400, 401, 404, 422])
+def test_permanent_failures_are_not_retried(status: int) -> None:
+    with serving(lambda _: (status, {}, {"error": "no such thing"})) as server:
+        with pytest.raises(EngineError) as caught:
+            server.run(ask(), key="secret")
+        assert len(server.asked) == 1
+    assert f"{server.url}/completions: HTTP {status}" in str(caught.value)
+    assert "no such thing" in str(caught.value)
+    assert "secret" not in str(caught.value)
+
+
+def test_retries_are_limited() -> None:
+    with serving(lambda _: (503, {}, "busy")) as server:
+        with pytest.raises(EngineError, match="HTTP 503: busy"):
+            server.run(ask(), retries=2)
+        assert len(server.asked) == 3
+
+
+def test_unreachable_server() -> None:
+    with serving(vllm) as server:
+        url = server.url
+    engine = OpenAIEngine(url, "m", retries=1, pause=0.001)
+
+    async def enter() -> None:
+        async with engine:
+            pass
+
+    with pytest.raises(EngineError, match=r"/models: ConnectError.*2 attempts"):
+        asyncio.run(enter())
+    with pytest.raises(EngineError, match="not open"):
+        asyncio.run(engine.complete(ask()))
+
+
+def test_timeout() -> None:
+    def slow(body: dict[str, Any]) -> Answer:
+        time.sleep(0.3)
+        return vllm(body)
+
+    with serving(slow) as server, pytest.raises(EngineError, match="ReadTimeout"):
+        server.run(ask(), retries=0, timeout=0.05)
+
+
+def test_concurrency_is_limited() -> None:
+    def slow(body: dict[str, Any]) -> Answer:
+        time.sleep(0.01)
+        return vllm(body)
+
+    with serving(slow) as server:
+        server.run(*[ask()] * 20, concurrency=3)
+        assert len(server.asked) == 20
+        assert server.most_at_once == 3
+
+
+@pytest.mark.parametrize("value", ["<html>", {"choices": []}, {"object": "error"}, [1]])
+def test_malformed_responses_are_errors(value: Any) -> None:
+    data = json.dumps(value) if not isinstance(value, str) else value
+    with serving(lambda _: (200, {}, data)) as server, pytest.raises(EngineError):
+        server.run(ask())
+
+
+def test_stream_errors() -> None:
+    def answer(body: dict[str, Any]) -> Answer:
+        return (200, {}, [{"error": "out of memory"}]) if body.get("stream") else hiding(body)
+
+    with serving(answer) as server, pytest.raises(EngineError, match="out of memory"):
+        server.run(ask())
+
+
+def test_a_missing_completions_api_is_explained() -> None:
+    with serving(lambda body: (404, {}, {"detail": "Not Found"})) as server, pytest.raises(EngineError) as caught:
+        server.run(ask())
+    assert "/v1/completions: HTTP 404" in str(caught.value)
+    assert "The server has no completions API at this URL" in str(caught.value)
+    assert "serve the model with vLLM" in str(caught.value)
+
+
+def test_an_unknown_model_is_named() -> None:
+    refusal = 404, {}, {"message": "The model `m` does not exist."}
+    listed = {"data": [{"id": "other"}, {"id": "another"}]}
+    with serving(lambda body: refusal, listed) as server, pytest.raises(EngineError) as caught:
+        server.run(ask())
+    assert "does not know the model 'm'; it offers other, another" in str(caught.value)
+    assert "completions API" not in str(caught.value)
+
+
+def test_a_server_without_streams_is_an_error() -> None:
+    """It hides which stop string ended a text, and answers a request for a stream with a whole completion."""
+
+    def hides(body: dict[str, Any]) -> Answer:
+        return choices({"text": cut(TEXT, body.get("stop", ()))[0]})
+
+    with (
+        serving(hides) as server,
+        pytest.raises(EngineError, match="neither streams completions nor names"),
+    ):
+        server.run(ask())
