@@ -1,9 +1,10 @@
-"""Random LaTeX, good and broken, against the grader: ``python -m tests.grading.fuzz --seconds 600 --seed 1``.
+"""Random LaTeX, valid and broken, against the grader: ``python -m tests.grading.fuzz --seconds 600 --seed 1``.
 
-Looks for exceptions, for failures of the grader, and for calls that take longer than `LIMIT` of processor time.
+Looks for exceptions, for failures of the grader, and for calls that take longer than `LIMIT` of CPU time.
 """
 
 import argparse
+import math
 import random
 import time
 from collections import Counter
@@ -31,24 +32,25 @@ def text(draw: random.Random) -> str:
     return joined + "}" * missing if missing > 0 and draw.random() < 0.7 else joined
 
 
-def run(seconds: float, seed: int) -> tuple[Counter[str], list[str]]:
-    """How often each outcome came, and what went wrong."""
+def run(seed: int, pairs: float = math.inf, seconds: float = math.inf) -> tuple[Counter[str], list[str]]:
+    """Grade random pairs, three verdicts each, until one of the limits is reached; return outcomes and failures."""
     draw, outcomes, wrong = random.Random(seed), Counter[str](), []
     end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        gold, said = text(draw), text(draw)
-        for one, other in ((gold, said), (said, gold), (gold, gold)):
+    while pairs > 0 and time.monotonic() < end:
+        pairs -= 1
+        first, second = text(draw), text(draw)
+        for gold, answer in ((first, second), (second, first), (first, first)):
             started = time.process_time()
             try:
-                verdict = grade(one, other)
+                verdict = grade(gold, answer)
             except Exception as error:
-                wrong.append(f"{type(error).__name__}: {error}: {one!r} {other!r}")
+                wrong.append(f"{type(error).__name__}: {error}: {gold!r} {answer!r}")
                 continue
             if time.process_time() - started > LIMIT:
-                wrong.append(f"slow: {one!r} {other!r}")
+                wrong.append(f"slow: {gold!r} {answer!r}")
             outcomes[verdict.outcome] += 1
             if verdict.outcome == "error" and not verdict.reason.startswith("the gold answer"):
-                wrong.append(f"error: {verdict.reason}: {one!r} {other!r}")
+                wrong.append(f"error: {verdict.reason}: {gold!r} {answer!r}")
     return outcomes, wrong
 
 
@@ -57,7 +59,7 @@ if __name__ == "__main__":
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
-    counted, found = run(arguments.seconds, arguments.seed)
+    counted, found = run(arguments.seed, seconds=arguments.seconds)
     print(dict(counted))
     print("\n".join(found[:50]) or "nothing found")
     raise SystemExit(bool(found))

@@ -193,9 +193,7 @@ def test_nobody_s_calls_are_given_up(redis: Redis, service: tuple[str, Service])
             for task in endless:
                 task.cancel()
         async with JudgeClient(service[0]) as client:
-            started = time.monotonic()
-            await calls(client, 4, 0.0)
-            assert time.monotonic() - started < 8
+            await asyncio.wait_for(calls(client, 4, 0.0), 30)  # the abandoned calls would take a minute
 
     asyncio.run(run())
 

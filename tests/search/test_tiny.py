@@ -14,8 +14,8 @@ from rstar.tiny.generate import draw, pick
 from tests.search.scripted import nodes_of, settings, tree_line
 
 DRAWN = [
-    *draw(4, 17, "numbers", [1, 2], pick(["game24", "word", "queens"])),
-    *draw(4, 18, "numbers", [5], pick(["search"])),
+    *draw(2, 17, "numbers", [1, 2], pick(["game24", "word", "queens"])),
+    *draw(2, 18, "numbers", [5], pick(["search"])),
 ]
 PROBLEMS = [Problem(d.id, d.instance.question) for d in DRAWN]
 

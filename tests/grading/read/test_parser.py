@@ -78,8 +78,9 @@ def test_numbers(form: str, value: tuple[int, int]) -> None:
     assert parse(form) == number(*value)
 
 
-def test_an_improper_fraction_is_a_factor() -> None:
-    assert parse(r"2\frac{8}{5}") == times(number(2), times(number(8), inverse(number(5))))
+@pytest.mark.parametrize("form", [r"2\frac{8}{5}", r"2\frac85"])
+def test_an_improper_fraction_is_a_factor(form: str) -> None:
+    assert parse(form) == times(number(2), times(number(8), inverse(number(5))))
 
 
 def test_thousands_and_logarithms_have_two_readings() -> None:

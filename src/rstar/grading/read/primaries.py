@@ -205,9 +205,8 @@ class Primaries(Stream):
     def _fraction_part(self) -> Node:
         token = self.peek
         if token.kind == "num" and len(token.text) > 1 and token.text.isdigit():  # \frac12 takes one digit each
-            rest = token.text[1:]
-            self.tokens[self.at] = Token("num", rest, False, Fraction(rest))
-            return Number(Fraction(token.text[0]))
+            digits = (token.text[0], token.text[1:])
+            self.tokens[self.at : self.at + 1] = [Token("num", part, value=Fraction(part)) for part in digits]
         return self._one_token_or_braces()
 
     def _indexed_operation(self, name: str) -> Node:
