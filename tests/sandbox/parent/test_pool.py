@@ -151,7 +151,9 @@ def test_a_killed_keeper_or_template_loses_nothing() -> None:
     session(work)
 
 
-def test_a_zygote_that_hangs_is_replaced() -> None:
+def test_a_zygote_that_hangs_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool, "_PONG_SECONDS", 2.0)
+
     async def work(sandbox: LocalSandbox) -> str:
         await sandbox.run("1")
         os.kill(sandbox._zygotes["bare"].pid, signal.SIGSTOP)
@@ -178,7 +180,7 @@ def test_who_is_stopped_is_replaced_and_its_runs_are_done_again(which: str, monk
         assert state is not None
         (keeper,) = (child for child in _children(zygote) if _children(child))
         sleeps = "import time\ntime.sleep(0.3)\nprint('done')"
-        tasks = [asyncio.create_task(run) for run in (sandbox.run(sleeps), state.run(sleeps))]
+        tasks = [asyncio.create_task(run) for run in (sandbox.run(sleeps), state.run(sleeps, Limits(seconds=3.0)))]
         await asyncio.sleep(0.1)
         os.kill({"keeper": zygote, "template": template, "keeper of a tree": keeper}[which], signal.SIGSTOP)
         limits = Limits(seconds=0.5)
