@@ -109,7 +109,7 @@ def wrote(
 ) -> Node:
     """The last of `times` new children with a step of this text, each sampled `votes` times."""
     return [
-        node(parent, votes=votes, step=Step((Segment(text, "policy"),)), finish_reason=finish_reason)
+        node(parent, votes=votes, step=Step((Segment(text, "policy"),)), length=len(text), finish_reason=finish_reason)
         for _ in range(times)
     ][-1]
 
@@ -132,7 +132,7 @@ def test_a_tree_is_widened_where_samples_are_cheap() -> None:
     wrote(inner[2], 1, times=4)
     assert unexplored(root) is inner[2], "the root is four times as promising, and costs a hundred times as much"
     for child in inner:
-        child.step = Step((Segment(child.step.text, "policy", (5,)),))
+        child.length = 1
     assert unexplored(root) is root, "a whole beginning may be one token"
 
 

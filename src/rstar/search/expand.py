@@ -17,7 +17,6 @@ exceptions and propagate.
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, replace
 
 from rstar.config import AnySearch
@@ -174,6 +173,7 @@ class Expander:
             depth=parent.depth + 1,
             votes=votes,
             prior=sum(completion.logprobs) / count if count else 0.0,
+            length=len(completion.ids) or len(completion.text),
         )
         reading = self._format.read(completion)
         if reading.failure is not None:
@@ -203,7 +203,7 @@ class Expander:
         self.usage.runs += 1
         child.stdout = parent.stdout + result.stdout
         assert child.step is not None
-        child.step = replace(child.step, status=result.status, error=_explain(result), values=result.values)
+        child.step = Step(child.step.segments, result.status, _explain(result), result.values)
         return result
 
     async def _answer(self, child: Node) -> Node:
@@ -212,16 +212,16 @@ class Expander:
         assert step is not None
         context = self._policy.append(before, self._format.shown(child.stdout))
         shown = Segment(context.text[len(before.text) :], "tool", context.ids[len(before.ids) :])
-        child.step = replace(step, segments=(*step.segments, shown))
         request = Request(
             context, max_tokens=self._format.answer_tokens, temperature=0.0, stop=(self._format.answer_stop,)
         )
         try:
             (completion,) = await self._complete(request)
         except ContextFullError:  # the output was too long for the model
+            child.step = replace(step, segments=(*step.segments, shown))
             return _failed(child, "length")
         child.context = context.extend(completion)
-        child.step = replace(step, segments=(*step.segments, shown, _written(completion)))
+        child.step = Step((*step.segments, shown, _written(completion)), step.status, step.error, step.values)
         return _finished(child, self._format.answer(completion.text))
 
 
@@ -229,9 +229,12 @@ def _merged(completions: list[Completion], merge: bool) -> list[tuple[Completion
     """Completions with their votes; with `merge`, the first of each text."""
     if not merge:
         return [(completion, 1) for completion in completions]
-    votes = Counter(completion.text for completion in completions)
-    first = {completion.text: completion for completion in reversed(completions)}
-    return [(first[text], n) for text, n in votes.items()]
+    first: dict[str, Completion] = {}
+    votes: dict[str, int] = {}
+    for completion in completions:
+        first.setdefault(completion.text, completion)
+        votes[completion.text] = votes.get(completion.text, 0) + 1
+    return [(first[text], count) for text, count in votes.items()]
 
 
 def _one_per_answer(node: Node, children: list[Node], repeated: list[tuple[Node, int]]) -> list[Node]:

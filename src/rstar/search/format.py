@@ -5,15 +5,13 @@ Tree, selection, back-up and choice know no format. `rstar.search.code_steps` is
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from rstar.models.engine import Completion
 from rstar.trajectories import FinishReason
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(NamedTuple):
     """A parsed completion: a failed step, a step with an answer, or code to run.
 
     Attributes:

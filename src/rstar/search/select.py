@@ -41,14 +41,10 @@ def unexplored(root: Node) -> Node:
         node, reached = stack.pop()
         if not node.children:
             continue
-        samples = sum(child.votes for child in node.children)
-        once = sum(child.votes == 1 for child in node.children)
-        length = sum(child.votes * _length(child) for child in node.children)
+        samples = sum([child.votes for child in node.children])
+        once = sum([child.votes == 1 for child in node.children])
+        length = sum([child.votes * child.length for child in node.children])
         if (gain := reached * (once + 0.5) / (samples + 1) * samples / (length + 1)) > most:
             best, most = node, gain
         stack += [(child, reached * child.votes / samples) for child in node.children if child.finish_reason is None]
     return best
-
-
-def _length(node: Node) -> int:
-    return 0 if node.step is None else len(node.step.written.ids) or len(node.step.written.text)

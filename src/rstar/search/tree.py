@@ -34,6 +34,7 @@ class Node:
         errors: failed steps in a row up to here.
         votes: number of identical samples it represents.
         prior: mean log-probability per token of the step; breaks ties between unvisited siblings.
+        length: of the sampled step, in tokens; in characters if the engine knows no ids.
         finish_reason: why the solution ended here; None if it goes on.
         answer: final answer, if any.
         value: estimate of this node alone; None if there is none.
@@ -51,6 +52,7 @@ class Node:
     errors: int = 0
     votes: int = 1
     prior: float = 0.0
+    length: int = 0
     finish_reason: FinishReason | None = None
     answer: str | None = None
     value: float | None = None
@@ -72,9 +74,9 @@ class Node:
     def mass(self) -> float:
         """Share of the policy's samples, multiplied over the steps from the root; see `Trajectory.mass`."""
         mass, node = 1.0, self
-        for parent in self.ancestors():
-            mass *= node.votes / sum(child.votes for child in parent.children)
-            node = parent
+        while node.parent is not None:
+            mass *= node.votes / sum([child.votes for child in node.parent.children])
+            node = node.parent
         return mass
 
     def ancestors(self) -> Iterator[Node]:
@@ -86,7 +88,7 @@ class Node:
 
     def path(self) -> list[Node]:
         """The nodes from the root's child to this one."""
-        return [node for node in (self, *self.ancestors()) if node.step is not None][::-1]
+        return [self, *self.ancestors()][-2::-1]
 
     def walk(self) -> Iterator[Node]:
         """Yield this node and all below it, parents first, siblings in order."""
@@ -98,8 +100,8 @@ class Node:
 
     def trajectory(self) -> Trajectory:
         """The solution up to this node."""
-        *_, root = self, *self.ancestors()
-        steps = tuple(node.step for node in self.path() if node.step is not None)
+        root, *path = [self, *self.ancestors()][::-1]
+        steps = tuple([node.step for node in path if node.step is not None])
         return Trajectory(root.prompt, steps, self.finish_reason, self.answer, self.value, self.votes, self.mass)
 
     @property
@@ -110,9 +112,11 @@ class Node:
 
 def back_up(node: Node, value: float) -> None:
     """Add `value` to the node and all its ancestors: q(s_i) ← q(s_i) + value for every step of the trajectory."""
-    for ancestor in (node, *node.ancestors()):
-        ancestor.visits += 1
-        ancestor.total += value
+    current: Node | None = node
+    while current is not None:
+        current.visits += 1
+        current.total += value
+        current = current.parent
 
 
 def fail(node: Node) -> None:
