@@ -33,7 +33,7 @@ def demo(
     out: Annotated[Path | None, typer.Option(help="Folder for the two runs.", show_default="runs/demo-…")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the search.", min=0)] = 0,
 ) -> None:
-    """Solve 20 bundled problems that the bundled model has not seen by tree search, and compare with greedy decoding.
+    """Solve by tree search 20 bundled problems that the bundled model has not seen, and compare with greedy decoding.
 
     Prints the results, both accuracies with their 95% intervals, and one search tree.
     """

@@ -67,7 +67,7 @@ def solve(
         str | None,
         typer.Option(
             help="Value of a solution: `agreement`, `grounded`, `logprob`, `ppm:PATH`, or `ppm:tiny`, the bundled PPM.",
-            show_default="ppm:tiny where the bundled policy is searched, else agreement",
+            show_default="ppm:tiny for the bundled policy with mcts, beam or best-of-n, else agreement",
         ),
     ] = None,
     sandbox: Annotated[
@@ -244,8 +244,8 @@ def compare(
     by: Annotated[
         list[str] | None,
         typer.Option(
-            help="Also compare within groups: `LABEL` for each value of a problem label, or `LABEL=VALUE` for the"
-            " problems with this value and the rest; may be repeated.",
+            help="Also compare within groups: `LABEL` makes a group of each value of a problem label, `LABEL=VALUE`"
+            " one of the problems with this value and one of the rest; may be repeated.",
             show_default=False,
         ),
     ] = None,
@@ -282,8 +282,9 @@ def compare(
         comparison_table(group, escape(f"{name} (n = {group[0].n})") if by else "") for name, group in rows.items()
     )
     legend = (
-        f"n = {len(problem_set)}; any correct: at least one solution found is; difference (points) and p (exact paired"
-        f" test) are against {escape(entries[0].name)}; one run folder per method below [bold]{escape(str(out))}[/]"
+        f"n = {len(problem_set)}; any correct: at least one of the solutions found is correct; difference (points) and"
+        f" p (exact paired test) are against {escape(entries[0].name)}; one run folder per method below"
+        f" [bold]{escape(str(out))}[/]"
     )
     lines = [{"group": name, **row.to_json()} for name, group in rows.items() for row in group]
     print_result(lines, as_json, *tables, legend)

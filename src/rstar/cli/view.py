@@ -27,8 +27,8 @@ def view(
 ) -> None:
     """Show the results of a run, the search tree of one of its problems, or the table of a self-evolution.
 
-    With `--json`, one object: the summary (null while the run is not finished) and all results; the result and the
-    whole tree of the problem; or the rounds.
+    With `--json`, prints one object. For a run: the summary (null while the run is not finished) and all results. For
+    a problem: its result and its whole tree. For a self-evolution: the rounds.
 
     Example: `rstar view runs/first numbers-7-12`
     """
