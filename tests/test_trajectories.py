@@ -138,7 +138,7 @@ def test_a_step_is_what_was_written_and_what_followed() -> None:
     assert (step.written.text, step.shown, step.text, step.ran) == ("a", "bc", "abc", False)
     assert Step((segment("policy", "a"),)).ran
     assert step.lacks_logprobs
-    assert not replace(step, segments=(Segment("a", "policy", (1,), (-0.5,)), *step.segments[1:])).lacks_logprobs
+    assert not step._replace(segments=(Segment("a", "policy", (1,), (-0.5,)), *step.segments[1:])).lacks_logprobs
     assert not Step((segment("policy", ""),)).lacks_logprobs
 
 

@@ -51,7 +51,10 @@ class SharedContext:
 
 async def gather_or_cancel(parts: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
     """Run all coroutines like `asyncio.gather`; if one fails, cancel the others and await their end before raising."""
-    tasks = [asyncio.create_task(part) for part in parts]
+    coroutines = list(parts)
+    if len(coroutines) < 2:  # saves the tasks
+        return [await part for part in coroutines]
+    tasks = [asyncio.create_task(part) for part in coroutines]
     try:
         return list(await asyncio.gather(*tasks))
     except BaseException:

@@ -56,8 +56,7 @@ class Segment(NamedTuple):
         return cls(text, author, tuple(row.get("ids", ())), None if logprobs is None else tuple(logprobs))
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """One step: the policy's text, the result of running it, and what followed before the next step.
 
     Attributes:

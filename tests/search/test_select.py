@@ -20,7 +20,7 @@ def node(
 ) -> Node:
     child = Node(parent, step, Context(""), None, visits=visits, total=total, **extra)  # type: ignore[arg-type]
     if parent is not None:
-        parent.children.append(child)
+        parent.children += (child,)
     return child
 
 

@@ -17,7 +17,7 @@ exceptions and propagate.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from rstar.config import AnySearch
 from rstar.errors import ContextFullError
@@ -134,7 +134,7 @@ class Expander:
         for index, child in enumerate(children, len(node.children)):
             child.place = (*node.place, index)
         node.expanded = True
-        node.children.extend(children)
+        node.children += tuple(children)
         if all(child.closed for child in node.children):
             close(node)
         return Expansion(children, len(node.children) > len(children) or bool(repeated))
@@ -218,9 +218,8 @@ class Expander:
         try:
             (completion,) = await self._complete(request)
         except ContextFullError:  # the output was too long for the model
-            child.step = replace(step, segments=(*step.segments, shown))
+            child.step = step._replace(segments=(*step.segments, shown))
             return _failed(child, "length")
-        child.context = context.extend(completion)
         child.step = Step((*step.segments, shown, _written(completion)), step.status, step.error, step.values)
         return _finished(child, self._format.answer(completion.text))
 

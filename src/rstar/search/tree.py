@@ -27,7 +27,7 @@ class Node:
     Attributes:
         parent: None at the root.
         step: step that led here; None at the root.
-        context: model input to continue from here.
+        context: model input to continue from here; out of date once the solution has ended.
         state: interpreter after the step's code; None if nothing can run from here.
         stdout: everything the program has printed so far.
         depth: number of steps from the root.
@@ -58,7 +58,7 @@ class Node:
     value: float | None = None
     place: tuple[int, ...] = ()
     expansions: int = 0
-    children: list[Node] = field(default_factory=list)
+    children: tuple[Node, ...] = ()
     texts: dict[str, Node] = field(default_factory=dict)
     expanded: bool = False
     closed: bool = False

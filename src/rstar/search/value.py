@@ -118,7 +118,7 @@ class Preference:
         async with self._loading:
             if self._scorer is None:
                 self._scorer = await asyncio.to_thread(_load_scorer, self._folder, self._device)
-        if self._scorer.reads_logprobs and any(t.lacks_logprobs for t in trajectories):
+        if self._scorer.encoder.reads_logprobs and any(t.lacks_logprobs for t in trajectories):
             raise EngineError("this PPM reads the policy's log-probabilities, and this model does not tell them")
         return await self._scorer.score(prompt(problem.question), [trajectory.steps for trajectory in trajectories])
 
