@@ -96,7 +96,7 @@ def test_training_is_started_once_and_says_when_it_failed(tmp_path):
     assert train("sft", TrainConfig(tokens=7), data, tmp_path / "policy", launcher) == model  # it is there
     with pytest.raises(TrainingError, match="exit status 2"):
         train("sft", TrainConfig(tokens=7), data, tmp_path / "other", launcher)
-    with pytest.raises(DataError, match="refused its input"):
+    with pytest.raises(DataError, match="invalid settings or data"):
         train("sft", TrainConfig(tokens=7), data, tmp_path / "fourth", [])  # there is no such file
     with pytest.raises(ConfigError, match="cannot start 'no-such-launcher'"):
         train("sft", TrainConfig(tokens=7), data, tmp_path / "third", ["no-such-launcher"])

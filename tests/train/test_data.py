@@ -129,7 +129,7 @@ def test_damaged_tokens_are_named(tmp_path: Path, tokenizer: Tokenizer) -> None:
     whole = stored.read_bytes()
     for cut in (0, 30, len(whole) // 2, len(whole) - 10):
         stored.write_bytes(whole[:cut])
-        with pytest.raises(DataError, match=r"tokens\.npz: damaged; delete it, and the data is tokenised again"):
+        with pytest.raises(DataError, match=r"tokens\.npz: damaged; delete it to tokenise the data again"):
             TokenSet.load(stored)
 
 

@@ -60,7 +60,7 @@ def test_a_damaged_checkpoint_is_named(home: Path, tmp_path: Path) -> None:
     whole = file.read_bytes()
     for damaged in (b"", whole[:100], whole[: len(whole) // 2], b"x" + whole[1:]):
         file.write_bytes(damaged)
-        with pytest.raises(DataError, match=r"checkpoint\.pt: damaged; without it the training begins again"):
+        with pytest.raises(DataError, match=r"checkpoint\.pt: damaged; delete it to train from the beginning"):
             train("sft", home, tmp_path / "out")
     file.write_bytes(whole)
     assert train("sft", home, tmp_path / "out")

@@ -242,7 +242,7 @@ def test_bad_lines_are_named(tmp_path, base, text):
 def test_a_policy_is_no_ppm(base, tmp_path):
     with pytest.raises(ConfigError, match="LlamaForSequenceClassification"):
         load_ppm(base)
-    with pytest.raises(ConfigError, match="starts from a policy"):
+    with pytest.raises(ConfigError, match="base: missing; set it to the folder of the policy"):
         train_ppm(CONFIG, [], tmp_path, lambda progress: None)
 
 

@@ -1,4 +1,4 @@
-"""``rstar train``: trains models."""
+"""``rstar train``: train models."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from rstar.cli.common import AsJson, Overrides, console, print_settings
 if TYPE_CHECKING:
     from rstar.train.command import Kind
 
-Out = Annotated[Path, typer.Option(help="Folder of this training; continued when it holds this one.")]
+Out = Annotated[Path, typer.Option(help="Training folder; resumes the training in it.")]
 Wandb = Annotated[
-    str | None, typer.Option(help="Project of Weights & Biases that gets the metrics, too.", show_default=False)
+    str | None, typer.Option(help="Weights & Biases project that also receives the metrics.", show_default=False)
 ]
 
 app = typer.Typer(no_args_is_help=True, help="Train models.")
@@ -28,24 +28,24 @@ def sft(
     data: Annotated[
         list[Path],
         typer.Option(
-            help="JSONL file with `pieces`, as `rstar problems make --solutions` writes; "
-            "several are the stages of a curriculum, in this order."
+            help="JSONL file with `pieces`, as written by `rstar problems make --solutions`; repeat the option for the "
+            "stages of a curriculum, in order."
         ),
     ],
     out: Out,
     set_: Overrides = None,
     wandb: Wandb = None,
 ) -> None:
-    """Train a policy on solutions: from nothing (tokenizer and all), or from the model that the recipe names.
+    """Train a policy on solutions: from scratch, tokenizer included, or from the recipe's `base`.
 
-    The finished model is an ordinary transformers folder, `OUT/model`. An interrupted training goes on from its last
-    checkpoint and ends with the same weights. Metrics are in `OUT/metrics.jsonl`, and in `OUT/tensorboard` for
-    `tensorboard --logdir`.
+    The finished model is a transformers folder, `OUT/model`. An interrupted training resumes from its last checkpoint
+    and ends with the same weights. Metrics are in `OUT/metrics.jsonl`, and in `OUT/tensorboard` for `tensorboard
+    --logdir`.
 
-    Several processes, one for each GPU, say, divide model and data among them; a training may be continued with another
-    number of them. A step has `batch_tokens / micro_tokens` parts to share out: let it be a multiple of the processes.
+    Under a launcher, several processes (such as one per GPU) share model and data; their number may change on resume. A
+    step has `batch_tokens / micro_tokens` micro-batches, which should be a multiple of the number of processes.
 
-    `rstar train settings` lists what a recipe can say.
+    `rstar train settings` lists the settings of a recipe.
 
     Example: `rstar train sft recipes/tiny/sft.toml --data train.jsonl --out runs/tiny-sft`
 
@@ -61,15 +61,15 @@ def ppm(
         Path,
         typer.Argument(help="TOML file with the training settings; `base` is the policy.", exists=True, dir_okay=False),
     ],
-    data: Annotated[list[Path], typer.Option(help="pairs.jsonl, as `rstar evolve extract` writes it.")],
+    data: Annotated[list[Path], typer.Option(help="pairs.jsonl, as written by `rstar evolve extract`.")],
     out: Out,
     set_: Overrides = None,
     wandb: Wandb = None,
 ) -> None:
-    """Train a process preference model: the policy's backbone with a scalar head, on pairs of steps.
+    """Train a process preference model on pairs of steps: the policy's backbone with a scalar head.
 
-    The finished model is a transformers folder, `OUT/model`: a sequence classifier of one label. Interruptions, metrics
-    and several processes are as in `rstar train sft`. `rstar train settings` lists what a recipe can say.
+    The finished model is a transformers folder, `OUT/model`: a sequence classifier with one label. Resuming, metrics
+    and several processes work as in `rstar train sft`. `rstar train settings` lists the settings of a recipe.
 
     Example: `rstar train ppm ppm.toml --data runs/round1/data/pairs.jsonl --out runs/round1/ppm`
     """
@@ -78,9 +78,9 @@ def ppm(
 
 @app.command("settings")
 def settings(as_json: AsJson = False) -> None:
-    """List what a recipe of a training can say, with defaults; `inputs` and `target` are of `rstar train ppm` only.
+    """List the settings of a training recipe, with defaults; `inputs` and `target` are for `rstar train ppm` only.
 
-    Settings stand in the recipe, a TOML file with a table per group, or behind `--set`.
+    Set them in the recipe, a TOML file with a table per group, or with `--set`.
     """
     from rstar.train.ppm import PPMConfig
 

@@ -57,18 +57,18 @@ def train(kind: str, config: TrainConfig, data: Path | Sequence[Path], out: Path
     except OSError as error:
         raise ConfigError(f"launcher: cannot start {command[0]!r}: {error.strerror}") from error
     if code == BAD_INPUT and not launcher:  # a launcher's exit status has no known meaning
-        raise DataError(f"training {out} refused its input and said why; it cannot go on with this recipe")
+        raise DataError(f"training {out}: invalid settings or data, as reported above")
     if code:
-        raise TrainingError(f"training {out} ended with exit status {code}; the same command goes on with it")
+        raise TrainingError(f"training {out} ended with exit status {code}; repeat the command to resume it")
     return model
 
 
 def as_toml(tree: Mapping[str, Any], name: str = "") -> str:
-    """Nested plain data as TOML: single values, then tables. `name` is the name of the table itself."""
-    single = {key: value for key, value in tree.items() if not isinstance(value, Mapping)}
+    """Write nested plain data as TOML: values first, then tables. `name` is the name of the table itself."""
+    values = {key: value for key, value in tree.items() if not isinstance(value, Mapping)}
     lines = [f"[{name}]\n"] if name else []
-    lines += [f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in single.items()]
-    tables = ((f"{name}.{key}" if name else key, tree[key]) for key in tree if key not in single)
+    lines += [f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in values.items()]
+    tables = ((f"{name}.{key}" if name else key, tree[key]) for key in tree if key not in values)
     return "".join([*lines, *(as_toml(table, full) for full, table in tables)])
 
 
@@ -89,9 +89,9 @@ def served(model: Path, command: Sequence[str], port: int, seconds: float) -> It
     if not command:
         yield LocalModel(str(model))
         return
-    with socket.socket() as other:
-        if other.connect_ex(("127.0.0.1", port)) == 0:
-            raise ConfigError(f"serve: port {port} is in use; set serve_port to another one")
+    with socket.socket() as client:
+        if client.connect_ex(("127.0.0.1", port)) == 0:
+            raise ConfigError(f"serve: port {port} is in use; set serve_port to another port")
     filled = [part.replace("{model}", str(model)).replace("{port}", str(port)) for part in command]
     try:
         process = subprocess.Popen(filled, stdin=subprocess.DEVNULL, preexec_fn=die_with_parent)
@@ -110,14 +110,14 @@ def served(model: Path, command: Sequence[str], port: int, seconds: float) -> It
 
 
 def _wait_ready(process: subprocess.Popen[bytes], url: str, seconds: float) -> str:
-    """Wait until the server lists its models; return the first name."""
+    """Wait until the server lists its models; return the name of the first."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if process.poll() is not None:
             raise EngineError(f"serve: the server ended with exit status {process.returncode} before it was ready")
         with suppress(httpx.HTTPError, ValueError, KeyError, IndexError, TypeError):
-            answer = httpx.get(f"{url}/v1/models", timeout=5.0)
-            if answer.is_success:
-                return str(answer.json()["data"][0]["id"])
+            response = httpx.get(f"{url}/v1/models", timeout=5.0)
+            if response.is_success:
+                return str(response.json()["data"][0]["id"])
         time.sleep(0.2)
     raise EngineError(f"serve: the server was not ready after {seconds:g} s")

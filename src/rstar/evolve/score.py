@@ -166,7 +166,7 @@ def choices(run: Path, ppms: Sequence[Path] = (), training: Path | None = None) 
     solutions = [candidates for _, candidates in problems]
     groups = asyncio.run(_grouped(solutions))
     rows: dict[str, list[float]] = {
-        "oracle (at least one solution is right)": [any(c.correct for c in candidates) for candidates in solutions],
+        "oracle (any correct)": [any(c.correct for c in candidates) for candidates in solutions],
         "random distinct solution": [_random(candidates) for candidates in solutions],
         "majority": [_vote(own, group, [0.0] * len(own)) for own, group in zip(solutions, groups, strict=True)],
     }

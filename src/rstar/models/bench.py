@@ -97,13 +97,13 @@ def bench_engine(
             start = time.perf_counter()
             expected = generate()
             middle = time.perf_counter()
-            found = asyncio.run(_complete(engine, work))
+            completions = asyncio.run(_complete(engine, work))
             theirs.append(middle - start)
             ours.append(time.perf_counter() - middle)
     finally:
         torch.set_num_threads(before)
-    equal = sum(a == b for a, b in zip(found, expected, strict=True)) / len(found)
-    tokens, expected_tokens = sum(map(len, found)), sum(map(len, expected))
+    equal = sum(a == b for a, b in zip(completions, expected, strict=True)) / len(completions)
+    tokens, expected_tokens = sum(map(len, completions)), sum(map(len, expected))
     return EngineFigures(tokens / min(ours), expected_tokens / min(theirs), equal)
 
 
@@ -125,12 +125,12 @@ def _random_prompts(count: int) -> Texts:
 async def _complete(engine: LocalEngine, work: Work) -> Texts:
     stop = (work.stop,) if work.stop else ()
 
-    async def one(prompt: list[int], limit: int) -> Completion:
+    async def complete(prompt: list[int], limit: int) -> Completion:
         request = Request(Context("", tuple(prompt)), max_tokens=limit, temperature=0.0, stop=stop)
         return (await engine.complete(request))[0]
 
     async with engine:
-        completions = await asyncio.gather(*map(one, work.prompts, work.limits))
+        completions = await asyncio.gather(*map(complete, work.prompts, work.limits))
     return [list(completion.ids) for completion in completions]
 
 
@@ -141,7 +141,7 @@ def _transformers(folder: Path, dtype: str, work: Work) -> Callable[[], Texts]:
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=DTYPES[dtype])
     stop = None if work.stop is None else Tokenizer.from_file(str(folder / "tokenizer.json")).token_to_id(work.stop)
 
-    def continued(prompts: Texts, limits: list[int]) -> Texts:
+    def generate_batch(prompts: Texts, limits: list[int]) -> Texts:
         width = max(map(len, prompts))
         ids = torch.tensor([[0] * (width - len(prompt)) + prompt for prompt in prompts])
         mask = torch.tensor([[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts])
@@ -153,8 +153,8 @@ def _transformers(folder: Path, dtype: str, work: Work) -> Callable[[], Texts]:
 
     def generate() -> Texts:
         starts = range(0, len(work.prompts), BATCH)
-        parts = (continued(work.prompts[i : i + BATCH], work.limits[i : i + BATCH]) for i in starts)
+        parts = (generate_batch(work.prompts[i : i + BATCH], work.limits[i : i + BATCH]) for i in starts)
         return [text for part in parts for text in part]
 
-    continued([[1, 2, 3]], [2])
+    generate_batch([[1, 2, 3]], [2])
     return generate

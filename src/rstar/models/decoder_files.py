@@ -53,8 +53,8 @@ def read_config(folder: Path, classes: Mapping[str, Architecture] = CLASSES) -> 
     names = names if isinstance(names, list) else [names]
     architecture = classes.get(str(names[0])) if names else None
     if architecture is None:
-        known, there = ", ".join(classes), ", ".join(map(str, names)) or "(none)"
-        raise ConfigError(f"{folder}: architecture {there} is not one of {known}; {_ADVICE}")
+        named = ", ".join(map(str, names)) or "(none)"
+        raise ConfigError(f"{folder}: architecture {named} is not one of {', '.join(classes)}; {_ADVICE}")
     try:
         return _config(raw, architecture, folder)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
@@ -97,9 +97,8 @@ def _refuse_unsupported(raw: dict[str, Any], folder: Path) -> None:
         f"activation {raw.get('hidden_act')}": raw.get("hidden_act", "silu") != "silu",
         "partial rotary positions": raw.get("partial_rotary_factor", 1.0) != 1.0,
     }
-    found = [what for what, present in unsupported.items() if present]
-    if found:
-        raise ConfigError(f"{folder}: {', '.join(found)} is not supported; {_ADVICE}")
+    if present := [feature for feature, value in unsupported.items() if value]:
+        raise ConfigError(f"{folder}: {', '.join(present)} is not supported; {_ADVICE}")
 
 
 def _rope(raw: dict[str, Any], folder: Path) -> tuple[float, RopeScaling | None]:
@@ -144,9 +143,9 @@ def build_decoder(
     return model
 
 
-def check_shapes(expected: Mapping[str, Tensor], found: Mapping[str, Tensor], where: str) -> None:
+def check_shapes(expected: Mapping[str, Tensor], stored: Mapping[str, Tensor], where: str) -> None:
     """Raise `ConfigError`, its message starting with `where`, if names or shapes of weights differ."""
-    shapes = ({(name, tuple(tensor.shape)) for name, tensor in weights.items()} for weights in (expected, found))
+    shapes = ({(name, tuple(tensor.shape)) for name, tensor in weights.items()} for weights in (expected, stored))
     if mismatched := sorted(set.symmetric_difference(*shapes))[:4]:
         raise ConfigError(f"{where}: weights do not fit config.json, for example {mismatched}")
 

@@ -77,8 +77,7 @@ class FakeEngine:
         if self._kind == "fail" and _draw(key, request.seed, -1) % 10**6 < self.options.rate * 10**6:
             raise EngineError(f"{self.name}: failed on purpose")
         stop = tuple(string.encode() for string in request.stop)
-        written = (self._write(request, i, key, room) for i in range(request.n))
-        return [_completion(data, logprob, stop, room, self.version) for data, logprob in written]
+        return [_completion(*self._write(request, i, key, room), stop, room, self.version) for i in range(request.n)]
 
     async def load(self, weights: Weights, version: int) -> None:
         """Switch to `version`; `weights` is ignored."""
@@ -159,7 +158,7 @@ def _step(numbers: tuple[int, ...], depth: int, choice: int) -> tuple[str, bool]
 @lru_cache(maxsize=4096)
 def _numbers(question: str) -> tuple[int, ...]:
     """Two or three numbers from the question, padded by hash if it has fewer than two."""
-    found = [int(digits) for digits in re.findall(r"\d{1,6}", question)[:3]]
-    if len(found) < 2:
-        found += [byte % 50 for byte in blake2b(question.encode(), digest_size=2).digest()]
-    return tuple(found)
+    numbers = [int(digits) for digits in re.findall(r"\d{1,6}", question)[:3]]
+    if len(numbers) < 2:
+        numbers += [byte % 50 for byte in blake2b(question.encode(), digest_size=2).digest()]
+    return tuple(numbers)

@@ -165,9 +165,9 @@ class OpenAIEngine(SharedContext):
                 raise EngineError(str(error)) from error
             raise
         models = listed.get("data") if isinstance(listed, dict) else None
-        found = [model for model in models if isinstance(model, dict)] if isinstance(models, list) else []
-        self._model_names = [str(model.get("id")) for model in found]
-        for model in found:
+        entries = [model for model in models if isinstance(model, dict)] if isinstance(models, list) else []
+        self._model_names = [str(model.get("id")) for model in entries]
+        for model in entries:
             if model.get("id") == self._model:
                 longest = model.get("max_model_len")
                 self.max_context = min(self.max_context, longest if isinstance(longest, int) else self.max_context)
@@ -179,9 +179,9 @@ class OpenAIEngine(SharedContext):
         if n > 1 and not self._ignores_n and not self._streams:
             samples = await self._post(request, n, request.seed)
             if len(samples) == n:
-                read = [completion for sample in samples if (completion := self._read(request, sample)) is not None]
-                if len(read) == n:
-                    return read
+                completions = [c for sample in samples if (c := self._read(request, sample)) is not None]
+                if len(completions) == n:
+                    return completions
                 self._streams = True
             else:
                 self._ignores_n = True
@@ -250,10 +250,10 @@ class OpenAIEngine(SharedContext):
             extras = dict(self._optional_fields)
             try:
                 return await send(body | extras)
-            except ServerError as error:
-                if isinstance(error, HttpRefusedError) and error.status in (404, 405, 501):
+            except HttpRefusedError as error:
+                if error.status in (404, 405, 501):
                     raise EngineError(self._not_found_message(error)) from error
-                if not isinstance(error, HttpRefusedError) or error.status not in (400, 413, 422):
+                if error.status not in (400, 413, 422):
                     raise EngineError(str(error)) from error
                 if _CONTEXT_FULL.search(error.body):
                     if body["max_tokens"] <= _MIN_TOKENS:
@@ -264,12 +264,14 @@ class OpenAIEngine(SharedContext):
                         self._optional_fields.pop(name, None)
                 else:
                     raise EngineError(str(error)) from error
+            except ServerError as error:
+                raise EngineError(str(error)) from error
 
     def _not_found_message(self, error: HttpRefusedError) -> str:
         """Error message for a server that lacks the model or the completions API."""
         if re.search(rf"(?<!\w){re.escape(self._model)}(?!\w)", error.body):
             known = f"; it offers {', '.join(self._model_names)}" if self._model_names else ""
-            return f"{error}\nThe server does not know the model {self._model!r}{known}"
+            return f"{error}\nThe server does not have the model {self._model!r}{known}"
         return (
             f"{error}\nThe server has no completions API at this URL. Search continues texts, which chat completions "
             "cannot do. Check the URL, or serve the model with vLLM, SGLang or llama.cpp, which have /v1/completions"
@@ -291,9 +293,10 @@ class OpenAIEngine(SharedContext):
     def _read(self, request: Request, sample: _Sample) -> Completion | None:
         """Convert a server's sample; None if the server hides which stop string, if any, ended the text."""
         text, named = sample.text, sample.named_stop
-        if (found := _first_stop(text, request.stop)) is not None:
+        if (ending := _first_stop(text, request.stop)) is not None:
+            end, stop = ending
             self._includes_stops = self._includes_stops or not sample.names_stops
-            return self._build(sample, text[: found[0]], "stop", found[1])
+            return self._build(sample, text[:end], "stop", stop)
         if sample.reason == "length":
             return self._build(sample, text, "length", None)
         if sample.reason in _FAILURES:

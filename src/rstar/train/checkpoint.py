@@ -53,7 +53,7 @@ def load(file: Path, model: nn.Module, optimizers: Sequence[torch.optim.Optimize
         saved: dict[str, Any] = torch.load(file, map_location="cpu", mmap=True, weights_only=True)
         step, weights, state = int(saved["step"]), saved["model"], saved["optimizers"]
     except (OSError, RuntimeError, ValueError, LookupError, TypeError, EOFError, UnpicklingError) as error:
-        raise DataError(f"{file}: damaged; without it the training begins again: {_first_line(error)}") from error
+        raise DataError(f"{file}: damaged; delete it to train from the beginning: {_first_line(error)}") from error
     set_state_dict(
         model,
         optimizers,

@@ -27,7 +27,7 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from rstar.errors import DataError
-from rstar.models.ppm.inputs import LENGTH_STEP
+from rstar.models.ppm.inputs import LENGTH_STEP, rounded
 
 IntArray = npt.NDArray[np.int32]
 
@@ -69,7 +69,7 @@ class TokenSet:
             with np.load(file) as arrays:
                 return TokenSet(arrays["ids"], arrays["written"], arrays["starts"], arrays["stages"])
         except (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile, zlib.error) as error:
-            raise DataError(f"{file}: damaged; delete it, and the data is tokenised again: {error}") from error
+            raise DataError(f"{file}: damaged; delete it to tokenise the data again: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,11 +148,6 @@ def plan(
     micro.append(order[first:])
     mixed = [micro[i] for i in rng.permutation(len(micro))]
     return [mixed[i : i + per_step] for i in range(0, len(mixed), per_step)]
-
-
-def rounded(length: int) -> int:
-    """Round `length` up to a multiple of `LENGTH_STEP`."""
-    return -(-length // LENGTH_STEP) * LENGTH_STEP
 
 
 def pack(lengths: npt.NDArray[np.int64], stages: npt.NDArray[np.int64]) -> tuple[list[IntArray], npt.NDArray[np.int64]]:

@@ -26,9 +26,10 @@ import torch
 from torch import Tensor, nn
 
 from rstar.errors import TrainingError
+from rstar.models.ppm.inputs import rounded
 from rstar.seeds import derive
 from rstar.train.checkpoint import CHECKPOINT, gather, load, save
-from rstar.train.data import IntArray, plan, rounded
+from rstar.train.data import IntArray, plan
 from rstar.train.muon import Muon
 from rstar.train.ranks import Ranks
 from rstar.train.settings import TrainConfig

@@ -21,9 +21,9 @@ def sft_loss(model: Decoder, ids: Tensor, written: Tensor, ends: Tensor | None =
         A scalar; divide by ``written[:, 1:].sum()`` for the mean. Logits are computed for written tokens only.
     """
     hidden = model.hidden(ids[:, :-1], None if ends is None else ends[:, :-1])  # (B, T-1, D)
-    wanted = written[:, 1:]
-    logits = model.logits(hidden[wanted])  # (n, V)
-    return F.cross_entropy(logits.float(), ids[:, 1:][wanted], reduction="sum")
+    targets = written[:, 1:]
+    logits = model.logits(hidden[targets])  # (n, V)
+    return F.cross_entropy(logits.float(), ids[:, 1:][targets], reduction="sum")
 
 
 def preference_loss(scores: Tensor, pairs: Tensor, weights: Tensor) -> Tensor:

@@ -85,11 +85,8 @@ def orthogonal(matrices: Iterable[Tensor], dtype: torch.dtype) -> Iterator[Tenso
     from torch.distributed.tensor import DTensor
 
     rest = iter(matrices)
-    while some := list(islice(rest, dist.get_world_size())):
-        if isinstance(some[0], DTensor):
-            yield from _shared([matrix.to(dtype) for matrix in some])
-        else:
-            yield from (newton_schulz(matrix.to(dtype)) for matrix in some)
+    while group := [matrix.to(dtype) for matrix in islice(rest, dist.get_world_size())]:
+        yield from _shared(group) if isinstance(group[0], DTensor) else map(newton_schulz, group)
 
 
 def _shared(matrices: Sequence[Any]) -> Iterator[Tensor]:

@@ -41,8 +41,8 @@ _ROUNDING = 1e-3
 class PPMConfig(TrainConfig):
     """Training of a process preference model on the backbone of the policy `base`."""
 
-    inputs: list[Input] = Field([], description="what it reads beside the text: logprobs, numbers, values")
-    target: Target = Field("pairs", description="pairs; for comparison q (regression) or outcome (right or wrong)")
+    inputs: list[Input] = Field([], description="inputs besides the text: logprobs, numbers, values")
+    target: Target = Field("pairs", description="pairs; baselines: q (regression), outcome (right or wrong)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,23 +159,22 @@ def read_pairs(file: Path, encoder: SolutionEncoder, max_length: int) -> Iterato
 
 def _line(entry: dict[str, Any], encoder: SolutionEncoder) -> tuple[list[Encoded], ComparedTree]:
     steps = paths_of(entry["nodes"])
-    found = [Comparison(step["kind"], [(i, j) for i, j in step["pairs"]]) for step in entry["steps"]]
+    comparisons = [Comparison(step["kind"], [(i, j) for i, j in step["pairs"]]) for step in entry["steps"]]
     nodes = range(len(steps))
-    pairs = [pair for comparison in found for pair in comparison.pairs]
-    if (
-        not all(c.pairs for c in found)
-        or not all(i != j and type(i) is type(j) is int and i in nodes and j in nodes for i, j in pairs)
-        or not pairs
-    ):
-        raise ValueError("'pairs' are not the numbers of two 'nodes' each")
+    pairs = [pair for comparison in comparisons for pair in comparison.pairs]
+    valid = all(i != j and type(i) is type(j) is int and i in nodes and j in nodes for i, j in pairs)
+    if not (comparisons and valid and all(comparison.pairs for comparison in comparisons)):
+        raise ValueError("'pairs': expected index pairs of two different 'nodes'")
     q = [float(node["q"]) for node in entry["nodes"]]
     logprobs = [value for path in steps for value in path[-1].written.logprobs or ()]
     if not all(-1 <= value <= 1 for value in q) or not all(-math.inf < value <= _ROUNDING for value in logprobs):
-        raise ValueError("a Q outside [-1, 1], or a log-probability above 0 or not finite")
+        raise ValueError("Q outside [-1, 1], or log-probability above 0 or not finite")
     if encoder.reads_logprobs and any(path[-1].lacks_logprobs for path in steps):
-        raise ValueError("no log-probabilities, which this model reads; search with search.record_tokens = true")
+        raise ValueError(
+            "log-probabilities are missing, which this model reads; search with search.record_tokens = true"
+        )
     solutions = [encoder.encode(entry["prompt"], pieces(path)) for path in steps]
-    return solutions, ComparedTree(join(solutions), q, found)
+    return solutions, ComparedTree(join(solutions), q, comparisons)
 
 
 def paths_of(nodes: Sequence[dict[str, Any]]) -> list[list[Step]]:
@@ -183,7 +182,7 @@ def paths_of(nodes: Sequence[dict[str, Any]]) -> list[list[Step]]:
     paths: list[list[Step]] = []
     for node in nodes:
         if not -1 <= node["parent"] < len(paths):
-            raise ValueError("a node whose 'parent' does not come before it")
+            raise ValueError("the 'parent' of a node must come before it")
         before = [] if node["parent"] < 0 else paths[node["parent"]]
         paths.append([*before, Step.from_json(node)])
     return paths
@@ -199,7 +198,7 @@ def train_ppm(config: PPMConfig, data: Sequence[Path], folder: Path, report: Cal
     """
     base = config.base
     if base is None:
-        raise ConfigError("a PPM starts from a policy: set `base` to its folder")
+        raise ConfigError("base: missing; set it to the folder of the policy that the PPM starts from")
     with training_folder(config, data, folder) as (config, ranks):
         encoder = SolutionEncoder(read_tokenizer(base), config.inputs)
         max_length = config.shape.max_context

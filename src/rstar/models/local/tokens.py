@@ -76,12 +76,11 @@ class TokenText:
         return str(both[len(self._anchor_text) :]).encode()
 
     def _eos_ids(self, configs: dict[str, dict[str, Any]]) -> frozenset[int]:
-        found: set[int] = set()
+        ids = set(self._named(configs["tokenizer_config"].get("eos_token")))
         for name in ("config", "generation_config"):
             value = configs[name].get("eos_token_id")
-            found.update(value if isinstance(value, list) else [] if value is None else [value])
-        found.update(self._named(configs["tokenizer_config"].get("eos_token")))
-        return frozenset(found)
+            ids.update(value if isinstance(value, list) else [] if value is None else [value])
+        return frozenset(ids)
 
     def _missing_bos(self, configs: dict[str, dict[str, Any]]) -> tuple[int, ...]:
         """BOS, if the model expects one that the tokenizer does not add by itself."""
@@ -95,8 +94,8 @@ class TokenText:
 
     def _named(self, token: str | dict[str, Any] | None) -> tuple[int, ...]:
         content = token.get("content") if isinstance(token, dict) else token
-        found = None if content is None else self._tokenizer.token_to_id(content)
-        return () if found is None else (found,)
+        token_id = None if content is None else self._tokenizer.token_to_id(content)
+        return () if token_id is None else (token_id,)
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -121,8 +120,8 @@ def _byte_of() -> dict[str, int]:
     Printable Latin-1 maps to itself; the other bytes are U+0100 and on, in order.
     """
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    others = [byte for byte in range(256) if byte not in printable]
-    return {chr(byte): byte for byte in printable} | {chr(256 + i): byte for i, byte in enumerate(others)}
+    rest = [byte for byte in range(256) if byte not in printable]
+    return {chr(byte): byte for byte in printable} | {chr(256 + i): byte for i, byte in enumerate(rest)}
 
 
 _BYTE_OF = _byte_of()

@@ -134,24 +134,21 @@ class SolutionEncoder:
 
     def encode(self, prompt: str, pieces: Sequence[Piece]) -> Encoded:
         """Encode a solution; each piece is tokenised on its own, as it was for the policy."""
-        given = dict.fromkeys(numbers(IN_TEXT, prompt)) if "numbers" in self._inputs else {}
-        known = {number: min(place, NUMBERS - 2) for place, number in enumerate(given, 1)}
+        in_prompt = dict.fromkeys(numbers(IN_TEXT, prompt)) if "numbers" in self._inputs else {}
+        known = {number: min(place, NUMBERS - 2) for place, number in enumerate(in_prompt, 1)}
         ids: list[int] = []
         marks: list[int] = []
         logprobs: list[float | None] = []
         solution_start = len(self._encode(prompt)[0])
-        for text, kind, told in (Piece(prompt), *pieces):
+        for text, kind, piece_logprobs in (Piece(prompt), *pieces):
             if kind == "values" and "values" not in self._inputs:
                 continue
-            found, spans = self._encode(text)
-            written = IN_CODE if len(ids) >= solution_start else IN_TEXT
-            ids += found
-            marks += (
-                [0] * len(found)
-                if "numbers" not in self._inputs or kind == "values"
-                else _marks(written, text, spans, known)
-            )
-            logprobs += _aligned(told, len(found)) if self.reads_logprobs else [None] * len(found)
+            tokens, spans = self._encode(text)
+            pattern = IN_CODE if len(ids) >= solution_start else IN_TEXT
+            marked = "numbers" in self._inputs and kind != "values"
+            ids += tokens
+            marks += _marks(pattern, text, spans, known) if marked else [0] * len(tokens)
+            logprobs += _aligned(piece_logprobs if self.reads_logprobs else (), len(tokens))
         return Encoded(ids, marks, logprobs, len(set(known.values())), solution_start)
 
     def _encode_text(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
@@ -161,28 +158,33 @@ class SolutionEncoder:
 
 def pieces(steps: Iterable[Step]) -> list[Piece]:
     """Convert steps to pieces: each step's written text, new variable values, and shown text."""
-    found: list[Piece] = []
+    parts: list[Piece] = []
     for step in steps:
-        became = "".join(f"\n> {name} = {value}" for name, value in step.values)
-        found.append(Piece(step.written.text, "written", step.written.logprobs or ()))
-        found += [Piece(became, "values"), Piece(step.shown, "shown")]
-    return [piece for piece in found if piece.text]
+        values = "".join(f"\n> {name} = {value}" for name, value in step.values)
+        parts.append(Piece(step.written.text, "written", step.written.logprobs or ()))
+        parts += [Piece(values, "values"), Piece(step.shown, "shown")]
+    return [part for part in parts if part.text]
 
 
 def join(solutions: Sequence[Encoded]) -> Row:
     """Join solutions of one problem into one row."""
     # A number's mark depends on all its digits, so tokens are shared only if their marks are equal, too.
-    keys = [[i * NUMBERS + n for i, n in zip(one.ids, one.numbers, strict=True)] for one in solutions]
+    keys = [[i * NUMBERS + n for i, n in zip(each.ids, each.numbers, strict=True)] for each in solutions]
     trie = build_trie(keys)
-    features = [_features(one) for one in solutions]
+    features = [_features(solution) for solution in solutions]
     key = np.asarray([keys[number][place] for number, place in trie.sources.tolist()], np.int64)
     of_tokens = np.stack([features[number][place] for number, place in trie.sources.tolist()])
     return Row(trie, key // NUMBERS, key % NUMBERS, of_tokens)
 
 
+def rounded(length: int) -> int:
+    """Round `length` up to a multiple of `LENGTH_STEP`."""
+    return -(-length // LENGTH_STEP) * LENGTH_STEP
+
+
 def collate_rows(rows: Sequence[Row]) -> Rows:
     """Pad rows to one batch, its length rounded up to a multiple of `LENGTH_STEP`."""
-    length = -(-max(map(len, rows)) // LENGTH_STEP) * LENGTH_STEP
+    length = rounded(max(map(len, rows)))
     whole = np.zeros((3, len(rows), length), np.int64)
     whole[2] = np.arange(1, length + 1)  # padding attends to itself, so no softmax is over zero tokens
     features = np.zeros((len(rows), length, FEATURES), np.float32)
@@ -195,12 +197,12 @@ def collate_rows(rows: Sequence[Row]) -> Rows:
 
 
 def _marks(
-    written: re.Pattern[str], text: str, spans: Sequence[tuple[int, int]], known: dict[Decimal, int]
+    pattern: re.Pattern[str], text: str, spans: Sequence[tuple[int, int]], known: dict[Decimal, int]
 ) -> list[int]:
     """Mark each token with the number it belongs to; 0 for other tokens."""
     marks = [0] * len(spans)
     place = 0
-    for match in written.finditer(text):
+    for match in pattern.finditer(text):
         number = value(match.group())
         # 0.25 counts as a use of 25 (from 25%)
         mark = known.get(number) or (known.get(100 * number) if number < 1 else None) or NUMBERS - 1
@@ -220,22 +222,22 @@ def _aligned(logprobs: Sequence[float], count: int) -> list[float | None]:
     return list(logprobs) if len(logprobs) == count else [sum(logprobs) / count] * count
 
 
-def _features(one: Encoded) -> npt.NDArray[np.float32]:
+def _features(solution: Encoded) -> npt.NDArray[np.float32]:
     """Features (T, `FEATURES`), scaled to order 1."""
-    known = np.asarray([value is not None for value in one.logprobs], np.float32)
-    own = np.asarray([max(value or 0.0, -20.0) for value in one.logprobs], np.float32)
-    so_far = np.cumsum(own)
-    told = np.stack([own / 4, np.exp(own), so_far / 8, np.ones_like(own)], axis=1) * known[:, None]
-    counts = np.zeros((len(one), 2), np.float32)
-    if one.question_numbers:
+    known = np.asarray([value is not None for value in solution.logprobs], np.float32)
+    logprobs = np.asarray([max(value or 0.0, -20.0) for value in solution.logprobs], np.float32)
+    columns = [logprobs / 4, np.exp(logprobs), np.cumsum(logprobs) / 8, np.ones_like(logprobs)]
+    of_policy = np.stack(columns, axis=1) * known[:, None]
+    counts = np.zeros((len(solution), 2), np.float32)
+    if solution.question_numbers:
         used: set[int] = set()
         others, before = 0, 0
-        for place in range(one.solution_start, len(one)):
-            mark = one.numbers[place]
+        for place in range(solution.solution_start, len(solution)):
+            mark = solution.numbers[place]
             if mark == NUMBERS - 1:
                 others += mark != before  # a number may span several tokens
             elif mark:
                 used.add(mark)
             before = mark
-            counts[place] = (one.question_numbers - len(used)) / 2, others / 4
-    return np.concatenate([told, counts], axis=1)
+            counts[place] = (solution.question_numbers - len(used)) / 2, others / 4
+    return np.concatenate([of_policy, counts], axis=1)

@@ -52,15 +52,10 @@ class Scorer:
         self._queue: list[_Queued] = []
         self._worker: asyncio.Task[None] | None = None
 
-    @property
-    def reads_logprobs(self) -> bool:
-        """Whether the model needs the policy's log-probabilities."""
-        return "logprobs" in self.model.inputs
-
     async def score(self, prompt: str, solutions: Sequence[Sequence[Step]]) -> list[float | None]:
         """Score each solution of a problem at its last step, in [-1, 1]; None if it is too long."""
         encoded = [self.encoder.encode(prompt, pieces(steps)) for steps in solutions]
-        fits = [n for n, one in enumerate(encoded) if len(one) <= self.model.config.max_position_embeddings]
+        fits = [n for n, solution in enumerate(encoded) if len(solution) <= self.model.config.max_position_embeddings]
         scores: list[float | None] = [None] * len(encoded)
         if fits:
             queued = _Queued(join([encoded[n] for n in fits]), asyncio.get_running_loop().create_future())
@@ -82,9 +77,9 @@ class Scorer:
                     if not queued.scores.done():
                         queued.scores.set_exception(error)
                 continue
-            for queued, found in zip(batch, scores, strict=True):
+            for queued, row_scores in zip(batch, scores, strict=True):
                 if not queued.scores.done():
-                    queued.scores.set_result(found)
+                    queued.scores.set_result(row_scores)
 
     def _next_batch(self) -> list[_Queued]:
         """Take the next batch from the queue: as many as fit, in order."""
