@@ -29,8 +29,8 @@ class SearchConfig(Section):
     """Settings shared by all search methods (arXiv 2501.04519, section 3)."""
 
     method: Method = Field("mcts", description=_METHODS)
-    max_depth: int = Field(16, ge=1, description="most steps of a solution")
-    max_step_tokens: int = Field(256, ge=1, description="most tokens of one step")
+    max_depth: int = Field(16, ge=1, description="maximum steps of a solution")
+    max_step_tokens: int = Field(256, ge=1, description="maximum tokens of one step")
     max_tokens: int | None = Field(
         None, ge=1, description="budget of generated tokens per problem; nothing starts once it is spent"
     )
@@ -39,7 +39,7 @@ class SearchConfig(Section):
         0, ge=0, le=4, description="worked examples before the question, for models not trained on the step format"
     )
     concurrency: int | None = Field(
-        None, ge=1, description="problems searched at the same time; unset: 64, or 16 where a local model samples"
+        None, ge=1, description="problems searched concurrently; unset: 64, or 16 where a local model samples"
     )
     keep_trees: bool = Field(True, description="write trees.jsonl")
     record_tokens: bool = Field(False, description="keep token ids and log-probabilities in trees.jsonl")
@@ -81,9 +81,9 @@ class SampleConfig(SamplingConfig):
 class EarlyStopConfig(SamplingConfig):
     """Settings shared by all methods that can stop once an answer is settled."""
 
-    early_stop: bool = Field(False, description="stop when the answer is settled (see `settled_share`)")
-    settled_share: float = Field(0.75, gt=0, le=1, description="early stop: share, by mass, that settles an answer")
-    settled_votes: int = Field(3, ge=1, description="early stop: votes that the leading answer must have")
+    early_stop: bool = Field(False, description="stop when the leading answer has `settled_share` and `settled_votes`")
+    settled_share: float = Field(0.75, gt=0, le=1, description="early stop: minimum mass share of the leading answer")
+    settled_votes: int = Field(3, ge=1, description="early stop: minimum votes of the leading answer")
 
 
 class BestOfNConfig(EarlyStopConfig):
@@ -106,7 +106,7 @@ class MctsConfig(EarlyStopConfig):
     """Monte Carlo tree search."""
 
     method: Literal["mcts"] = Field("mcts", description=_METHODS)
-    rollouts: int = Field(12, ge=1, description="descents from the root to a terminal node")
+    rollouts: int = Field(12, ge=1, description="MCTS rollouts: descents from the root to a terminal node")
     expansions: int = Field(8, ge=1, description="steps sampled at a node")
     root_expansions: int | None = Field(None, ge=1, description="steps sampled at the root; unset: as `expansions`")
     c: float = Field(2.0, ge=0, description="exploration constant of UCT")
@@ -126,10 +126,10 @@ class SandboxConfig(Section):
     place: str = Field("local", description="local | http://HOST:PORT of a judge service")
     token_file: Path | None = Field(None, description="judge service: file with its token")
     level: Level = Field("full", description="required isolation: full | no-namespaces | limits")
-    workers: int | None = Field(None, ge=1, description="runs at the same time; unset: number of processors")
+    workers: int | None = Field(None, ge=1, description="concurrent runs; unset: number of processors")
     seconds: float = Field(5.0, gt=0, description="wall time of one step")
     memory_mb: int = Field(256, ge=16, description="memory a step may add, MiB")
-    output_bytes: int = Field(8_000, ge=100, description="most bytes of stdout and of stderr")
+    output_bytes: int = Field(8_000, ge=100, description="maximum bytes of stdout and of stderr, each")
     budget_mb: int = Field(
         2_000, ge=64, description="memory for frozen interpreter states, MiB; colder ones are replayed"
     )
@@ -142,9 +142,9 @@ class EngineConfig(Section):
     """How a model is run or reached. The first group is for local engines, the second for servers."""
 
     batch: int = Field(64, ge=1, description="local: sequences decoded together")
-    dtype: Literal["auto", "float32", "bfloat16"] = Field("auto", description="local: arithmetic; auto: fp32 on CPU")
+    dtype: Literal["auto", "float32", "bfloat16"] = Field("auto", description="local: data type; auto: float32 on CPU")
     device: str = Field(
-        "auto", description="local models and PPMs: cpu, cuda, cuda:1 …; auto: an accelerator where there is one"
+        "auto", description="local models and PPMs: cpu, cuda, cuda:1 …; auto: an accelerator if available"
     )
     threads: int | None = Field(
         None, ge=1, description="local: processor threads; unset: all, or one for a small model"
@@ -152,10 +152,10 @@ class EngineConfig(Section):
     processes: int | None = Field(
         None, ge=0, description="local: worker processes; 0: none; unset: as many as help a small model on a CPU"
     )
-    max_context: int = Field(2048, ge=64, description="most tokens of prompt and completion together")
-    concurrency: int = Field(64, ge=1, description="server: requests under way at once")
+    max_context: int = Field(2048, ge=64, description="maximum tokens of prompt and completion together")
+    concurrency: int = Field(64, ge=1, description="server: concurrent requests")
     timeout: float = Field(120.0, gt=0, description="server: seconds for one request")
-    retries: int = Field(5, ge=0, description="server: tries again after 429, 5xx and lost connections")
+    retries: int = Field(5, ge=0, description="server: retries after 429, 5xx and lost connections")
     key_file: Path | None = Field(None, description="server: file with the API key (else OPENAI_API_KEY)")
 
 
@@ -165,7 +165,7 @@ class Config(Section):
     policy: ModelSetting = Field(Bundled(), description="the model: tiny | hf:PATH | openai:URL#MODEL | fake:KIND")
     value: ValueSetting = Field(
         "auto",
-        description="what a solution is worth: agreement | grounded | logprob | ppm:PATH | ppm:tiny, the bundled PPM; "
+        description="estimate of a solution: agreement | grounded | logprob | ppm:PATH | ppm:tiny, the bundled PPM; "
         "auto: ppm:tiny where the bundled policy writes a tree or several programs step by step, else agreement",
     )
     seed: int = Field(0, ge=0, description="every random choice of the run derives from it")

@@ -36,7 +36,7 @@ def serve(
     seconds: Annotated[float, typer.Option(help="Default wall time of a call.", min=0.1)] = 10.0,
     memory_mb: Annotated[int, typer.Option(help="Default memory of a call, MiB.", min=16)] = 256,
     idle_seconds: Annotated[float, typer.Option(help="Idle seconds after which a session ends.", min=1)] = 600.0,
-    most_sessions: Annotated[
+    max_sessions: Annotated[
         int, typer.Option(help="Maximum number of sessions; one client host may have half.", min=1)
     ] = 100_000,
 ) -> None:
@@ -55,7 +55,7 @@ def serve(
     token = None if token_file is None else read_token(token_file)
     settings = JudgeSettings(
         host=host, port=port, workers=_processors(workers), redis=redis, token=token, level=level, seconds=seconds,
-        memory_mb=memory_mb, idle_seconds=idle_seconds, most_sessions=most_sessions,
+        memory_mb=memory_mb, idle_seconds=idle_seconds, max_sessions=max_sessions,
     )  # fmt: skip
     note = f"{settings.workers} workers, isolation {level}, queue in {'Redis' if redis else 'memory'}"
     run(settings, announce=lambda url: console().print(f"serving [bold]{escape(url)}[/] ({note})", highlight=False))

@@ -31,8 +31,8 @@ class JudgeSettings(BaseModel):
     queue_seconds: float = Field(4.0, gt=0, description="maximum wait for a worker on the short routes, seconds")
     long_queue_seconds: float = Field(3600.0, gt=0, description="maximum wait of a call in a long batch, seconds")
     idle_seconds: float = Field(600.0, gt=0, description="idle seconds after which a session ends")
-    most_sessions: int = Field(100_000, ge=1, description="maximum number of sessions; one host may have half")
-    most_waiting: int = Field(1_000_000, ge=1, description="maximum number of waiting calls; more are refused with 503")
+    max_sessions: int = Field(100_000, ge=1, description="maximum number of sessions; one host may have half")
+    max_waiting: int = Field(1_000_000, ge=1, description="maximum number of waiting calls; more are refused with 503")
 
 
 def read_token(file: Path) -> str:

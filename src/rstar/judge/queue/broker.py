@@ -108,11 +108,11 @@ class MemoryBroker:
 
     Args:
         socket: path of the socket to which workers connect; its folder must be private.
-        most_waiting: maximum number of unanswered jobs.
+        max_waiting: maximum number of unanswered jobs.
     """
 
-    def __init__(self, socket: Path, most_waiting: int = 1_000_000) -> None:
-        self._path, self._most = socket, most_waiting
+    def __init__(self, socket: Path, max_waiting: int = 1_000_000) -> None:
+        self._path, self._most = socket, max_waiting
         self._running = ClientQuotas(0)
         self._waiting = FairQueue(lambda client: not self._running.fits(client))
         self._suspects: dict[str, Job] = {}

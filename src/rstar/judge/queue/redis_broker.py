@@ -130,11 +130,11 @@ class RedisBroker:
     Args:
         url: Redis URL.
         owner: unique name of this API process.
-        most_waiting: maximum number of unanswered jobs of this process.
+        max_waiting: maximum number of unanswered jobs of this process.
     """
 
-    def __init__(self, url: str, owner: str, most_waiting: int = 1_000_000, keys: Keys | None = None) -> None:
-        self._client, self._owner, self._most = connect(url), owner, most_waiting
+    def __init__(self, url: str, owner: str, max_waiting: int = 1_000_000, keys: Keys | None = None) -> None:
+        self._client, self._owner, self._most = connect(url), owner, max_waiting
         self._keys = keys or Keys()
         self._pending: dict[str, _Pending] = {}
         self._running = ClientQuotas(_WINDOW)

@@ -38,7 +38,7 @@ class Service:
     def __init__(self, broker: Broker, settings: JudgeSettings, owner: str, heartbeat_fd: int) -> None:
         self.broker, self.settings, self.owner, self._heartbeat_fd = broker, settings, owner, heartbeat_fd
         self.memory = ClientQuotas(memory_for_programs() // _MEMORY_SHARE)
-        self.sessions = Sessions(ClientQuotas(settings.most_sessions), self.memory, settings.idle_seconds)
+        self.sessions = Sessions(ClientQuotas(settings.max_sessions), self.memory, settings.idle_seconds)
         self.metrics = Metrics()
         self._numbers = 0
 

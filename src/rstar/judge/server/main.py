@@ -21,9 +21,9 @@ def main() -> None:
     owner = uuid.uuid4().hex
     broker: Broker
     if settings.redis is None:
-        broker = MemoryBroker(Path(arguments["folder"]) / "workers", settings.most_waiting)
+        broker = MemoryBroker(Path(arguments["folder"]) / "workers", settings.max_waiting)
     else:
-        broker = RedisBroker(settings.redis, owner, settings.most_waiting)
+        broker = RedisBroker(settings.redis, owner, settings.max_waiting)
     app = create_app(broker, settings, owner, arguments["heartbeat_fd"])
     BoundedProtocol.memory = app.memory
     config = uvicorn.Config(
