@@ -48,7 +48,8 @@ def searched(method: Method, errors_threshold: int = 1) -> tuple[Witness, list[S
 
 def paths(tree: Tree) -> list[Trajectory]:
     """All partial and whole solutions."""
-    return [Trajectory(tree.prompt, node.steps, node.finish_reason, node.answer) for node in tree.nodes[1:]]
+    steps = ((node, tuple(one.step for one in node.path() if one.step is not None)) for node in tree.nodes[1:])
+    return [Trajectory(tree.prompt, path, node.finish_reason, node.answer) for node, path in steps]
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any, Literal, NamedTuple
 
 Author = Literal["policy", "tool", "template"]
@@ -41,7 +42,7 @@ class Segment(NamedTuple):
         if tokens:
             row["ids"] = list(self.ids)
             if self.logprobs is not None:
-                row["logprobs"] = [round(logprob, 5) for logprob in self.logprobs]
+                row["logprobs"] = list(map(round, self.logprobs, repeat(5)))
         return row
 
     @classmethod
@@ -50,10 +51,13 @@ class Segment(NamedTuple):
         text, author, logprobs = row["text"], row["author"], row.get("logprobs")
         if author not in ("policy", "tool", "template"):
             raise ValueError(f"author {author!r}")
-        text.encode()  # raises for a lone surrogate, which cannot be written
-        if logprobs is not None and not all(map(math.isfinite, logprobs)):
-            raise ValueError("a log-probability that is not finite")
-        return cls(text, author, tuple(row.get("ids", ())), None if logprobs is None else tuple(logprobs))
+        if not text.isascii():
+            text.encode()  # raises for a lone surrogate, which cannot be written
+        if logprobs is not None:
+            logprobs = tuple(logprobs)
+            if not all(map(math.isfinite, logprobs)):
+                raise ValueError("a log-probability that is not finite")
+        return cls(text, author, tuple(row.get("ids", ())), logprobs)
 
 
 class Step(NamedTuple):
@@ -79,12 +83,12 @@ class Step(NamedTuple):
     @property
     def shown(self) -> str:
         """The text after the sampled step."""
-        return "".join(segment.text for segment in self.segments[1:])
+        return "".join([segment.text for segment in self.segments[1:]])
 
     @property
     def text(self) -> str:
         """Text of all segments."""
-        return "".join(segment.text for segment in self.segments)
+        return "".join([segment.text for segment in self.segments])
 
     @property
     def ran(self) -> bool:
@@ -111,7 +115,8 @@ class Step(NamedTuple):
         segments = tuple(map(Segment.from_json, row["segments"]))
         if not segments:
             raise ValueError("a step without segments")
-        return cls(segments, row.get("status"), row.get("error"), tuple(row.get("values", {}).items()))
+        values = row.get("values")
+        return cls(segments, row.get("status"), row.get("error"), tuple(values.items()) if values else ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +155,7 @@ class Trajectory:
     @property
     def text(self) -> str:
         """The solution as the model saw it, without the prompt."""
-        return "".join(segment.text for segment in self.segments)
+        return "".join([segment.text for step in self.steps for segment in step.segments])
 
     @property
     def logprob(self) -> float:

@@ -48,20 +48,6 @@ class TreeNode:
             node = node.parent
         return nodes[::-1]
 
-    @property
-    def steps(self) -> tuple[Step, ...]:
-        """The steps from the root to this node."""
-        return tuple(node.step for node in self.path() if node.step is not None)
-
-    @property
-    def mass(self) -> float:
-        """See `rstar.trajectories.Trajectory.mass`."""
-        mass = 1.0
-        for node in self.path():
-            assert node.parent is not None
-            mass *= node.votes / sum(child.votes for child in node.parent.children)
-        return mass
-
 
 @dataclass(frozen=True, slots=True)
 class Tree:
@@ -77,12 +63,22 @@ class Tree:
 
     def ends(self) -> Iterator[tuple[TreeNode, Trajectory]]:
         """Yield every node with an answer, and the trajectory to it, in order."""
+        samples = {node: sum([child.votes for child in node.children]) for node in self.nodes if node.children}
+        steps: dict[TreeNode, tuple[Step, ...]] = {}
+        masses: dict[TreeNode, float] = {}
         for node in self.nodes:
+            if node.parent is None or node.step is None:
+                steps[node], masses[node] = (), 1.0
+                continue
+            steps[node] = (*steps[node.parent], node.step)
+            masses[node] = masses[node.parent] * (node.votes / samples[node.parent])
             if node.answer is not None:
-                found = Trajectory(
-                    self.prompt, node.steps, node.finish_reason, node.answer, node.value, node.votes, node.mass
+                yield (
+                    node,
+                    Trajectory(
+                        self.prompt, steps[node], node.finish_reason, node.answer, node.value, node.votes, masses[node]
+                    ),
                 )
-                yield node, found
 
     def to_json(self, tokens: bool) -> dict[str, Any]:
         """A line of ``trees.jsonl`` without its id; with `tokens`, including token ids and log-probabilities."""

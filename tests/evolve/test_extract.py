@@ -134,7 +134,7 @@ def test_pairs_that_say_little_are_left_out():
     [((), "hard"), (EXAMPLE, "medium"), (EXAMPLE[:3], "easy"), ((EXAMPLE[0], end(1, "x", "8", -1.0)), "hard")],
 )
 def test_difficulty(rows, wanted):
-    assert difficulty(tree(*rows).solved()) == wanted
+    assert difficulty(tree(*rows).solved) == wanted
 
 
 def store(folder: Path, *trees: tuple[str, tuple[dict[str, Any], ...]]) -> Path:
@@ -301,7 +301,7 @@ def test_what_holds_for_every_tree(one, most, margin, distance):
     kept = counts.found["solutions kept"]
     assert len(lines) == kept
     assert kept + sum(counts.dropped.values()) == counts.found["solutions"]
-    texts = {solved.trajectory.text: solved.correct for solved in one.solved() if solved.ran}
+    texts = {solved.trajectory.text: solved.correct for solved in one.solved if solved.ran}
     assert all("".join(line["pieces"][1:]) in texts for line in lines)
     line = pair_line(one, config, Counts())
     for compared in line["steps"] if line else ():

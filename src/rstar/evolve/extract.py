@@ -150,7 +150,7 @@ def difficulty(solved: Iterable[Solved]) -> Difficulty:
 
 def sft_lines(tree: VerifiedTree, config: ExtractConfig, counts: Counts) -> Iterator[tuple[float, Record]]:
     """Yield the solutions of a tree that the policy is trained on, each with its mean Q."""
-    solved = tree.solved()
+    solved = tree.solved
     taken: set[str] = set()
     counts.found["solutions"] += len(solved)
     counts.difficulty[difficulty(solved)] += 1
@@ -159,7 +159,7 @@ def sft_lines(tree: VerifiedTree, config: ExtractConfig, counts: Counts) -> Iter
             counts.dropped["solution: wrong"] += 1
         elif not one.ran:
             counts.dropped["solution: a step failed"] += 1
-        elif (text := one.trajectory.text) in taken:
+        elif (text := one.text) in taken:
             counts.dropped[DUPLICATE] += 1
         elif len(taken) == config.solutions:
             counts.dropped[SURPLUS] += 1
@@ -174,11 +174,12 @@ def pair_line(tree: VerifiedTree, config: ExtractConfig, counts: Counts) -> Reco
     compared: list[tuple[str, list[tuple[TreeNode, TreeNode]]]] = []
     for node in tree.tree.nodes:
         steps = [(child, child.step) for child in node.children if child.answer is None and child.finish_reason is None]
-        open_steps = [Candidate(child, step.text, child.q) for child, step in steps if step is not None]
-        good = [one for one in open_steps if tree.right[one.node] and one.node.step is not None and one.node.step.ran]
-        bad = [one for one in open_steps if tree.wrong[one.node]]
-        compared.append(("step", informative_pairs(good, bad, config, counts, "step")))
-    whole = [(one, Candidate(one.nodes[-1], one.trajectory.text, one.mean_q)) for one in tree.solved()]
+        good = [(child, step) for child, step in steps if step is not None and tree.right[child] and step.ran]
+        bad = [(child, step) for child, step in steps if step is not None and tree.wrong[child]]
+        if good and bad:
+            better, worse = ([Candidate(child, step.text, child.q) for child, step in side] for side in (good, bad))
+            compared.append(("step", informative_pairs(better, worse, config, counts, "step")))
+    whole = [(one, Candidate(one.nodes[-1], one.text, one.mean_q)) for one in tree.solved]
     right = [candidate for one, candidate in whole if one.correct and one.ran]
     wrong = [candidate for one, candidate in whole if not one.correct]
     compared.append(("final", informative_pairs(right, wrong, config, counts, "final")))
@@ -186,8 +187,9 @@ def pair_line(tree: VerifiedTree, config: ExtractConfig, counts: Counts) -> Reco
     if not compared:
         return None
     numbers: dict[TreeNode, int] = {}
-    for node in (node for _, pairs in compared for pair in pairs for end in pair for node in end.path()):
-        numbers.setdefault(node, len(numbers))  # parents before children
+    for end in (end for _, pairs in compared for pair in pairs for end in pair if end not in numbers):
+        for node in end.path():
+            numbers.setdefault(node, len(numbers))  # parents before children
     return {
         "id": tree.id,
         "prompt": prompt.prompt(tree.question),

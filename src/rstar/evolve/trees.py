@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from rstar.errors import DataError, ResumeError
@@ -25,12 +26,14 @@ class Solved:
     Attributes:
         nodes: first to last.
         trajectory: the same solution as a record.
+        text: of the trajectory.
         correct: whether the answer is right.
         mean_q: mean Q of the nodes.
     """
 
     nodes: list[TreeNode]
     trajectory: Trajectory
+    text: str
     correct: bool
     mean_q: float
 
@@ -40,7 +43,7 @@ class Solved:
         return all(step.ran for step in self.trajectory.steps)
 
 
-@dataclass(slots=True)
+@dataclass
 class VerifiedTree:
     """The tree of one problem, with verified ends.
 
@@ -71,13 +74,14 @@ class VerifiedTree:
                 self.right[node.parent] += self.right[node]
                 self.wrong[node.parent] += self.wrong[node]
 
+    @cached_property
     def solved(self) -> list[Solved]:
         """All solutions that ended with an answer, in tree order."""
         found = []
         for end, trajectory in self.tree.ends():
             nodes = end.path()
-            mean_q = sum(node.q for node in nodes) / len(nodes)
-            found.append(Solved(nodes, trajectory, end.value == RIGHT, mean_q))
+            mean_q = sum([node.q for node in nodes]) / len(nodes)
+            found.append(Solved(nodes, trajectory, trajectory.text, end.value == RIGHT, mean_q))
         return found
 
 
