@@ -115,8 +115,8 @@ class Step(NamedTuple):
         segments = tuple(map(Segment.from_json, row["segments"]))
         if not segments:
             raise ValueError("a step without segments")
-        values = row.get("values")
-        return cls(segments, row.get("status"), row.get("error"), tuple(values.items()) if values else ())
+        values = tuple(row["values"].items()) if "values" in row else ()
+        return cls(segments, row.get("status"), row.get("error"), values)
 
 
 @dataclass(frozen=True, slots=True)

@@ -144,7 +144,7 @@ def test_an_unknown_model_is_named() -> None:
     listed = {"data": [{"id": "other"}, {"id": "another"}]}
     with serving(lambda body: refusal, listed) as server, pytest.raises(EngineError) as caught:
         server.run(ask())
-    assert "does not know the model 'm'; it offers other, another" in str(caught.value)
+    assert "does not have the model 'm'; it offers other, another" in str(caught.value)
     assert "completions API" not in str(caught.value)
 
 

@@ -32,7 +32,7 @@ NOTES = {
 NOTICES = {
     "unknown_wording": "the bundled model was not trained on this wording: do not trust the answer "
     "(`rstar problems families` lists what it knows)",
-    "low_value": "the bundled model's judge takes the answer for wrong rather than right (value below 0)",
+    "low_value": "the bundled PPM considers the answer more likely wrong than right (value below 0)",
     "question_too_long": "the question is too long for the model's context (engine.max_context)",
 }
 """The same as sentences."""
