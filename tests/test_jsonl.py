@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rstar.errors import DataError
-from rstar.jsonl import RecordFile, atomic_write, encode_line, read_lines, write_json, write_lines
+from rstar.jsonl import RecordFile, atomic_write, decode_line, encode_line, read_lines, write_json, write_lines
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -23,7 +23,7 @@ def test_a_record_is_one_line_and_comes_back(record: dict[str, object]) -> None:
     line = encode_line(record)
     assert line.count(b"\n") == 1
     assert line.endswith(b"\n")
-    assert json.loads(line) == record
+    assert decode_line(line) == json.loads(line) == record
 
 
 def test_lines_are_json_objects(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ class Segment(NamedTuple):
             text.encode()  # raises for a lone surrogate, which cannot be written
         if logprobs is not None:
             logprobs = tuple(logprobs)
-            if not all(map(math.isfinite, logprobs)):
+            if not math.isfinite(sum(logprobs)):
                 raise ValueError("a log-probability that is not finite")
         return cls(text, author, tuple(row.get("ids", ())), logprobs)
 

@@ -16,7 +16,6 @@ Trees are read one at a time and not kept. Given several folders, hashes of each
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -28,7 +27,7 @@ from rapidfuzz.distance import Levenshtein
 
 from rstar.errors import ConfigError
 from rstar.evolve.trees import Solved, VerifiedTree, check_verified, read_trees
-from rstar.jsonl import Record, atomic_write, encode_line, write_json
+from rstar.jsonl import Record, atomic_write, decode_line, encode_line, write_json
 from rstar.prompts import code_steps as prompt
 from rstar.runs import make_folder
 from rstar.sections import Section
@@ -128,7 +127,7 @@ class _BestSolutions:
         kept_keys: set[tuple[int, int]] = set()
         with file.open("rb") as lines, atomic_write(file) as kept:
             for line in lines:
-                problem, text = key = self._hashes(json.loads(line))
+                problem, text = key = self._hashes(decode_line(line))
                 if text in self._found[problem] and key not in kept_keys:
                     kept_keys.add(key)
                     kept.write(line)
