@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from rstar.tiny.family import LEVELS, Family, Instance, Split, is_held_out
 from rstar.tiny.generate import families
-from rstar.tiny.templates import Draft, Story, family, render
+from rstar.tiny.templates import Draft, Story, family, parse_wordings, render
 from rstar.tiny.words import (
     ANIMALS,
     BAKED,
@@ -193,17 +193,17 @@ def test_a_missing_field_outside_a_group_is_an_error() -> None:
 @pytest.mark.parametrize("text", ["- a [b] {n}", "- a [b|{n}]", "- a [{n}|b|c]", "- [x [{n}]|y] z"])
 def test_alternatives_that_would_hide_others_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="alternative"):
-        family("word", trained=text, held="- {n}")
+        parse_wordings(text)
 
 
 def test_a_family_reads_its_name_and_purpose_from_the_function() -> None:
-    @family("word", trained="- {n}?\n- And {n}\n  too?", held="- Held {n}?")
+    @family("word", wordings=(parse_wordings("- {n}?\n- And {n}\n  too?"), parse_wordings("- Held {n}?")))
     def two_words(r: random.Random, level: int) -> Draft:
         """What it is about."""
         return Draft({"n": level}, [("one", "x = 1")], r.randint(0, 99), (level,))
 
     assert (two_words.name, two_words.about, two_words.kind) == ("two-words", "What it is about", "word")
-    assert two_words.templates == {"t1": "{n}?\n", "t2": "And {n}\n  too?"}
+    assert two_words.templates == {"t1": "{n}?", "t2": "And {n} too?"}
     assert two_words.held_templates == {"h1": "Held {n}?"}
     instance = two_words.make(random.Random(0), 3, "t2")
     assert (instance.question, instance.steps) == ("And 3 too?", ("# one\nx = 1", "print(x)"))

@@ -1,13 +1,16 @@
 """Template language of the families, and the decorator that defines a `Family`.
 
-A family is a list of templates and a function that draws a `Draft`. The templates are one text; each starts with ``- ``
-at the start of a line, and line breaks count as spaces. A template has
+A family is a function that draws a `Draft`, and two files of wordings: ``wordings/NAME.txt``, trained, and
+``wordings/held/NAME.txt``, held out. In them each template starts with ``- `` at the start of a line; line breaks count
+as spaces. A template has
 
 * ``{field}``, ``{field:spec}``: a field of the draft (people, nouns and lists have specs, see `rstar.tiny.words`);
-* ``<a|b|c>``: one of these wordings, at random (may not contain brackets);
+* ``<a|b|c>``: one of these wordings, at random;
 * ``[a|b|c]``: the first alternative whose fields the draft all has, or nothing. So one template serves five levels,
-  each leaving out what it does not have;
+  each leaving out what it does not have. Both kinds of brackets nest;
 * ``{?field}``: a condition for ``[...]``, without text.
+
+A file may begin with the settings of a `Story`: a line ``@name``, then lines ``kind of move: template of a sentence``.
 
 A draft's answer comes from a solver of its own (a formula or a search over the drawn values), never from the steps:
 tests run the steps and compare.
@@ -19,13 +22,13 @@ import random
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
+from functools import cache
+from importlib.resources import files
 from typing import Any, Protocol
 
 from rstar.tiny.family import HELD_OUT, Family, Instance, Kind
 
-_WORDINGS = re.compile(r"<([^<>\[\]]*)>")
-_GROUP = re.compile(r"\[([^\[\]]*)\]")
+_CHOICE = re.compile(r"<([^<>\[\]]*)>|\[([^<>\[\]]*)\]")
 _FIELD = re.compile(r"\{\??(\w+)")
 _LOOSE = re.compile(r" (?=[.,;?!](?!\.))")
 _OPENING = re.compile(r"^\s*- ", re.MULTILINE)
@@ -70,18 +73,18 @@ def render(template: str, fields: Mapping[str, Any], rng: random.Random) -> str:
     """Fill `template` with `fields`. Raises KeyError for a field that is missing outside a group."""
     have = {name: value for name, value in fields.items() if value is not None}
 
-    def chosen(group: re.Match[str]) -> str:
-        for alternative in group[1].split("|"):
+    def chosen(choice: re.Match[str]) -> str:
+        wordings, group = choice.groups()
+        if group is None:
+            return rng.choice(str(wordings).split("|"))
+        for alternative in str(group).split("|"):
             if all(name in have for name in _FIELD.findall(alternative)):
                 return alternative
         return ""
 
     text, found = template, 1
-    while found:
-        text, found = _WORDINGS.subn(lambda match: rng.choice(match[1].split("|")), text)
-    found = 1
-    while found:
-        text, found = _GROUP.subn(chosen, text)
+    while found:  # the innermost choices first
+        text, found = _CHOICE.subn(chosen, text)
     text = " ".join(_CONDITION.sub("", text).format_map(have).split())
     return _LOOSE.sub("", text)
 
@@ -110,35 +113,66 @@ def _checked(template: str) -> str:
 
     An alternative without a field is always taken, so later ones are unreachable, and a lone one is not optional.
     """
-    rest, found = _WORDINGS.sub("", template), 1
+    rest, found = template, 1
     while found:
-        for group in _GROUP.findall(rest):
+        for group in (choice[2] for choice in _CHOICE.finditer(rest) if choice[2] is not None):
             first, *others = group.split("|")
             if not all(_FIELD.search(alternative) for alternative in [first, *others[:-1]]):
                 raise ValueError(f"an alternative without a field in [{group}]")
-        rest, found = _GROUP.subn("", rest)
+        rest, found = _CHOICE.subn("", rest)
     return template
 
 
-def family(
-    kind: Kind,
-    *,
-    trained: str,
-    held: str,
-    stories: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
-    share: float = HELD_OUT,
-) -> Callable[[Draw], Family]:
-    """Decorator: define a family by the decorated draw function and these templates.
+@dataclass(frozen=True, slots=True)
+class Wordings:
+    """A file of wordings: its templates in order, and the settings of stories (see `Story`)."""
 
-    `stories` are the settings of the drafts' `Story`, if any; `share` is the held-out share. The function's name, with
-    hyphens, is the family's; its docstring is the family's `about`. Templates are named ``t1``, ``t2`` … (trained) and
-    ``h1`` … (held out), in order.
+    templates: Sequence[str]
+    settings: Mapping[str, Mapping[str, str]]
+
+
+def parse_wordings(text: str) -> Wordings:
+    """Parse a file of wordings. Raises `ValueError` for one that is malformed."""
+    head, *templates = _OPENING.split(text)
+    settings = {}
+    for block in re.split("^@", head, flags=re.MULTILINE)[1:]:
+        name, *rows = block.strip().splitlines()
+        settings[name] = dict(row.split(": ", 1) for row in rows)
+    return Wordings([_checked(" ".join(template.split())) for template in templates], settings)
+
+
+@cache
+def read_wordings(name: str) -> tuple[Wordings, Wordings]:
+    """Trained and held-out wordings of a family."""
+    folder = files("rstar.tiny") / "wordings"
+    trained, held = (
+        file.read_text(encoding="utf-8") for file in (folder / f"{name}.txt", folder / "held" / f"{name}.txt")
+    )
+    return parse_wordings(trained), parse_wordings(held)
+
+
+def read_settings(name: str) -> Mapping[str, Mapping[str, str]]:
+    """Settings of a family's stories, trained and held out."""
+    trained, held = read_wordings(name)
+    return {**trained.settings, **held.settings}
+
+
+def family(
+    kind: Kind, *, share: float = HELD_OUT, wordings: tuple[Wordings, Wordings] | None = None
+) -> Callable[[Draw], Family]:
+    """Decorator: define a family by the decorated draw function and its wordings, by default those of its files.
+
+    `share` is the held-out share. The function's name, with hyphens, is the family's; its docstring is the family's
+    `about`. Templates are named ``t1``, ``t2`` … (trained) and ``h1`` … (held out), in order.
     """
-    seen = {f"t{n}": _checked(text) for n, text in enumerate(_OPENING.split(trained)[1:], 1)}
-    unseen = {f"h{n}": _checked(text) for n, text in enumerate(_OPENING.split(held)[1:], 1)}
-    texts = seen | unseen
 
     def decorate(draw: Draw) -> Family:
+        name = draw.__name__.replace("_", "-")
+        trained, held = wordings or read_wordings(name)
+        seen = {f"t{n}": text for n, text in enumerate(trained.templates, 1)}
+        unseen = {f"h{n}": text for n, text in enumerate(held.templates, 1)}
+        texts = seen | unseen
+
         def make(rng: random.Random, level: int, template: str) -> Instance:
             draft = draw(rng, level)
             steps = [f"# {comment}\n{code}" for comment, code in draft.steps]
@@ -158,6 +192,7 @@ def family(
             )
 
         about = (draw.__doc__ or "").strip().rstrip(".")
-        return Family(draw.__name__.replace("_", "-"), kind, about, make, seen, unseen, stories, share)
+        stories = {**trained.settings, **held.settings}
+        return Family(name, kind, about, make, seen, unseen, stories, share)
 
     return decorate

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from rstar.tiny.family import Family, RejectedError
-from rstar.tiny.templates import Draft, Story, family
+from rstar.tiny.templates import Draft, Story, family, read_settings
 from rstar.tiny.words import ANIMALS, FOOD, people, signed, things
 
 
@@ -13,23 +13,7 @@ def _line(a: int, b: int, x: str) -> str:
     return f"{a if a > 1 else ''}{x} {signed(b)}" if b else f"{a if a > 1 else ''}{x}"
 
 
-@family(
-    "algebra",
-    trained="""
-    - Solve for {x}: {left} = {right}.
-    - <Find|What is> the value of {x} <if|when> {left} = {right}.
-    - <Given that|If> {left} = {right}, what is {x}?
-    - The equation {left} = {right} has one solution. <Find it|What is it>?
-    - {p} writes {left} = {right} on the board. What number is {x}?
-    - For which {x} are {left} and {right} equal?
-    - {p} thinks of a number {x}. Then {left} is the same as {right}. What is the number?
-    - On page {page} there is the exercise {left} = {right}. What is the right answer for {x}?
-    """,
-    held="""
-    - Determine {x} so that {left} becomes {right}.
-    - A scale is in balance with {left} kg on one side and {right} kg on the other. Work out {x}.
-    """,
-)
+@family("algebra")
 def linear(r: Random, level: int) -> Draft:
     """A linear equation in one unknown."""
     x, v = r.randint(2, 10 + 8 * level), r.choice("xynkmtz")
@@ -54,90 +38,10 @@ def linear(r: Random, level: int) -> Draft:
     )
 
 
-_DEEDS = {
-    "think": {
-        "start": "{p} <thinks of|chooses> a number.",
-        "+": "{p:He} adds {n}.",
-        "-": "{p:He} subtracts {n}.",
-        "*": "{p:He} multiplies by {n}.",
-        "/": "{p:He} divides by {n}.",
-        "end": "{p:He} gets {n}. What was the number?",
-    },
-    "machine": {
-        "start": "A <machine|computer> takes a number.",
-        "+": "It <adds {n} to it|makes it {n} larger>.",
-        "-": "It <subtracts {n} from it|makes it {n} smaller>.",
-        "*": "It multiplies it by {n}.",
-        "/": "It divides it by {n}.",
-        "end": "It prints {n}. Which number did it take?",
-    },
-    "money": {
-        "start": "{p} has some money in a box.",
-        "+": "{p:He} <puts in|adds> ${n}.",
-        "-": "{p:He} <takes out|spends> ${n}.",
-        "*": "A prize makes it {n} times as much.",
-        "/": "{p:He} keeps 1/{n} of it.",
-        "end": "Then there are ${n}. How many dollars were there at first?",
-    },
-    "item": {
-        "start": "There are some {item:s} on a table.",
-        "+": "{p} <adds|brings> {n} {item:s}.",
-        "-": "{p} <takes|eats> {n} {item:s}.",
-        "*": "Then {p} makes it {n} times as many.",
-        "/": "Only 1/{n} of them stay.",
-        "end": "Now {n} {item:s} are there. How many were there in the beginning?",
-    },
-    "steps": {
-        "start": "Start with an unknown number.",
-        "+": "Add {n}.",
-        "-": "Subtract {n}.",
-        "*": "Multiply by {n}.",
-        "/": "Divide by {n}.",
-        "end": "The result is {n}. Find the number.",
-    },
-    "it": {
-        "start": "A secret number is changed.",
-        "+": "Then {n} is added.",
-        "-": "Then {n} is taken away.",
-        "*": "It is multiplied by {n}.",
-        "/": "It is divided by {n}.",
-        "end": "This gives {n}. What is the secret number?",
-    },
-    "lift": {
-        "start": "A counter shows some number.",
-        "+": "It goes up by {n}.",
-        "-": "It goes down by {n}.",
-        "*": "It jumps to {n} times its value.",
-        "/": "It falls to 1/{n} of its value.",
-        "end": "It stops at {n}. Where did it begin?",
-    },
-    "flock": {
-        "start": "Some birds sit on a roof.",
-        "+": "{n} more come.",
-        "-": "{n} fly away.",
-        "*": "The flock becomes {n} times as large.",
-        "/": "All go, but for 1/{n} of them.",
-        "end": "In the evening {n} are there. How many sat there first?",
-    },
-}
+_DEEDS = read_settings("undo")
 
 
-@family(
-    "algebra",
-    trained="""
-    - {story:think}
-    - {story:machine}
-    - {story:money}
-    - {story:item}
-    - {story:steps}
-    - {story:it}
-    """,
-    held="""
-    - {story:lift}
-    - {story:flock}
-    """,
-    stories=_DEEDS,
-)
+@family("algebra")
 def undo(r: Random, level: int) -> Draft:
     """A number found by undoing what was done to it, last first."""
     first = n = r.randint(2, 20 + 20 * level)
@@ -171,34 +75,7 @@ def undo(r: Random, level: int) -> Draft:
     )
 
 
-@family(
-    "algebra",
-    trained="""
-    - {p} and {q} have {s} {item:s} together.[ {p} has {d} more than {q}.| {p} has {k} times as many as {q}.| {p} has
-      {e} more than {k2} times as many as {q}.][ {q} is {z} years old.] How many does [{?small}{q}|{p}] have?
-    - The sum of two numbers is {s}. [Their difference is {d}.|The larger is {k} times the smaller.|The larger is {e}
-      more than {k2} times the smaller.] [The exercise is on page {z}.] Find the [{?small}smaller|larger] one.
-    - {s} <people|children> are in two rooms. [In the first there are {d} more than in the second.|In the first there
-      are {k} times as many as in the second.|In the first there are {e} more than {k2} times the number in the
-      second.][ A room has {z} chairs.] How many are in the [{?small}second|first] room?
-    - A rope of {s} m is cut into two pieces. [One is {d} m longer than the other.|One is {k} times as long as the
-      other.|One is {e} m longer than {k2} times the other.][ It weighs {z} kg.] How long is the
-      [{?small}shorter|longer] piece in m?
-    - {item:A} and {other:a} cost ${s}. The {item} costs [${d} more than the {other}|{k} times as much as the
-      {other}|${e} more than {k2} times the {other}].[ {p} has ${z}.] What does the [{?small}{other}|{item}] cost in
-      dollars?
-    - Two farms have {s} {animal:s}. [The big one has {d} more than the small one.|The big one has {k} times as many
-      as the small one.|The big one has {e} more than {k2} times as many as the small one.][ They are {z} km apart.]
-      How many {animal:s} has the [{?small}small|big] one?
-    """,
-    held="""
-    - {s} votes were given to {p} or {q}. [{p} won by {d} votes.|For each vote for {q} there were {k} for {p}.|With
-      {e} votes fewer {p} would have had {k2} times the votes of {q}.][ {z} did not vote.] What number of votes went
-      to [{?small}{q}|{p}]?
-    - Split {s} into two parts such that one part is [{d} greater than the other|{k} times as great as the other|{e}
-      greater than {k2} times the other].[ You have {z} minutes.] Give the [{?small}lesser|greater] part.
-    """,
-)
+@family("algebra")
 def two_parts(r: Random, level: int) -> Draft:
     """Two unknowns from their sum and how they compare."""
     form = (0, r.randint(0, 1), 1, 2, 2)[level - 1]
@@ -229,30 +106,7 @@ def two_parts(r: Random, level: int) -> Draft:
     )  # fmt: skip
 
 
-@family(
-    "algebra",
-    trained="""
-    - {a} {i1:s} and {b} {i2:s} cost ${c}. {d} {i1:s} and {e} {i2:s} cost ${f}.[ {p} has ${z}.] What do[{?one}es
-      {i1:a}|{?two}es {i2:a}| {g} {i1:s} and {h} {i2:s}] cost?
-    - {p} <pays|gives> ${c} for {a} {i1:s} and {b} {i2:s}. {q} <pays|gives> ${f} for {d} {i1:s} and {e} {i2:s}.[ {z}
-      people wait.] How much is [{?one}{i1:a}|{?two}{i2:a}|it for {g} {i1:s} and {h} {i2:s}]?
-    - If {a}x + {b}y = {c} and {d}x + {e}y = {f}, what is [{?one}x|{?two}y|{g}x + {h}y]?[ It is question {z}.]
-    - Solve {a}x + {b}y = {c}, {d}x + {e}y = {f}.[ You have {z} minutes.] Give [{?one}x|{?two}y|the value of {g}x +
-      {h}y].
-    - {a} <boxes|crates> of {i1:s} and {b} <boxes|crates> of {i2:s} weigh {c} kg; {d} of {i1:s} and {e} of {i2:s}
-      weigh {f} kg.[ A truck carries {z} boxes.] What is the weight in kg of [{?one}one with {i1:s}|{?two}one with
-      {i2:s}|{g} with {i1:s} and {h} with {i2:s}]?
-    - On Monday a shop sold {a} {i1:s} and {b} {i2:s} for ${c}, on Tuesday {d} {i1:s} and {e} {i2:s} for ${f}.[ It has
-      {z} workers.] Find the price of [{?one}{i1:a}|{?two}{i2:a}|{g} {i1:s} and {h} {i2:s}].
-    """,
-    held="""
-    - Two orders were {a} {i1:s} with {b} {i2:s} and {d} {i1:s} with {e} {i2:s}; the bills were ${c} and ${f}.[ They
-      took {z} minutes.] How many dollars would [{?one}a single {i1}|{?two}a single {i2}|{g} {i1:s} with {h} {i2:s}]
-      be?
-    - {a} blue and {b} red sticks laid end to end are {c} cm long, while {d} blue and {e} red ones are {f} cm long.[
-      {p} has {z} green ones.] How long [{?one}is a blue one|{?two}is a red one|are {g} blue and {h} red ones], in cm?
-    """,
-)
+@family("algebra")
 def two_equations(r: Random, level: int) -> Draft:
     """Two unknowns from two equations."""
     x, y = r.randint(2, 8 + 4 * level), r.randint(2, 8 + 4 * level)

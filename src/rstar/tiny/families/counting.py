@@ -19,35 +19,7 @@ def _pascal(n: int, k: int) -> int:
     return row[k] if k <= n else 0
 
 
-@family(
-    "counting",
-    trained="""
-    - In how many ways can {p} choose {k} of {n} {i1:s}[ and {j} of {m} {i2:s}][ and {g} of {f} {i3:s}][, if {c}
-      certain {i1:s} must be taken][, if {o} of the {i1:s} are not allowed]?[ {i1:A} costs ${z}.]
-    - A <club|class> has {n} {who:s}[ and {m} guests][ and {f} helpers]. How many groups of {k} {who:s}[ and {j}
-      guests][ and {g} helpers] are there[ that contain the {c} oldest {who:s}][ when {o} of the {who:s} are ill]?[
-      The room has {z} seats.]
-    - How many different sets of {k} {i1:s}[ and {j} {i2:s}][ and {g} {i3:s}] can be made out of {n} {i1:s}[ and {m}
-      {i2:s}][ and {f} {i3:s}][ with the {c} largest {i1:s} in every set][ without the {o} smallest {i1:s}]?[ A bag
-      holds {z} of them.]
-    - From {n} {i1:s}[ and {m} {i2:s}][ and {f} {i3:s}] {p} takes {k} {i1:s}[ and {j} {i2:s}][ and {g} {i3:s}].[ {c}
-      of the {i1:s} must be among those taken.][ {o} of the {i1:s} are broken and not taken.][ {p:He} has {z}
-      minutes.] How many choices are there?
-    - A test has {n} questions, of which {p} answers any {k}[; a second part has {m}, of which {p:he} answers any
-      {j}][; a third part has {f}, of which {p:he} answers any {g}].[ {c} questions of the first part must be
-      answered.][ {o} questions of the first part may not be answered.][ It lasts {z} minutes.] In how many ways can
-      {p:he} choose?
-    - {p} picks {k} out of {n} books[ and {j} out of {m} films][ and {g} out of {f} games].[ {c} books have to be
-      picked.][ {o} of the books are lent out.][ {p:He} is {z} years old.] Count the possible choices.
-    """,
-    held="""
-    - {p} has a club. How many teams result when {k} of {n} women[ and {j} of {m} men][ and {g} of {f} children]
-      play[, {c} of the women in every team] [, {o} of the women in no team]?[ They play for {z} minutes.]
-    - The pizza of {p} gets {k} toppings; {n} toppings are there.[ A drink gets {j} of {m} fruits.][ A cake gets {g}
-      of {f} colours.][ {c} toppings are on each pizza.][ {o} toppings have run out.][ It costs ${z}.] How many
-      different orders exist?
-    """,
-)
+@family("counting")
 def choose(r: Random, level: int) -> Draft:
     """Choosing without order from one to three groups, with some that must or must not be taken."""
     n, k = r.randint(6, 30), r.randint(2, 5)
@@ -83,36 +55,7 @@ def choose(r: Random, level: int) -> Draft:
     )  # fmt: skip
 
 
-@family(
-    "counting",
-    trained="""
-    - In how many orders can {p} put {n} different {item:s} in a row[, if {c} certain ones must stand side by side][,
-      if they fill only {k} places][ and then {m} different {other:s} in a second row]?[ A row is {z} cm long.]
-    - In {town}, {n} {who:s} [stand in a line. {?all}How many|want to sit on {k} chairs in a line. How many] orders
-      are possible[ when {c} friends stay next to each other][, counting also the orders of {m} guests behind them]?[
-      It takes {z} minutes.]
-    - How many ways are there to [{?all}arrange {n} different {item:s} in a line|fill {k} places in a line from {n}
-      different {item:s}][ with {c} certain ones always together][ and {m} different {other:s} in another line]?[ {p}
-      has {z} minutes.]
-    - {p} hangs [{?all}all of {n} different|{k} of {n} different] {item:s} on a rope, one after another.[ {c} certain
-      ones have to be neighbours.][ On a second rope {p:he} hangs {m} different {other:s}.][ The rope is {z} m long.]
-      Count the ways.
-    - {p} has {n} different {item:s}. [{?all}All of them|{k} of them] are put on a shelf, in some order.[ {c} of them
-      belong together and stay side by side.][ {m} old books are put on another shelf in some order.][ A book costs
-      ${z}.] How many ways are there?
-    - In {town}, {n} runners are in a race.[ It is {z} km long.] How many results are possible for [{?all}all
-      places|the first {k} places][ when {c} friends come in directly one after another][, together with the results
-      of a race of {m} others]?
-    """,
-    held="""
-    - {p} makes a list of [{?all}all {n}|{k} of {n}] towns to visit, and the order matters.[ {c} certain towns must
-      follow each other directly.][ {q} makes a list of all {m} lakes.][ A trip takes {z} days.] What is the number of
-      possible [{?m}pairs of ]lists?
-    - {p} knows {n} songs. {p:His} program [{?all}plays each one once|plays {k} different ones][, {c} certain ones
-      without another song in between][, and later all of {m} dances].[ It lasts {z} minutes.] How many programs can
-      be made?
-    """,
-)
+@family("counting")
 def arrange(r: Random, level: int) -> Draft:
     """Arranging in order, all or some, with some that stay together."""
     some = level in (1, 4)
@@ -146,42 +89,7 @@ def arrange(r: Random, level: int) -> Draft:
     )  # fmt: skip
 
 
-@family(
-    "counting",
-    trained="""
-    - [{g} groups of {n} people|{c} couples and {n} single people|{?total}Some people|{n} people] are at a
-      <party|meeting>. Everybody shakes hands [{k} times ]with everybody else[{?g} who is not of the same group|{?c}
-      but the own partner|].[ There are {total} handshakes.] [{z} of them wear hats.] How many
-      [{?total}people|handshakes] are there?
-    - In a <chess|tennis|card> club in {town} there are [{g} teams of {n}|{c} couples and {n} single
-      players|{?total}some players|{n} players]. Each plays [{k} times ]against each other player[{?g} of the other
-      teams|{?c} except the own partner|].[ That makes {total} games.] [A game takes {z} minutes.] How many
-      [{?total}players|games] are there?
-    - In {town}, between [the houses of {g} streets with {n} houses each|{c} pairs of neighbours and {n} other
-      houses|{?total}some houses|{n} houses] there are paths: [{k}|one] between every two houses[{?g} of different
-      streets|{?c} that are not such neighbours|].[ One counts {total} paths.] [{z} trees stand there.] How many
-      [{?total}houses|paths] are there?
-    - {p} sees [{g} boxes with {n} points each|{c} pairs of twins and {n} others|{?total}a number of points|{n}
-      points] on paper and draws [{k} lines|a line] between every two[{?g} from different boxes|{?c} that are not
-      twins|].[ {p:He} draws {total} lines.][ The paper is {z} cm wide.] How many [{?total}points|lines] are there?
-    - A league of {town} has [{g} towns with {n} teams each|{c} old and {n} new clubs, each old one with a second
-      team|{?total}some teams|{n} teams]. Every team meets every other one[{?g} from another town|{?c}, but not the
-      second team of the same club|][{?k}, {k} times|, once].[ This gives {total} matches.][ A ticket is ${z}.] How
-      many [{?total}teams|matches] are there?
-    - How many [{?total}phones are there|calls are made] if [from {g} offices with {n} phones each|{c} pairs of
-      friends and {n} others all have a phone and|{?total}some people have a phone each and|{n} people have a phone
-      each and] [{k} calls are|one call is] made between every two[{?g} of different offices|{?c} who are not a
-      pair|][, {total} calls in all]?[ A call takes {z} seconds.]
-    """,
-    held="""
-    - On a trip to {town} with [{g} families of {n}|{c} pairs of brothers and {n} more children|{?total}children|{n}
-      children] a photo is taken [{k} times ]of each two[{?g} from different families|{?c} that are not brothers|][,
-      giving {total} photos].[ {z} are in colour.] Work out the number of [{?total}children|photos].
-    - {p} has a hall. If [{g} rows of {n} lamps|{c} double lamps and {n} single lamps|{?total}lamps|{n} lamps] are all
-      joined by [{k} wires|a wire], two and two[{?g}, but never in the same row|{?c}, only not inside of a double
-      lamp|][, with {total} wires], count the [{?total}lamps|wires].[ A wire costs ${z}.]
-    """,
-)
+@family("counting")
 def pairs(r: Random, level: int) -> Draft:
     """Handshakes and games: everyone with everyone, and how many were there."""
     n = r.randint(4, 60) if level > 1 else r.randint(4, 300)

@@ -21,32 +21,7 @@ def _is_prime(n: int) -> bool:
     return n > 1 and len(_divisors(n)) == 2
 
 
-@family(
-    "number",
-    trained="""
-    - [{?lcm}What is the least common multiple of {list}?|What is the greatest common divisor of {list}?][ How many
-      times does {m} go into it?][ What is it times {k}?]
-    - Find the [{?lcm}smallest positive number that {list} all divide|largest number that divides {list}][, then
-      divide it by {m} and leave out the remainder|{?k}, then multiply it by {k}].
-    - [{?lcm}Lights flash every {list} seconds. They flash together now. After how many seconds do they flash together
-      again?|{p} has ribbons of {list} cm and cuts them into equal pieces, as long as possible, with nothing left. How
-      long is a piece in cm?][ How many full parts of {m} seconds is that?| How long are {k} pieces in cm?]
-    - [{?lcm}Buses leave every {list} minutes, and now all leave at once. In how many minutes does this happen
-      next?|There are {list} {item:s} of different colours. All are packed into bags with equal contents. What is the
-      largest number of bags?][ Divide it by {m} and round down.| Multiply it by {k}.]
-    - Compute the [{?lcm}lcm|gcd] of {list}[ and take the whole part of it over {m}|{?k} and multiply by {k}].
-    - For the numbers {list}, {p} <computes|finds> the [{?lcm}least common multiple|greatest common divisor]. What
-      [does {p:he} get after dividing it by {m} without the remainder|{?k}does {p:he} get after multiplying it by
-      {k}|is it]?
-    """,
-    held="""
-    - [{?lcm}Wheels with {list} teeth stand at a mark. After how many teeth are all of them back at it for the first
-      time|Square tiles, as large as possible, fit exactly along walls of {list} cm. What is the side of a tile in
-      cm][, divided by {m} and rounded down|{?k}, times {k}]?
-    - [{?lcm}Which positive number is the first in the tables of {list}|Which is the highest number by which one can
-      divide {list}][? Say how often {m} fits into it.|{?k}? Say what {k} of it make.|?]
-    """,
-)
+@family("number")
 def gcd_lcm(r: Random, level: int) -> Draft:
     """Greatest common divisor or least common multiple of two or three numbers."""
     lcm = r.random() < 0.5
@@ -84,30 +59,7 @@ def gcd_lcm(r: Random, level: int) -> Draft:
     )  # fmt: skip
 
 
-@family(
-    "number",
-    trained="""
-    - [{?sum}What is the sum of|How many are] the [{?kind}{kind} ]positive divisors of {n}[ that divide {m} as well][
-      and are more than {k}]?
-    - <Find|Compute> the [{?sum}sum|number] of the [{?kind}{kind} ]divisors of {n}[ greater than {k}][ that are
-      divisors of {m} too].
-    - {p} writes down all [{?kind}{kind} ]divisors of {n}[ that also divide {m}].[ {p:He} leaves out those up to {k}.]
-      [{?sum}What is the sum of the numbers that {p:he} keeps|How many numbers does {p:he} keep]?
-    - [{?sum}Find the sum of all|Count the] [{?kind}{kind} ]whole numbers [{?k}above {k} ]that divide {n}[ and also
-      {m}].
-    - {n} {item:s} [and {m} cups ]are to be put on tables, the same on each[; the number of tables is above
-      {k}][{?kind}; the number of tables is {kind}]. [{?sum}What is the sum of all possible numbers of tables|How many
-      numbers of tables are possible]?
-    - Consider the [{?kind}{kind} ]numbers[ over {k}] which divide {n}[ and {m}] without remainder. [{?sum}Add them
-      up.|Count them.]
-    """,
-    held="""
-    - [{?sum}Work out the total of|Work out how many are] the [{?kind}{kind} ]positive whole numbers [{?k}exceeding
-      {k} ]by which {n}[ and likewise {m}] can be divided evenly.
-    - Among 1, 2, 3 and so on up to {n}, take each [{?kind}{kind} ]number[ larger than {k}] of which [{n} and {m} are
-      multiples|{n} is a multiple]. State [{?sum}the sum of them|how many these are].
-    """,
-)
+@family("number")
 def divisors(r: Random, level: int) -> Draft:
     """How many divisors numbers have, and the sum of them."""
     n = r.choice((1, 2, 4, 6)) * r.randint(6, 60 + 30 * level)
@@ -132,21 +84,7 @@ def divisors(r: Random, level: int) -> Draft:
     )
 
 
-@family(
-    "number",
-    trained="""
-    - What is the remainder when {sum} is divided by {m}?
-    - Find the remainder of {sum} on division by {m}.
-    - {p} divides {sum} by {m}. What remainder does {p:he} get?
-    - Compute {sum} modulo {m}.
-    - {sum} {item:s} are packed in boxes of {m} until less than {m} are left. How many are left?
-    - When {sum} is split into groups of {m}, how many are left over?
-    """,
-    held="""
-    - What is left of {sum} after taking {m} away as often as possible?
-    - {p} walks {sum} steps around a ring of {m} fields. On which field, counted from 0, does {p:he} stop?
-    """,
-)
+@family("number")
 def power_mod(r: Random, level: int) -> Draft:
     """Remainder of powers, their products and sums."""
     m = r.randint(5, 15 + 15 * level)
@@ -175,24 +113,7 @@ def power_mod(r: Random, level: int) -> Draft:
     )
 
 
-@family(
-    "number",
-    trained="""
-    - [How many numbers from {u} to {v} have digits with a sum of {s}|What is the sum of the digits of {text}]?
-    - <Find|Compute> the [number of whole numbers from {u} to {v} whose digit sum is {s}|digit sum of {text}].
-    - {p} [looks at the numbers from {u} to {v}. How many of them have the digit sum {s}|works out {text} and adds up
-      the digits of the result. What does {p:he} get]?
-    - Add the digits of [each number from {u} to {v}. How often is the result {s}|{text}. What is the result]?
-    - [Of the numbers {u} to {v}, how many have digits that add up to {s}|What do the digits of {text} add up to]?
-    - What is the [count of the numbers between {u} and {v}, both included, with digit sum {s}|digit sum of {text}]?
-    """,
-    held="""
-    - [Houses have the numbers {u} to {v}. On how many of them do the digits make {s} in total|{p} types {text}, gets
-      one number and sums its digits. What is the result]?
-    - [Counting from {u} up to {v}, how many times does {p} say a number with digits totalling {s}|Total up every
-      digit that {text} has when written out. What is this total]?
-    """,
-)
+@family("number")
 def digits(r: Random, level: int) -> Draft:
     """Digit sums of numbers, products and powers, and numbers with a given digit sum."""
     a, b, n = r.randint(12, 999), r.randint(12, 999), r.randint(3, 20)
@@ -239,40 +160,7 @@ def digits(r: Random, level: int) -> Draft:
     )
 
 
-@family(
-    "number",
-    trained="""
-    - [{?after}What is the smallest prime number above {u}|{?gap}How many primes n from {u} to {v} are there such that
-      n + {gap} is prime too|{?sum}What is the sum of the prime numbers from {u} to {v}[ that end in {end}]|How many
-      prime numbers are there from {u} to {v}[ that end in {end}]]?
-    - <Find|Compute> the [{?after}first prime after {u}|{?gap}number of primes n from {u} to {v} for which n + {gap}
-      is also prime|{?sum}sum of all primes from {u} to {v}[ with last digit {end}]|number of primes from {u} to {v}[
-      with last digit {end}]].
-    - {p} [{?after}looks for a prime larger than {u}, as small as possible. Which one is it|{?gap}looks at primes n
-      from {u} to {v}. For how many is n + {gap} a prime|{?sum}adds all primes[ ending in {end}] from {u} to {v}. What
-      is the sum|counts the primes[ ending in {end}] from {u} to {v}. How many are there]?
-    - From {u} [{?after}on, what is the next prime|to {v}, {?gap}how many primes n have a partner n + {gap} that is
-      prime|to {v}, {?sum}what do all the primes[ whose last digit is {end}] add up to|to {v}, how many primes are
-      there[ whose last digit is {end}]]?
-    - Which number is [{?after}the next prime bigger than {u}|{?gap}the count of primes n in the range {u} to {v} with
-      n + {gap} prime|{?sum}the sum of primes[ that have {end} as last digit] in the range {u} to {v}|the count of
-      primes[ that have {end} as last digit] in the range {u} to {v}]?
-    - Lamps are numbered without a gap, and the first has the number {u}. [{?after}Which is the first prime on the lamps
-      after it|The last one has {v}. {?gap}How many lamps have a prime n such that n + {gap} is prime|The last one has
-      {v}. {?sum}What is the sum of the prime numbers[ ending in {end}] on them|The last one has {v}. How many have a
-      prime[ ending in {end}]]?
-    """,
-    held="""
-    - {p} <walks|goes> from house {u} [{?after}to higher numbers and stops at a prime. Where is that?|to house {v}.
-      {?gap}At how many is the number n prime and n + {gap} as well?|to house {v}. {?sum}Give the total of the prime
-      house numbers[ with {end} at the end].|to house {v}. Give the count of prime house numbers[ with {end} at the
-      end].]
-    - [{?after}State the least prime exceeding {u}|{?gap}Of the primes n between {u} and {v}, both included, state how
-      many give a prime n + {gap}|{?sum}Of the primes between {u} and {v}, both included, state the sum[ of those with
-      final digit {end}]|Of the primes between {u} and {v}, both included, state how many there are[ with final digit
-      {end}]].
-    """,
-)
+@family("number")
 def primes(r: Random, level: int) -> Draft:
     """Primes in a range: how many, their sum, the next one, and pairs of them."""
     asked = "after" if level == 1 else "gap" if level == 5 else r.choice(("count", "sum"))
@@ -314,22 +202,7 @@ def primes(r: Random, level: int) -> Draft:
     )  # fmt: skip
 
 
-@family(
-    "number",
-    trained="""
-    - What is the smallest number [above {low} ]that leaves {rests}?
-    - <Find|Compute> the smallest whole number [greater than {low} ]which leaves {rests}.
-    - A number [larger than {low} ]leaves {rests}. What is the smallest it can be?
-    - {p} thinks of a number [above {low} ]that leaves {rests}. Which is the smallest such number?
-    - {p} has [more than {low} ]{item:s}: {rows}. What is the smallest number of {item:s} {p:he} can have?
-    - Some <children|soldiers>[, more than {low},] stand in a field: {rows}. What is the smallest possible number of
-      them?
-    """,
-    held="""
-    - Which is the first whole number[ after {low}], such that it leaves {rests}?
-    - A basket has eggs[, at least {low} and one more]: {rows}. Name the least count of eggs that is possible.
-    """,
-)
+@family("number")
 def remainders(r: Random, level: int) -> Draft:
     """The smallest number with given remainders."""
     size = (1, 2, 2, 3, 3)[level - 1]

@@ -15,27 +15,7 @@ from rstar.tiny.templates import Draft, family
 from rstar.tiny.words import SMALL, joined, people, things
 
 
-@family(
-    "counting",
-    trained="""
-    - {p} rolls {dice}. [{?chance}What is the probability|In how many ways can it happen] that the sum is {what}?
-    - {Dice} are rolled. [{?chance}Find the probability of|Count the outcomes with] a sum that is {what}.
-    - How [{?chance}likely is it|many outcomes are there such] that {dice} show a sum which is {what}?[{?chance}
-      Answer with a fraction.]
-    - In a game {p} throws {dice} and adds the numbers. [{?chance}With what probability|For how many outcomes] is the
-      result {what}?
-    - {p} and {q} roll {dice} and win if the sum is {what}. [{?chance}What is their chance|How many of the outcomes
-      win]?
-    - The numbers on {dice} are added after a roll. [{?chance}As a fraction, how often|In how many cases] is the total
-      {what}?
-    """,
-    held="""
-    - [{?chance}State the chance|State the number of possible results] for a total of the eyes {what}, when {p} drops
-      {dice}.
-    - {Dice} fall on a table. [{?chance}Which fraction|How many] of all the cases [{?chance}has|have] eyes with a sum
-      {what}?
-    """,
-)
+@family("counting")
 def dice(r: Random, level: int) -> Draft:
     """Sums of dice: how many outcomes, and their probability."""
     count = 2 if level <= 3 else 3
@@ -72,22 +52,7 @@ def dice(r: Random, level: int) -> Draft:
     )
 
 
-@family(
-    "counting",
-    trained="""
-    - How many whole numbers from {u} to {v} are divisible by {by}?
-    - Count the numbers from {u} to {v} that are multiples of {what}.
-    - {p} writes down all numbers from {u} to {v} and marks the multiples of {what}. How many are marked?
-    - Houses have the numbers {u} to {v}. Those with a number divisible by {by} get a lamp. How many lamps is that?
-    - Of the numbers {u}, {u2}, ..., {v}, how many can be divided by {by} without remainder?
-    - Between {u} and {v}, both included, how many numbers are multiples of {what}?
-    """,
-    held="""
-    - {p} counts aloud from {u} up to {v} and claps at each number in the table of {what}. How many claps are heard?
-    - In a hall with seats {u} to {v}, a seat is free when its number is a multiple of {what}. State the number of
-      free seats.
-    """,
-)
+@family("counting")
 def multiples(r: Random, level: int) -> Draft:
     """Multiples in a range, of one number, of either or of exactly one of two, of one but not another."""
     a, b, c = r.sample(range(3, 10 + 2 * level), 3)
@@ -130,31 +95,7 @@ def multiples(r: Random, level: int) -> Draft:
     )
 
 
-@family(
-    "counting",
-    trained="""
-    - {p} <walks|goes|moves> on a grid, only right or up, from (0, 0) to ({w}, {h})[, through ({a}, {b})][, not
-      through ({c}, {d})]. How many paths are there?
-    - How many shortest <ways|routes|paths> lead {w} blocks east and {h} blocks north in a town[, if they pass the
-      corner {a} blocks east and {b} blocks north of the start][, if the corner {c} blocks east and {d} blocks north
-      of the start is closed]?
-    - {p} has a robot that makes steps right and up on a board. It starts at (0, 0) and stops at ({w}, {h}).[ On its
-      way it must visit ({a}, {b}).][ It may not touch ({c}, {d}).] How many ways does it have?
-    - <Count|Find the number of> paths from (0, 0) to ({w}, {h}) with steps right or up[ that go through ({a},
-      {b})][{?a}{?c} and|{?c} that][ avoid ({c}, {d})].
-    - {p} drives {w} streets east and {h} streets north to {p:his} friend, never back.[ {p:He} stops at a shop {a}
-      east and {b} north of the start.][ A crossing {c} east and {d} north of the start is blocked.] How many routes
-      can {p:he} take?
-    - In how many <orders|ways> can {p} go {w} times right and {h} times up[ so that {p:he} is at ({a}, {b}) in
-      between][, without being at ({c}, {d})]?
-    """,
-    held="""
-    - An ant of {p} at the corner (0, 0) wants to get to ({w}, {h}); each move adds 1 to one coordinate.[ Food lies at
-      ({a}, {b}), where it has to pass.][ Water at ({c}, {d}) blocks it.] What is the number of its routes?
-    - On graph paper, {p} draws lines to the right and upwards from (0, 0) to ({w}, {h})[, always by way of ({a},
-      {b})][, never by way of ({c}, {d})]. Find how many such drawings are possible.
-    """,
-)
+@family("counting")
 def grid_paths(r: Random, level: int) -> Draft:
     """Paths right and up on a grid, through a point or around one."""
     w, h = r.randint(3, 14), r.randint(3, 14)
@@ -197,33 +138,7 @@ def grid_paths(r: Random, level: int) -> Draft:
     )  # fmt: skip
 
 
-@family(
-    "counting",
-    trained="""
-    - {p} makes a code of {n} letters from {k} letters[ and then {m} digits from {j} digits].[{?once} No letter may
-      come twice.][ At least {some} letter is B.] How many codes are possible?
-    - A <lock|door|safe> opens with {n} signs, each one of {k} signs[, followed by {m} colours, each one of {j}
-      colours].[{?once} All the signs are different.][ The star is {some} of the {k} signs, and it must be there at
-      least once.] How many settings are there?
-    - How many words of {n} letters can be made with {k} letters[, each used at most {once}][, when the letter E has
-      to appear at least {some} time][, with a number of {m} digits behind it, made with {j} digits]?
-    - The number plates of a town have {n} letters[ and {m} digits][{?once}, with no letter more than once]. There are
-      {k} letters[ and {j} digits] to choose from.[ A plate must have at least {some} letter B.] How many plates are
-      there?
-    - {p} paints {n} {item:s} in a row, each in one of {k} colours[, and {m} {other:s}, each in one of {j}
-      colours].[{?once} No two {item:s} get the same colour.][ At least {some} of the {item:s} must be red.] In how
-      many ways can {p:he} do it?
-    - For {n} days {p} eats one of {k} <soups|fruits> a day[ and for {m} days one of {j} cakes].[{?once} {p:He} never
-      eats the same of the {k} twice.][ At least {some} day must have the best of the {k}.] How many plans are there?
-    """,
-    held="""
-    - A signal shows {n} lights, one after another, out of {k} kinds[, then {m} sounds out of {j} kinds].[{?once} No
-      kind of light comes again.][ The green kind is seen {some} time or more.] Work out the number of signals.
-    - A quiz has {n} questions with {k} possible answers each[ and {m} questions with {j} possible answers
-      each].[{?once} {p} never gives the same of the {k} answers again.][ {p} gives the last of the {k} answers at
-      least {some} time.] Find in how many ways {p} can fill it in.
-    """,
-)
+@family("counting")
 def codes(r: Random, level: int) -> Draft:
     """Strings of letters and digits, without repetition or with at least one of a kind."""
     n, k = r.randint(2, 6), r.randint(3, 26)
@@ -255,29 +170,7 @@ def codes(r: Random, level: int) -> Draft:
     )  # fmt: skip
 
 
-@family(
-    "counting",
-    trained="""
-    - A bag has {a} red[, {c} green] and {b} blue {item:s}.[ {z} more are on a table.] {p} takes {n} at random[ and
-      puts none {back}]. What is the probability that {event}?
-    - {p} has {a} red[, {c} green] and {b} blue {item:s} in a box and draws {n} without looking.[ {p:He} is {z} years
-      old.] Find the probability that {event}.
-    - From {a} red[ and {c} green] and {b} blue {item:s}, [{single} is|{n} are] chosen at random.[ They cost ${z}
-      each.] How likely is it that {event}? Give a fraction.
-    - There are {a} red {item:s}[, {c} green ones] and {b} blue ones.[ Of these {z} are old.] {p} picks {n} of them by
-      chance. With what probability is it true that {event}?
-    - A machine gives {n} of its {a} red[, {c} green] and {b} blue {item:s} by chance.[ It costs {z} cents.] What is
-      the chance that {event}?
-    - {p} and {q} put {a} red[, {c} green] and {b} blue {item:s} in a hat and take out {n} blindly.[ {q} is {z} years
-      old.] As a fraction, what is the probability that {event}?
-    """,
-    held="""
-    - In a drawer lie {b} blue[, {c} green] and {a} red {item:s}.[ The drawer is {z} cm wide.] At night {p} grabs {n}.
-      State the chance that {event}.
-    - Out of a basket with {b} blue[, {c} green] and {a} red {item:s}, [{single} falls|{n} fall] to the ground.[ {z}
-      people look.] Which fraction of the possible cases is such that {event}?
-    """,
-)
+@family("counting")
 def bag(r: Random, level: int) -> Draft:
     """The probability of colours drawn from a bag."""
     a, b = r.randint(2, 8 + 4 * level), r.randint(2, 8 + 4 * level)

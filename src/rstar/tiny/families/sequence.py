@@ -10,34 +10,7 @@ from rstar.tiny.templates import Draft, family
 from rstar.tiny.words import SMALL, people, signed, things
 
 
-@family(
-    "algebra",
-    trained="""
-    - A sequence begins with {a} and each term is {d} more than the one before. [How many terms are below {m}?|What is
-      the sum of terms {u} to {n}?|{?sum}What is the sum of the first {n} terms?|What is term {n}?]
-    - {p} puts {a} {item:s} in the first row and {d} more in every next row than in the row before. [How many rows
-      have less than {m} {item:s}?|How many {item:s} are in rows {u} to {n} together?|{?sum}How many {item:s} are in
-      {n} rows together?|How many {item:s} are in row {n}?]
-    - In the sequence {list} and so on, always {d} more, [how many terms are less than {m}|what do terms {u} to {n}
-      add up to|{?sum}what do the first {n} terms add up to|which number is in place {n}]?
-    - {p} runs {a} minutes on day 1 and {d} minutes longer each day. [For how many days does {p:he} run less than {m}
-      minutes?|How many minutes does {p:he} run from day {u} to day {n}?|{?sum}How many minutes does {p:he} run in {n}
-      days?|How many minutes does {p:he} run on day {n}?]
-    - The first term of an arithmetic sequence is {a}, the difference is {d}. Find [the number of terms smaller than
-      {m}|the sum of terms {u} to {n}|{?sum}the sum of {n} terms|term number {n}].
-    - A <plant|tree> is {a} cm high in week 1 and grows {d} cm every week. [In how many weeks is it less than {m}
-      cm?|What is the sum of its heights from week {u} to week {n}?|{?sum}What is the sum of its heights in {n}
-      weeks?|How high is it in week {n}, in cm?]
-    """,
-    held="""
-    - Counting up from {a} in steps of {d}, {p} says one number after another. [How many numbers under {m} does {p:he}
-      say|What total do numbers {u} to {n} that {p:he} says have|{?sum}What total do the first {n} numbers have|What
-      is number {n} that {p:he} says]?
-    - A theatre has {a} seats in its front row; going back, each row has {d} more. [Count the rows with fewer than {m}
-      seats.|Count the seats from row {u} to row {n}.|{?sum}Count the seats in the {n} rows.|Count the seats in row
-      {n}.]
-    """,
-)
+@family("algebra")
 def arithmetic(r: Random, level: int) -> Draft:
     """Terms and sums of an arithmetic sequence."""
     a, d, n = r.randint(2, 20 + 10 * level), r.randint(2, 6 + 3 * level), r.randint(5, 15 + 10 * level)
@@ -76,38 +49,7 @@ def arithmetic(r: Random, level: int) -> Draft:
     )  # fmt: skip
 
 
-@family(
-    "algebra",
-    trained="""
-    - A sequence starts with {a}. Each next term is {k} times the one before[ plus {c}|{?minus} minus {minus}].
-      [{?sum}What is the sum of the first {n} terms?|{?above}What is the remainder of the first term above {above}
-      when it is divided by {m}?|What is term {n}?]
-    - {p} has {a} <fish|bees|birds> in year 1. Every year there are {k} times as many[ and {c} more|{?minus} but
-      {minus} are sold]. [{?sum}What do the numbers of {n} years add up to?|{?above}The first number above {above} is
-      split into groups of {m}. How many are left over?|How many are there in year {n}?]
-    - Let u(1) = {a} and u(n + 1) = {k}u(n)[ + {c}|{?minus} - {minus}]. Find [{?sum}u(1) + ... + u({n})|{?above}the
-      remainder by {m} of the first u(n) above {above}|u({n})].
-    - A computer prints {a} first. Then it always multiplies the last number by {k}[ and adds {c}|{?minus} and
-      subtracts {minus}]. What is [{?sum}the sum of its first {n} numbers|{?above}the remainder of its first number
-      over {above} on division by {m}|its number {n}]?
-    - On day 1 a shop sells {a} {item:s}. On each later day it sells {k} times as many as the day before[ and {c}
-      more|{?minus} less {minus}]. [{?sum}How many {item:s} does it sell in {n} days?|{?above}On the first day with
-      more than {above} they are put in bags of {m}. How many {item:s} are left over?|How many {item:s} does it sell
-      on day {n}?]
-    - The first number in a row is {a}. Every other number is {k} times the number to its left[, plus {c}|{?minus},
-      minus {minus}]. [{?sum}Add the first {n} numbers.|{?above}What remainder does the first number above {above}
-      leave when divided by {m}?|Which number is in place {n}?]
-    """,
-    held="""
-    - A rumour is known to {a} people in hour 1. Each hour the number becomes {k} times as large[, and {c} others hear
-      it too|{?minus}, but {minus} forget it]. [{?sum}Find the sum of the numbers for {n} hours.|{?above}The first of
-      the numbers that exceeds {above} is counted in groups of {m}. How many people are in no full group?|Find the
-      number in hour {n}.]
-    - Beginning at {a}, go from a number to the next by the rule: times {k}[, then add {c}|{?minus}, then take away
-      {minus}]. Give [{?sum}the total of {n} numbers, the first one included|{?above}what is left of the earliest
-      number greater than {above} after taking away {m} as often as possible|the number in position {n}].
-    """,
-)
+@family("algebra")
 def recursive(r: Random, level: int) -> Draft:
     """A sequence in which each term comes from the one before."""
     a, k = r.randint(2, 30 if level == 1 else 15 + 5 * level), r.randint(2, 6)
@@ -151,24 +93,7 @@ def recursive(r: Random, level: int) -> Draft:
     )  # fmt: skip
 
 
-@family(
-    "algebra",
-    trained="""
-    - The sum of {n} consecutive {kind} is {s}. Find [the product of the {end} and {m}|the {end}].
-    - {n} consecutive {kind} add up to {s}. What is [{m} times the {end}|the {end}]?
-    - {p} adds {n} consecutive {kind} and gets {s}. <Which number is|What is> [the {end} times {m}|the {end}]?
-    - If {s} is the sum of {n} {kind} in a row, what is [the {end} multiplied by {m}|the {end}]?
-    - {n} neighbouring houses have consecutive {kind} as their numbers. The sum of the numbers is {s}. What is [{m}
-      times the {end}|the {end}]?
-    - On {n} cards {p} writes {kind}, one after another without a gap. Their sum is {s}. Give [{m} times the {end}|the
-      {end}].
-    """,
-    held="""
-    - Write {s} as a sum of {n} {kind} that follow each other. How large is [the {end}, taken {m} times|the {end}]?
-    - {p} is thinking of {n} {kind}, each the next after the one before, with total {s}. Name [the {end} times {m}|the
-      {end}].
-    """,
-)
+@family("algebra")
 def consecutive(r: Random, level: int) -> Draft:
     """Consecutive whole, even or odd numbers, or multiples, from their sum."""
     n = r.randint(3, 4 + level)
@@ -211,21 +136,7 @@ def _rule(rule: tuple[int, int, int]) -> str:
     return f"{square}{b}x {signed(c)}"
 
 
-@family(
-    "algebra",
-    trained="""
-    - If f(x) = {f}[ and g(x) = {g}], what is {ask}?
-    - Let f(x) = {f}[ and let g(x) = {g}]. <Find|Compute> {ask}.
-    - Compute {ask} for f(x) = {f}[ and g(x) = {g}].
-    - {p} uses the rule f(x) = {f}[ and the rule g(x) = {g}]. What does {p:he} get for {ask}?
-    - What is the value of {ask}, where f(x) = {f}[, g(x) = {g}]?
-    - A function is given by f(x) = {f}[, another by g(x) = {g}]. Find the value {ask}.
-    """,
-    held="""
-    - [With g(x) = {g}, and with|With] f(x) = {f}, work out {ask}.
-    - A machine turns x into f(x) = {f}.[ A second one turns x into g(x) = {g}.] Which number is {ask}?
-    """,
-)
+@family("algebra")
 def functions(r: Random, level: int) -> Draft:
     """Values of functions, of functions of functions, and their sums."""
     f = (r.randint(0, 3) if level > 1 else 0, r.randint(2, 9), r.choice((-1, 1)) * r.randint(1, 15))

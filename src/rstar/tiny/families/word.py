@@ -12,36 +12,7 @@ from rstar.tiny.templates import Draft, family
 from rstar.tiny.words import BOXES, FOOD, PLACES, PUPILS, SMALL, TOWNS, people, things
 
 
-@family(
-    "word",
-    trained="""
-    - {p} has [{a} {box:s} of {b} {item:s} each|{n} {item:s}].[ {p:He} <gets|buys> {c} more.][ {p:He}
-      <eats|loses|drops> {e}.] [{p:He} also has {d} {other:s}.] {p:He} shares the {item:s} equally among {k} {who:s}.
-      How many {item:s} [{?rest}are left over|does each {who} get]?
-    - {k} {who:s} share [the {item:s} of {a} {box:s} with {b} in each|{n} {item:s}][ and {c} loose ones]. [{e} of the
-      {item:s} are bad and thrown away first.][ The {who:s} also have {d} {other:s}.] [{?rest}How many {item:s}
-      remain?|How many {item:s} are there for each {who}?]
-    - There are [{a} {box:s} and every {box} holds {b} {item:s}|{n} {item:s}].[ {q} brings {c} more {item:s}.][ {d}
-      {other:s} lie on the table.][ {e} {item:s} are <given|put> away.] They are divided equally between {k} {who:s}.
-      [{?rest}How many are left at the end?|How many does each {who} receive?]
-    - [There are {d} {other:s} in the kitchen.] {p} <wants|has> to give the same number of {item:s} to each of {k}
-      {who:s}. {p:He} has [{a} {box:s} with {b} {item:s} in each|{n} {item:s}][ and finds {c} more][, but keeps {e}
-      for {q}]. [{?rest}How many cannot be shared?|How many does each one get?]
-    - How many {item:s} [{?rest}remain|does each {who} get] when {k} {who:s} share [{a} {box:s} of {b}|{n} {item:s}]
-      [, plus {c} single ones,] equally[ after {p} has taken {e} of them]?[ {q} has {d} {other:s}.]
-    - A <school|camp|club> gets [{a} {box:s} of {item:s} with {b} in a {box}|{n} {item:s}] for its {k} {who:s}. [{d}
-      {other:s} come too.] [A parent brings {c} {item:s} as well.][ {e} {item:s} are spoilt.] Each {who} gets as many
-      as possible, all the same. [{?rest}Find the number left over.|How many is that?]
-    """,
-    held="""
-    - [Each of {a} {box:s} contains {b} {item:s}.|{p} counts {n} {item:s}.] [Another {c} are found nearby.][ {p} takes
-      {e} home.] [Nobody touches the {d} {other:s}.] Everything is dealt out evenly to {k} {who:s}. [{?rest}What is
-      the remainder?|What is one {who}'s share?]
-    - For {k} {who:s} at a party, {p} prepares [{n} {item:s}|{item:s} in {a} {box:s} of {b}][ and adds {c}]. [Before
-      the party {e} are eaten.] [{q} prepares {d} {other:s}.] All guests get the same amount of {item:s}. [{?rest}How
-      many {item:s} will nobody get?|How many will one guest get?]
-    """,
-)
+@family("word")
 def sharing(r: Random, level: int) -> Draft:
     """Equal shares and what is left over."""
     rest = r.random() < 0.5
@@ -75,37 +46,7 @@ def sharing(r: Random, level: int) -> Draft:
     )  # fmt: skip
 
 
-@family(
-    "word",
-    trained="""
-    - {p} packs [{n} {item:s}|{a} bags of {b} {item:s}][ and {c} single {item:s}] into {box:s}.[ {e} of the {item:s}
-      are broken and left out.] [There are {d} {other:s} too.] Each {box} holds <up to|at most> {k} {item:s}[ and
-      costs ${m}]. [{?m}How many dollars do the {box:s} cost?|How many {box:s} are needed?]
-    - A {box} holds {k} {item:s}[ and costs ${m}]. A <farm|shop|factory> has [{n} {item:s}|{a} rows of {b} {item:s}] [
-      and {c} others].[ {e} {item:s} are sold before packing.][ It also has {d} {other:s}.] [{?m}What do {box:s} for
-      all the {item:s} cost?|How many {box:s} does it need for all of them?]
-    - How [{?m}many dollars does it cost|many {box:s} does it take] to pack [{n} {item:s}|{a} piles of {b} {item:s}][
-      and {c} more] when {k} fit in a {box}[ and a {box} costs ${m}]?[ Note that {e} of the {item:s} are not packed.][
-      There are {d} {other:s}.]
-    - [{n} {item:s}|{a} crates with {b} {item:s} each] arrive at the {place}.[ {c} {item:s} are already there.] [{q}
-      brings {d} {other:s}.][ {e} {item:s} are taken out.] They go into {box:s} of {k}, the last of which may not be
-      full. [If a {box} costs ${m}, how much is spent on {box:s}?|How many {box:s} are used?]
-    - {p} has [{n} {item:s}|{a} groups of {b} {item:s}][ plus {c} extra ones]. {p:He} [gives away {e} and] puts the
-      [{?e}rest|{item:s}] into {box:s}, {k} to a {box}.[ {q} has {d} {other:s}.] [One {box} is ${m}. What is the price
-      of all the {box:s}?|What is the smallest number of {box:s} that is enough?]
-    - To store [{n} {item:s}|{a} sets of {b} {item:s}][ and {c} loose {item:s}], {p} buys {box:s} <that hold|with room
-      for> {k} each [at ${m} a piece].[ {p:He} does not store {e} of them.][ {p:He} already stored {d} {other:s}.]
-      [{?m}How much does {p:he} pay?|How many {box:s} does {p:he} have to buy?]
-    """,
-    held="""
-    - With {k} {item:s} in every {box}, how many {box:s} are needed for [{n} {item:s}|{a} shelves of {b} {item:s}][
-      and a pile of {c}][ once {e} {item:s} have been removed]?[ Leave out the {d} {other:s}.] [Give the total price
-      of the {box:s} at ${m} for one.]
-    - The {place} <sends|ships> [{n} {item:s}|{a} times {b} {item:s}][ and then {c} more][, less {e} that got lost].
-      Nothing but {box:s} for {k} {item:s} can be used[, at ${m} per {box}].[ {d} {other:s} stay behind.] [{?m}What
-      will the {box:s} cost?|Find how many are used.]
-    """,
-)
+@family("word")
 def packing(r: Random, level: int) -> Draft:
     """Boxes needed for things, and their price."""
     a, b = r.randint(3, 5 + 3 * level), r.randint(5, 8 + 5 * level)
@@ -138,39 +79,7 @@ def packing(r: Random, level: int) -> Draft:
     )  # fmt: skip
 
 
-@family(
-    "word",
-    trained="""
-    - {p} is [{k} times as old as|{a} years older than] {q}. [{q} is {b} years old|Together they are {sum} years
-      old|In {e} years {p} will be {m} times as old as {q}].[ {x} is {d}.] How old [will {p} be in {f} years|was {p}
-      {g} years ago|is {p} now]?
-    - [{q} is {b} years old|The ages of {p} and {q} add up to {sum}|{e} years from now {p}'s age will be {m} times
-      {q}'s age]. [{x} is {d} years old.] {p}'s age is [{k} times {q}'s|{a} years more than {q}'s]. [Find {p}'s age
-      {f} years from now|Find {p}'s age {g} years ago|Find {p}'s age today].
-    - How old [will {p} be {f} years from now|was {p} {g} years ago|is {p}] if {p:he} is [{k} times as old as {q}|{a}
-      years older than {q}] and [{q} is {b}|their ages add up to {sum}|in {e} years {p:he} will be {m} times as old as
-      {q}]?[ {x} is {d}.]
-    - {p} has a friend called {q}[, who is {b} years old].[ Their teacher is {d}.] {p:He} is [{k} times as old as|{a}
-      years older than] {p:his} friend. [The sum of their ages is {sum}.|In {e} years {p:he} will be {m} times as
-      old.] [In {f} years, what will {p}'s age be|{g} years ago, what was {p}'s age|What is {p}'s age]?
-    - [{x} has {d} friends.] {q} is [{b} years old and] a younger cousin of {p}, who is [{k} times as old|{a} years
-      older]. [When you add their ages, you get {sum}.|When {e} years have passed, {p} will be {m} times as old as
-      {q}.] [What will be {p}'s age after {f} more years|What was {p}'s age {g} years before today|What is {p}'s age]?
-    - A <house|tree|bridge> in {town} is [{k} times as old as|{a} years older than] the one in {town2}[, which is {b}
-      years old]. [Together they are {sum} years old.|In {e} years it will be {m} times as old as the other.][ {town}
-      is {d} km from {town2}.] How old [will the one in {town} be in {f} years|was the one in {town} {g} years ago|is
-      the one in {town}]?
-    """,
-    held="""
-    - When {q} was born, {p} [was {a}|was a child. {p} is now {k} times as old as {q}]. [Today {q} is {b}|Today their
-      ages total {sum}|{e} years later than now, {p} is {m} times as old as {q}].[ {p} lives at number {d}.] Give
-      {p}'s age [in {f} years|{g} years ago|today].
-    - [{x} counts {d} candles.] The <elder|older> of two brothers has lived [{k} times as long as|{a} years longer
-      than] the other. [The other is {b}|As a sum their ages make {sum}|After {e} more years it will be {m} times as
-      long]. What [will the older one's age be {f} years on|was the older one's age {g} years back|is the age of the
-      older one]?
-    """,
-)
+@family("word")
 def ages(r: Random, level: int) -> Draft:
     """Ages now, in some years and some years ago."""
     b, times = r.randint(3, 25 + 5 * level), r.random() < 0.5 and level != 5

@@ -114,25 +114,7 @@ def _draft(
     )
 
 
-@family(
-    "search",
-    trained="""
-    - Four numbers game: combine the cards {numbers} with +, -, * and / to make 24. Use every card exactly once.
-    - Use each of the numbers {numbers} exactly once, with +, -, * and /, to get 24.
-    - Write an expression that equals 24. It must contain each of {numbers} exactly once, and only +, -, * and /.
-    - Mia deals the numbers {numbers} and asks for 24. Find an expression with +, -, * and / that uses each of them
-      once.
-    - The result must be 24. You have {numbers}, each to be used once, and the signs +, -, * and /.
-    - Puzzle: insert +, -, * or / and brackets between the numbers {numbers}, in any order, so that the value is 24.
-    """,
-    held="""
-    - How can you reach 24 with {numbers} if every number has to be used exactly one time and only +, -, * and / are
-      allowed?
-    - Someone rolled {numbers}. Calculate with all of these numbers, each one once, until you arrive at 24 by +, -, *
-      and /.
-    """,
-    share=0.45,
-)
+@family("search", share=0.45)
 def game24(rng: random.Random, level: int) -> Draft:
     """Make 24 from three or four numbers."""
     count, top = GAME_LEVELS[level]
@@ -148,22 +130,7 @@ def game24(rng: random.Random, level: int) -> Draft:
     return _draft(numbers, GAME_24, moves, tuple(path[:-1]), _good_states(start))
 
 
-@family(
-    "search",
-    trained="""
-    - Use each of the numbers {numbers} exactly once, with +, -, * and /, to get {goal}.
-    - Countdown: the tiles show {numbers} and the target is {goal}. Use every tile exactly once with +, -, * and /.
-    - Write an expression that equals {goal}. It must contain each of {numbers} exactly once, and only +, -, * and /.
-    - The target is {goal}. Combine all of {numbers}, each once, with +, -, * and / to hit it.
-    - A teacher writes {numbers} on the board. Make {goal} out of them with +, -, * and /, using every number once.
-    - A lock opens at the value {goal}. The keys are {numbers}; join all of them, each once, by +, -, * and /.
-    """,
-    held="""
-    - How can {goal} be made from {numbers} if every number has to be used exactly one time, with +, -, * and / only?
-    - A robot holds the numbers {numbers}. Tell it a calculation with +, -, * and / that uses each once and ends at
-      {goal}.
-    """,
-)
+@family("search")
 def countdown(rng: random.Random, level: int) -> Draft:
     """Make a target from three to five numbers."""
     # Combine random numbers: the result is the target, the way there the reference solution.

@@ -76,27 +76,7 @@ def _queen_options(goal: tuple[int, ...], given: list[tuple[int, int]], blocked:
     return total
 
 
-@family(
-    "search",
-    trained="""
-    - Place {size} queens on a {size} by {size} board, one in each row, so that no two share a column or a
-      diagonal.{given}{blocked} List the columns of the queens from row 1 to row {size}.
-    - On a {size} by {size} chessboard {size} queens must not attack one another.{given}{blocked} In which column does
-      the queen of each row stand, from row 1 on?
-    - Find the one way to put {size} queens on a board of {size} rows and {size} columns so that none attacks
-      another.{given}{blocked} Give the list of their columns, row by row.
-    - A wall has {size} rows and {size} columns of sockets. {size} lamps must be placed so that no two are in the same
-      row, column or diagonal.{given}{blocked} List the columns of the lamps from row 1 to row {size}.
-    - Tom plants {size} trees in a square of {size} by {size} fields, no two in one row, column or
-      diagonal.{given}{blocked} Which columns does he use, from row 1 to row {size}?
-    """,
-    held="""
-    - {size} guards look along rows, columns and diagonals of a hall of {size} by {size} tiles, and none may see
-      another.{given}{blocked} Name the column of the guard in every row, beginning with row 1.
-    - This is the {size} queens problem.{given}{blocked} What is the list of columns, row by row?
-    """,
-    share=0.25,
-)
+@family("search", share=0.25)
 def queens(rng: random.Random, level: int) -> Draft:
     """Place 5, 7 or 8 queens."""
     size, count, least, most = QUEENS_LEVELS[level]
@@ -154,27 +134,7 @@ def _sums(board: tuple[int, ...], width: int) -> tuple[int, ...]:
     return (*rows, *(sum(board[i::width]) for i in range(width)))
 
 
-@family(
-    "search",
-    trained="""
-    - Fill a table of {height} rows and {width} columns with different digits from 1 to {top}. The sums of the rows
-      are {rows}, the sums of the columns {columns}. List the digits row by row.
-    - Cross sums: {height} rows with the sums {rows}, {width} columns with the sums {columns}, digits from 1 to {top},
-      none twice. Give the list of the digits, row by row.
-    - A box has {height} rows of {width} cups. Each cup gets a different number of beans, from 1 to {top}. The rows
-      hold {rows} beans and the columns {columns}. How many are in each cup, row by row?
-    - Different cards from a pack numbered 1 to {top} are laid in {height} rows and {width} columns. Row sums: {rows}.
-      Column sums: {columns}. Which cards lie there, row by row?
-    - Someone erased a table and left its margins. Row totals {rows}, column totals {columns}; the {height} times
-      {width} entries were different digits from 1 to {top}. List them row by row.
-    """,
-    held="""
-    - Find different digits, each from 1 to {top}, for the cells of a {height} by {width} table whose rows add up to
-      {rows} and whose columns add up to {columns}. Write them as one list, row after row.
-    - A shop with {height} shelves of {width} boxes sold {rows} apples by shelf and {columns} by place in the shelf.
-      No two boxes sold the same number, all between 1 and {top}. List the boxes, shelf by shelf.
-    """,
-)
+@family("search")
 def cross_sums(rng: random.Random, level: int) -> Draft:
     """Fill a small table with given row and column sums."""
     height, width, top = SUMS_LEVELS[level]

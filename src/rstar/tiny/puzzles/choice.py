@@ -32,26 +32,7 @@ SUBSET_LEVELS = {1: (5, 2, 3, 20), 2: (6, 3, 3, 25), 3: (7, 3, 4, 30), 4: (8, 4,
 """Number of items, minimum and maximum number taken, largest item."""
 
 
-@family(
-    "search",
-    trained="""
-    - Which of the numbers {items} add up to exactly {goal}? Each may be used once. List them in the order given.
-    - Stones weigh {items} kg. Some of them together weigh exactly {goal} kg. Which ones? Keep the order.
-    - A shop has one article at each of these prices: {items} dollars. Paul spends exactly {goal} dollars. List the
-      prices he paid, in the order given.
-    - Planks of {items} cm lie in a row. Which ones, end to end, make exactly {goal} cm? Name them from left to right.
-    - A list has songs of {items} minutes. Which songs fill a break of exactly {goal} minutes? Give their lengths in
-      the order of the list.
-    - The targets of a stand give {items} points and fall when hit. Eva has exactly {goal} points. Which targets fell?
-      List their points in the order above.
-    """,
-    held="""
-    - Select some of {items} such that their sum is {goal}, and write the selected ones in the same order.
-    - Groups of {items} people wait at a river, in this order. A boat with {goal} seats shall leave full, and no group
-      is split. Which groups go aboard? Name their sizes in order.
-    """,
-    share=0.2,
-)
+@family("search", share=0.2)
 def subset_sum(rng: random.Random, level: int) -> Draft:
     """Find the items that add up to a target."""
     count, least, most, top = SUBSET_LEVELS[level]
@@ -92,29 +73,7 @@ CHANGE_LEVELS = {1: (3, 3, 15), 2: (4, 4, 20), 3: (4, 5, 30), 4: (5, 5, 40), 5: 
 """Kinds of coins, coins to pay with, largest coin."""
 
 
-@family(
-    "search",
-    trained="""
-    - There are coins of {coins} cents, as many as you like of each. Pay exactly {goal} cents with exactly {count}
-      coins. List the coins, largest first.
-    - On an island the coins are worth {coins} shells. Anna pays {goal} shells with {count} coins and gets nothing
-      back. Which coins does she use, from the largest to the smallest?
-    - A letter needs stamps worth exactly {goal} cents, and it has room for exactly {count} stamps. Stamps of {coins}
-      cents are at hand. List the stamps, largest first.
-    - A dart scores {coins} points, depending on the ring. After {count} darts, all of which scored, Ben has {goal}
-      points. List the scores, highest first.
-    - Pipes come in lengths of {coins} feet. Exactly {count} pipes are joined to a line of exactly {goal} feet. List
-      their lengths, longest first.
-    - Write {goal} as a sum of exactly {count} numbers, each of them one of {coins}. A number may occur several times.
-      List them from large to small.
-    """,
-    held="""
-    - A machine takes coins of {coins} cents and wants {goal} cents in {count} coins, no more and no fewer. Which
-      coins do you put in? Begin with the largest.
-    - Pens are sold in packs of {coins}. A school bought {count} packs with {goal} pens in all. Name the sizes of the
-      packs, the big ones first.
-    """,
-)
+@family("search")
 def change(rng: random.Random, level: int) -> Draft:
     """Pay an exact amount with a given number of coins."""
     kinds, count, top = CHANGE_LEVELS[level]
@@ -145,28 +104,7 @@ LOADING_LEVELS = {1: (4, 2, 20), 2: (6, 2, 25), 3: (6, 3, 30), 4: (7, 3, 40), 5:
 """Number of items, number of trucks, largest item."""
 
 
-@family(
-    "search",
-    trained="""
-    - Boxes of {items} kg go into {count} trucks that carry {room} kg. All trucks are full in the end. List the number
-      of the truck of each box, in the order of the boxes.
-    - Books {items} cm thick fill {count} shelves of {room} cm without any gap. On which shelf, 1 to {count}, is each
-      book? List the shelves in the order of the books.
-    - Groups of {items} people fill {count} boats with {room} seats to the last seat, and no group is split. List the
-      number of the boat, from 1 to {count}, of each group in this order.
-    - Sort each of the numbers {items} into one of {count} sets so that the sums of the sets, from set 1 on, are
-      {room}. List the number of the set for each number in turn.
-    - Files of {items} GB fill {count} disks of {room} GB completely. Give the list of the disks, numbered from 1, on
-      which the files are, file by file.
-    """,
-    held="""
-    - Ida pours cups of {items} spoons into {count} jars that hold {room} spoons, each cup into one jar, until every
-      jar is full to the brim. Which jar, 1 to {count}, gets each cup? List them in order.
-    - Print jobs of {items} pages keep {count} printers busy, which have {room} sheets of paper, one for each page,
-      and none is left. On which printer, from printer 1, runs each job? Write the list, job by job.
-    """,
-    share=0.2,
-)
+@family("search", share=0.2)
 def loading(rng: random.Random, level: int) -> Draft:
     """Fill trucks exactly."""
     count, kinds, top = LOADING_LEVELS[level]
@@ -232,25 +170,7 @@ ASSIGN_LEVELS = {1: (4, 0.6, 2, 8), 2: (5, 0.7, 4, 16), 3: (6, 0.8, 12, 40), 4: 
 """Number of workers, probability of an extra job, minimum and maximum number of options."""
 
 
-@family(
-    "search",
-    trained="""
-    - There are {count} workers and {count} jobs, and every worker gets a different job. {can:worker} List the jobs
-      from worker 1 to worker {count}.
-    - In a house of {count} flats, {count} cats, 1 to {count}, look for a home, one in each flat. {can:flat} Which cat
-      gets which flat? List the cats by flat.
-    - {count} children sit on {count} chairs, one on each. {can:child} List the chairs from child 1 to child {count}.
-    - {count} doors are opened by {count} keys, and every key must stay in one door. {can:door} Give the list of the
-      keys, door by door.
-    - Find an arrangement of the numbers 1 to {count} in which each occurs once. {can:place} Write it as a list from
-      place 1 on.
-    """,
-    held="""
-    - A band has {count} singers and {count} songs, and nobody sings two. {can:singer} Which song does each sing? List
-      them.
-    - {count} guests book {count} rooms of a small inn. {can:guest} Give the list of rooms, guest by guest.
-    """,
-)
+@family("search")
 def assign(rng: random.Random, level: int) -> Draft:
     """Give every worker a different job."""
     # A solution, with extra abilities that form no cycle of swaps, which keeps the solution unique.

@@ -105,51 +105,13 @@ def _square(rng: random.Random, level: int, boxes: bool) -> Draft:
     )
 
 
-@family(
-    "search",
-    trained="""
-    - Complete the 4 by 4 Latin square {grid} (row by row, 0 for an empty cell), so that each row and each column has
-      the digits 1 to 4. Give the list of its rows.
-    - In a 4 by 4 grid every row and every column must contain 1, 2, 3 and 4. The rows are {grid}, where 0 is still to
-      be filled in. What are the completed rows?
-    - Fill each 0 in the rows {grid} with a digit from 1 to 4 so that no digit occurs twice in a row or in a column.
-      Give the list of the rows.
-    - A garden has 4 by 4 beds and 4 kinds of flowers, 1 to 4. No kind may occur twice in a row or column. So far the
-      rows are {grid}, with 0 for an empty bed. Give the rows of the full garden.
-    - Tiles numbered 1 to 4 lie in a square of 4 rows, {grid}, and 0 means that a tile is missing. Each row and each
-      column has every number once. List the rows without gaps.
-    """,
-    held="""
-    - Four teams work four weeks in four places: {grid} are the weeks, 0 is an open entry, and in each row and each
-      column every team from 1 to 4 stands once. Complete the rows and list them.
-    - Replace the zeros: {grid} shall become the rows of a Latin square of the digits 1 to 4. Which rows result?
-    """,
-)
+@family("search")
 def latin(rng: random.Random, level: int) -> Draft:
     """Complete a 4 by 4 Latin square."""
     return _square(rng, level, boxes=False)
 
 
-@family(
-    "search",
-    trained="""
-    - Solve the 4 by 4 Sudoku {grid} (row by row, 0 for an empty cell): each row, each column and each of the four 2
-      by 2 boxes has the digits 1 to 4. Give the list of its rows.
-    - In a 4 by 4 grid every row, every column and every 2 by 2 corner box must contain 1, 2, 3 and 4. The rows are
-      {grid}, where 0 is still to be filled in. What are the completed rows?
-    - Fill each 0 of the small Sudoku {grid} with a digit from 1 to 4 so that no digit occurs twice in a row, in a
-      column or in a 2 by 2 box. Give the list of the rows.
-    - Lena found this Sudoku with 2 by 2 boxes in a paper: {grid}, where 0 means empty. Which rows does the solution
-      have?
-    - Mini Sudoku, digits 1 to 4, boxes of 2 by 2, rows {grid}, gaps written as 0. List the rows of its solution.
-    """,
-    held="""
-    - Replace the zeros in {grid} so that these four rows form a Sudoku with 2 by 2 boxes and the digits 1 to 4. Which
-      rows result?
-    - A house has 4 by 4 windows in four blocks of 2 by 2. In 4 colours, 1 to 4, each row, column and block must show
-      every colour. The rows {grid} are painted but for the windows with 0. List the rows in the end.
-    """,
-)
+@family("search")
 def sudoku4(rng: random.Random, level: int) -> Draft:
     """Solve a 4 by 4 Sudoku."""
     return _square(rng, level, boxes=True)

@@ -43,26 +43,7 @@ def _after(operation: Operation, value: int) -> int | None:
     return value if 0 <= value <= 99 else None
 
 
-@family(
-    "search",
-    trained="""
-    - A display shows {start}. {keys} The display must stay between 0 and 99. Which {count} presses lead to {goal}?
-      List the buttons.
-    - A machine holds the number {start}. {keys} It breaks below 0 and above 99. Reach {goal} with exactly {count}
-      presses and list the buttons in order.
-    - Sam has {start} points in a game. {keys} His points never leave the range from 0 to 99. After {count} presses he
-      has {goal} points. Which buttons did he press, one after the other?
-    - A lift is on floor {start} of a tower with the floors 0 to 99. {keys} It stops at floor {goal} after exactly
-      {count} presses. Give the list of the buttons.
-    - Start with {start} and get {goal} in exactly {count} presses, without leaving 0 to 99 on the way. {keys} Write
-      the list of the buttons.
-    """,
-    held="""
-    - A tank holds 99 liters at most and has {start} liters in it. {keys} How do {count} presses make it {goal}
-      liters? List the buttons in order.
-    - From {start} to {goal} in {count} presses, never under 0 or over 99. {keys} Find the list of buttons.
-    """,
-)
+@family("search")
 def registers(rng: random.Random, level: int) -> Draft:
     """Reach a number with a given number of button presses."""
     kinds, count = REGISTERS_LEVELS[level]
@@ -123,28 +104,7 @@ def _is_only_path(roads: list[int], path: list[int]) -> bool:
     return found == 1
 
 
-@family(
-    "search",
-    trained="""
-    - A graph has the vertices 1 to {size} and the edges {roads}. List a path that starts at {start} and visits every
-      vertex exactly once.
-    - Roads join the towns 1 to {size}: {roads}. A trip begins in town {start} and comes to each town exactly once. In
-      which order?
-    - A museum has rooms 1 to {size} with doors between {roads}. Lea is in room {start} and wants to see each room
-      once, without entering any twice. List the rooms in her order.
-    - Bridges lead between the islands {roads}. From island {start}, how can one visit all the islands 1 to {size},
-      each only once? Give the list.
-    - A letter goes round {size} friends who trust only some others: {roads}. Friend {start} reads it first, and each
-      friend reads it once. List the readers in order.
-    """,
-    held="""
-    - A bee starts on flower {start} of {size} flowers and flies only along {roads}, both ways. It sits on every
-      flower exactly once. Which list of flowers is that?
-    - Computers 1 to {size} are linked by the cables {roads}. A message starts at {start} and passes through each
-      computer one single time. Find its route as a list.
-    """,
-    share=0.2,
-)
+@family("search", share=0.2)
 def hamilton(rng: random.Random, level: int) -> Draft:
     """Visit every place of a small map once."""
     # A path, and additional roads that keep it the only one.
