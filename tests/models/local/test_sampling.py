@@ -15,7 +15,8 @@ def draw(
     logits: torch.Tensor, temperature: float, top_p: float, uniform: torch.Tensor
 ) -> tuple[list[int], torch.Tensor]:
     count = len(logits)
-    chosen, logprobs = choose(logits, torch.full((count,), temperature), torch.full((count,), top_p), uniform)
+    settings = torch.full((count,), temperature), torch.full((count,), top_p)
+    chosen, logprobs = choose(logits, *settings, uniform, torch.arange(count))
     return chosen.tolist(), logprobs
 
 
@@ -51,7 +52,7 @@ def test_frequencies_are_the_distribution(temperature: float, top_p: float) -> N
 def test_greedy_rows_beside_sampled_ones() -> None:
     logits = torch.randn(4, 50, generator=torch.Generator().manual_seed(1))
     temperature, top_p = torch.tensor([0.0, 1.0, 0.0, 1e-9]), torch.tensor([1.0, 1.0, 0.5, 1.0])
-    chosen, _ = choose(logits, temperature, top_p, torch.full((4,), 0.999))
+    chosen, _ = choose(logits, temperature, top_p, torch.full((4,), 0.999), torch.arange(4))
     best = logits.argmax(-1).tolist()
     assert [chosen[i] for i in (0, 2, 3)] == [best[i] for i in (0, 2, 3)]
     assert chosen[1] != best[1]
@@ -64,9 +65,22 @@ def test_a_row_is_chosen_alone(seed: int, temperature: float, top_p: float, row:
     logits, uniform = torch.randn(7, 40, generator=generator), torch.rand(7, generator=generator)
     temperatures, masses = torch.rand(7, generator=generator), torch.rand(7, generator=generator) + 0.3
     temperatures[row], masses[row] = temperature, top_p
-    together, _ = choose(logits, temperatures, masses, uniform)
-    alone, _ = choose(logits[row : row + 1], temperatures[row : row + 1], masses[row : row + 1], uniform[row : row + 1])
+    together, _ = choose(logits, temperatures, masses, uniform, torch.arange(7))
+    one = slice(row, row + 1)
+    alone, _ = choose(logits[one], temperatures[one], masses[one], uniform[one], torch.zeros(1, dtype=torch.int64))
     assert together[row] == alone[0]
+
+
+@settings(max_examples=50)
+@given(st.integers(0, 2**32), st.floats(0, 3), st.floats(0.01, 1), st.integers(1, 9))
+def test_samples_of_a_row_are_chosen_as_if_each_had_a_row(seed: int, temperature: float, top_p: float, n: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    logits, uniform = torch.randn(3, 40, generator=generator), torch.rand(n, generator=generator)
+    row_of = torch.randint(3, (n,), generator=generator)
+    together, logprobs = choose(logits, torch.full((3,), temperature), torch.full((3,), top_p), uniform, row_of)
+    apart = choose(logits[row_of], torch.full((n,), temperature), torch.full((n,), top_p), uniform, torch.arange(n))
+    assert together.tolist() == apart[0].tolist()
+    assert logprobs.tolist() == apart[1].tolist()
 
 
 def test_impossible_tokens_are_never_drawn() -> None:

@@ -1,7 +1,14 @@
 """Continuous batching: the assignment of samples to cache rows, and what each model step computes.
 
-`Batch` is synchronous and single-threaded. `admit` reserves rows for samples of waiting jobs, `start` computes their
-prompts, `step` generates one token for every sample in the batch, and finished jobs collect in `ended`.
+`Batch` is synchronous and single-threaded. `admit` takes waiting jobs, `start` computes their prompts, `step` generates
+one token for every sample in the batch, and finished jobs collect in `ended`.
+
+Samples that start together from equal contexts share a row as long as their tokens are equal: a *branch*. Each sample
+draws from its own random stream, so it gets the tokens that it would get alone; where they differ, the branch splits. A
+branch without a free row pauses and later continues from its tokens.
+
+The prompts of jobs, and the rows of samples that ended at a stop string, are kept in the prompt ring, so a request that
+continues one of them computes only the tokens behind it.
 
 Tensor shapes are bounded: rows are multiples of `ROW_STEP`, prompt lengths are taken from `PROMPT_STEPS`.
 """
@@ -9,6 +16,7 @@ Tensor shapes are bounded: rows are multiples of `ROW_STEP`, prompt lengths are 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -40,29 +48,60 @@ class Job:
         self.request, self.limit = request, limit
         self.stop = tuple(string.encode() for string in request.stop)
         self.completions: list[Completion | None] = [None] * request.n
-        self.started = 0
+        self.missing = request.n
         self.cancelled = False
 
     def results(self) -> list[Completion]:
         """All completions, once every sample has ended."""
         return [completion for completion in self.completions if completion is not None]
 
+    @property
+    def rows(self) -> int:
+        """Estimated number of rows that its samples take; half of them share a row with another."""
+        return -(-self.request.n // 2) if self.request.temperature > 0 else 1
 
-@dataclass(slots=True, eq=False)
-class _Sample:
-    """A completion being generated."""
+
+class _Member(NamedTuple):
+    """A sample of a job: its number, and the key of its random stream."""
 
     job: Job
-    index: int
+    number: int
+    key: int
+
+
+@dataclass(slots=True, eq=False)
+class _Branch:
+    """Samples with equal contexts and settings, and the same tokens so far.
+
+    Attributes:
+        version: of the weights.
+        members: at least one.
+        ids, logprobs, data: tokens, their log-probabilities and their text.
+    """
+
     version: int
+    members: list[_Member]
     ids: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
     data: bytearray = field(default_factory=bytearray)
 
+    @property
+    def job(self) -> Job:
+        """A job whose context and settings are those of all members."""
+        return self.members[0].job
+
+    @property
+    def context(self) -> Ids:
+        """Ids of the context and of the tokens so far."""
+        return np.array((*self.job.request.context.ids, *self.ids), np.int32)
+
+    def part(self, members: list[_Member]) -> _Branch:
+        """A copy with other members."""
+        return _Branch(self.version, members, self.ids.copy(), self.logprobs.copy(), self.data.copy())
+
 
 class _Prompt(NamedTuple):
-    job: Job
-    samples: int
+    branch: _Branch
     ids: Ids
 
 
@@ -74,22 +113,17 @@ class _Rows:
         """Next input token."""
         self.lengths = np.zeros(rows, np.int64)
         """Tokens held in the cache."""
-        self.keys = np.zeros(rows, np.uint64)
-        """Random stream key."""
-        self.temperature = np.zeros(rows, np.float32)
-        self.top_p = np.zeros(rows, np.float32)
-
-    def put(self, row: int, other: _Rows, other_row: int) -> None:
-        for name, values in vars(self).items():
-            values[row] = vars(other)[name][other_row]
 
     def clear(self, row: int) -> None:
-        for values in vars(self).values():
-            values[row] = 0
+        self.last[row] = self.lengths[row] = 0
+
+    def move(self, source: int, target: int) -> None:
+        self.last[target], self.lengths[target] = self.last[source], self.lengths[source]
+        self.clear(source)
 
 
 class Batch:
-    """Up to `size` samples in the first rows of the model's cache; the prompt `ring` takes the rows behind them."""
+    """Branches in the first `size` rows of the model's cache; the prompt `ring` takes the rows behind them."""
 
     def __init__(self, model: CachedDecoder, ring: PromptRing, tokens: TokenText, size: int) -> None:
         """Create an empty batch; `size` is a multiple of `ROW_STEP`."""
@@ -100,14 +134,15 @@ class Batch:
     def clear(self) -> None:
         """Drop all samples."""
         self.ended: list[Job] = []
-        self._samples: list[_Sample | None] = [None] * self.size
+        self._branches: list[_Branch | None] = [None] * self.size
+        self._paused: deque[_Branch] = deque()
         self._rows = _Rows(self.size)
         self._active = 0
 
     @property
     def busy(self) -> bool:
         """Whether any sample is being generated."""
-        return self._active > 0
+        return self._active > 0 or bool(self._paused)
 
     def load(self, decoder: Decoder, version: int) -> None:
         """Load the weights of `decoder`; the batch must not be busy."""
@@ -117,38 +152,48 @@ class Batch:
 
     def drop_cancelled(self) -> None:
         """Free the rows of cancelled jobs."""
-        for row, sample in enumerate(self._samples):
-            if sample is not None and sample.job.cancelled:
+        for branch in (*self._branches, *self._paused):
+            if branch is not None and any(member.job.cancelled for member in branch.members):
+                branch.members = [member for member in branch.members if not member.job.cancelled]
+        for row, branch in enumerate(self._branches):
+            if branch is not None and not branch.members:
                 self._free(row)
+        self._paused = deque(branch for branch in self._paused if branch.members)
 
-    def admit(self, waiting: deque[Job]) -> list[tuple[Job, int]]:
-        """Admit waiting jobs while rows are free: (job, number of its samples to `start`).
-
-        Jobs with all samples admitted, and cancelled ones, leave `waiting`.
-        """
-        free = self.size - self._active
-        admitted: list[tuple[Job, int]] = []
-        while waiting and free:
-            job = waiting[0]
-            count = 0 if job.cancelled else min(free, job.request.n - job.started)
-            if count:
-                admitted.append((job, count))
-                free -= count
-            if job.cancelled or job.started + count == job.request.n:
-                waiting.popleft()
+    def admit(self, waiting: deque[Job]) -> list[Job]:
+        """Take jobs to `start` from `waiting`, as many as probably find rows. Paused branches come first."""
+        free = self.size - self._active - len(self._paused)
+        admitted: list[Job] = []
+        while waiting and (waiting[0].cancelled or free > 0):
+            job = waiting.popleft()
+            if not job.cancelled:
+                admitted.append(job)
+                free -= job.rows
         return admitted
 
-    def start(self, admitted: list[tuple[Job, int]]) -> None:
-        """Compute the prompts of admitted jobs and the first tokens of their samples."""
-        prompts = [_Prompt(job, count, np.array(job.request.context.ids, np.int32)) for job, count in admitted]
+    def start(self, admitted: Sequence[Job]) -> None:
+        """Compute the prompts of paused branches and of admitted jobs, and the first tokens of their samples."""
+        resumed = [self._paused.popleft() for _ in range(min(len(self._paused), self.size - self._active))]
+        prompts: list[_Prompt] = []
+        for branch in (*resumed, *self._joined(admitted)):
+            ids = branch.context
+            source, held = self._reusable(ids)
+            if 0 < held == len(ids) - 1 and self._active < self.size:  # the next step computes its last token
+                self._place(branch, source, held, int(ids[-1]))
+            else:
+                prompts.append(_Prompt(branch, ids))
         # Group prompts of similar length to reduce padding.
         prompts.sort(key=lambda prompt: len(prompt.ids) - self._reusable(prompt.ids)[1])
         for start in range(0, len(prompts), PROMPT_ROWS):
             group = prompts[start : start + PROMPT_ROWS]
             first = self.ring.take(len(group))
-            for i, logits in enumerate(self._compute(first, [prompt.ids for prompt in group])):
-                self.ring.hold(first + i, group[i].ids)
-                self._start_samples(group[i], first + i, logits)
+            logits = self._compute(first, [prompt.ids for prompt in group])
+            for i, prompt in enumerate(group):
+                self.ring.hold(first + i, prompt.ids)
+            lengths = np.array([len(prompt.ids) for prompt in group])
+            chosen = self._choose([prompt.branch for prompt in group], torch.stack(logits), lengths)
+            for i, (prompt, drawn) in enumerate(zip(group, chosen, strict=True)):
+                self._advance(prompt.branch, drawn, first + i, len(prompt.ids), own=False)
 
     def step(self) -> None:
         """Generate one token for every sample in the batch."""
@@ -160,13 +205,21 @@ class Batch:
         last, lengths = torch.from_numpy(rows.last[:computed, None]), torch.from_numpy(rows.lengths[:computed])
         logits = self.model.forward(0, last, lengths)[:top]
         rows.lengths += rows.lengths > 0
-        for row, (token, logprob) in enumerate(self._choose(logits, rows)):
-            sample = self._samples[row]
-            if sample is None:
-                continue
-            rows.last[row] = token
-            if self._accept(sample, token, logprob):
-                self._free(row)
+        used = [row for row in range(top) if self._branches[row] is not None]
+        branches = [branch for branch in self._branches[:top] if branch is not None]
+        chosen = self._choose(branches, logits if len(used) == top else logits[used], rows.lengths[used])
+        for row, branch, drawn in zip(used, branches, chosen, strict=True):
+            self._advance(branch, drawn, row, int(rows.lengths[row]), own=True)
+
+    def _joined(self, jobs: Sequence[Job]) -> list[_Branch]:
+        """Branches of new jobs: one for all that have equal contexts and settings."""
+        branches: dict[tuple[object, ...], _Branch] = {}
+        for job in jobs:
+            request = job.request
+            alike = (request.context.ids, request.temperature, request.top_p, request.stop, job.limit)
+            members = [_Member(job, number, stream_key(request.seed, number)) for number in range(request.n)]
+            branches.setdefault(alike, _Branch(self.version, [])).members += members
+        return list(branches.values())
 
     def _reusable(self, ids: Ids) -> tuple[int, int]:
         """Row and length of the longest cached prefix of `ids`; the last token is always recomputed."""
@@ -194,35 +247,71 @@ class Batch:
             starts, left = starts + np.clip(left, 0, width), left - width
         return logits
 
-    def _start_samples(self, prompt: _Prompt, source: int, logits: Tensor) -> None:
-        """Choose the first token of a prompt's samples; unfinished samples get a row."""
-        job, length = prompt.job, len(prompt.ids)
-        indices = range(job.started, job.started + prompt.samples)
-        job.started += prompt.samples
-        new = _Rows(prompt.samples)
-        new.temperature[:], new.top_p[:] = job.request.temperature, job.request.top_p
-        new.keys[:] = [stream_key(job.request.seed, index) for index in indices]
-        new.lengths[:] = length
-        for i, (token, logprob) in enumerate(self._choose(logits.expand(prompt.samples, -1), new)):
-            new.last[i] = token
-            sample = _Sample(job, indices[i], self.version)
-            if not self._accept(sample, token, logprob):
-                row = self._samples.index(None)
-                self.model.copy(source, row, length)
-                self._samples[row] = sample
-                self._rows.put(row, new, i)
-                self._active += 1
+    def _choose(
+        self, branches: Sequence[_Branch], logits: Tensor, lengths: npt.NDArray[np.int64]
+    ) -> list[tuple[list[int], list[float]]]:
+        """Tokens and log-probabilities of the members of each branch, at position `lengths` of each row of `logits`."""
+        sizes = [len(branch.members) for branch in branches]
+        row_of = np.repeat(np.arange(len(branches)), sizes)
+        keys = np.array([member.key for branch in branches for member in branch.members], np.uint64)
+        numbers = uniforms(keys, lengths[row_of])
+        temperature = torch.tensor([branch.job.request.temperature for branch in branches])
+        top_p = torch.tensor([branch.job.request.top_p for branch in branches])
+        tokens, logprobs = choose(logits, temperature, top_p, torch.from_numpy(numbers), torch.from_numpy(row_of))
+        ends = np.cumsum(sizes).tolist()
+        all_tokens, all_logprobs = tokens.tolist(), logprobs.tolist()
+        spans = [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
+        return [(all_tokens[span], all_logprobs[span]) for span in spans]
 
-    def _choose(self, logits: Tensor, rows: _Rows) -> list[tuple[int, float]]:
-        """Choose a token, with its log-probability, for position `lengths` of each row of `logits`."""
-        count = len(logits)
-        settings = (rows.temperature, rows.top_p, uniforms(rows.keys, rows.lengths))
-        tokens, logprobs = choose(logits, *(torch.from_numpy(values[:count]) for values in settings))
-        return list(zip(tokens.tolist(), logprobs.tolist(), strict=True))
+    def _advance(
+        self, branch: _Branch, drawn: tuple[list[int], list[float]], source: int, length: int, own: bool
+    ) -> None:
+        """Append their next tokens to the members of a branch, which splits where they differ.
 
-    def _accept(self, sample: _Sample, token: int, logprob: float) -> bool:
-        """Append a token to `sample`; returns whether the sample has ended."""
-        job, data = sample.job, sample.data
+        Args:
+            branch: its members have the same tokens so far.
+            drawn: the next token of each member, and its log-probability.
+            source: cache row that holds the branch's context.
+            length: of that context, in tokens.
+            own: `source` is the branch's own row, which one of its parts keeps; otherwise it belongs to the ring.
+        """
+        tokens, logprobs = drawn
+        parts = [(branch, tokens[0], logprobs[0])]
+        if any(token != tokens[0] for token in tokens):
+            of_token: dict[int, list[_Member]] = {}
+            for member, token in zip(branch.members, tokens, strict=True):
+                of_token.setdefault(token, []).append(member)
+            parts = [(branch.part(of), token, logprobs[tokens.index(token)]) for token, of in of_token.items()]
+        going_on = [(part, token) for part, token, logprob in parts if not self._accept(part, token, logprob)]
+        if own and len(going_on) < len(parts):
+            self._hold(branch, source, length)
+        if own and not going_on:
+            self._free(source)
+        for number, (part, token) in enumerate(going_on):
+            if own and number == 0:
+                self._branches[source], self._rows.last[source] = part, token
+            elif self._active < self.size:
+                self._place(part, source, length, token)
+            else:
+                self._paused.append(part)
+
+    def _place(self, branch: _Branch, source: int, length: int, last: int) -> None:
+        """Give a branch a free row, with the first `length` positions of row `source`; `last` is its next input."""
+        row = self._branches.index(None)
+        self.model.copy(source, row, length)
+        self._branches[row] = branch
+        self._rows.last[row], self._rows.lengths[row] = last, length
+        self._active += 1
+
+    def _hold(self, branch: _Branch, row: int, length: int) -> None:
+        """Keep the first `length` tokens of a branch, which `row` holds, in the ring."""
+        held = self.ring.take(1)
+        self.model.copy(row, held, length)
+        self.ring.hold(held, branch.context[:length])
+
+    def _accept(self, branch: _Branch, token: int, logprob: float) -> bool:
+        """Append a token to the samples of `branch`; returns whether they have ended."""
+        job, data = branch.job, branch.data
         before = len(data)
         data += self.tokens.piece(token)
         ends = [
@@ -232,43 +321,42 @@ class Batch:
         ]
         if token in self.tokens.eos_ids and not ends:
             del data[before:]
-            self._end(sample, "eos", None)
+            self._end(branch, "eos", None)
             return True
-        sample.ids.append(token)
-        sample.logprobs.append(logprob)
+        branch.ids.append(token)
+        branch.logprobs.append(logprob)
         if ends:
             end, string = min(ends)
             del data[end:]
-            self._end(sample, "stop", string.decode())
-        elif len(sample.ids) >= job.limit:
-            self._end(sample, "length", None)
+            self._end(branch, "stop", string.decode())
+        elif len(branch.ids) >= job.limit:
+            self._end(branch, "length", None)
         else:
             return False
         return True
 
-    def _end(self, sample: _Sample, reason: StopReason, stop: str | None) -> None:
-        job = sample.job
-        text = sample.data.decode(errors="replace")
-        job.completions[sample.index] = Completion(
-            text, tuple(sample.ids), tuple(sample.logprobs), reason, stop, version=sample.version
-        )
-        if None not in job.completions:
-            self.ended.append(job)
+    def _end(self, branch: _Branch, reason: StopReason, stop: str | None) -> None:
+        text = branch.data.decode(errors="replace")
+        completion = Completion(text, tuple(branch.ids), tuple(branch.logprobs), reason, stop, version=branch.version)
+        for job, number, _ in branch.members:
+            job.completions[number] = completion
+            job.missing -= 1
+            if not job.missing:
+                self.ended.append(job)
 
     def _free(self, row: int) -> None:
-        self._samples[row] = None
+        self._branches[row] = None
         self._rows.clear(row)
         self._active -= 1
 
     def _top(self) -> int:
         """One past the last row in use."""
-        return max((row + 1 for row, sample in enumerate(self._samples) if sample is not None), default=0)
+        return max((row + 1 for row, branch in enumerate(self._branches) if branch is not None), default=0)
 
     def _compact(self) -> None:
-        """Move samples from the last rows into free ones while that saves computing `ROW_STEP` rows."""
+        """Move branches from the last rows into free ones while that saves computing `ROW_STEP` rows."""
         while (top := self._top()) > self._active + -self._active % ROW_STEP:
-            free = self._samples.index(None)
+            free = self._branches.index(None)
             self.model.copy(top - 1, free, int(self._rows.lengths[top - 1]))
-            self._rows.put(free, self._rows, top - 1)
-            self._samples[free], self._samples[top - 1] = self._samples[top - 1], None
-            self._rows.clear(top - 1)
+            self._rows.move(top - 1, free)
+            self._branches[free], self._branches[top - 1] = self._branches[top - 1], None

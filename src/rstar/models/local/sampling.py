@@ -29,30 +29,36 @@ def uniforms(keys: npt.NDArray[np.uint64], positions: npt.NDArray[np.int64]) -> 
     return np.asarray((mixed >> np.uint64(40)) * 2.0**-24, np.float32)
 
 
-def choose(logits: Tensor, temperature: Tensor, top_p: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
-    """Sample a token per row, with its log-probability under the untempered distribution.
+def choose(
+    logits: Tensor, temperature: Tensor, top_p: Tensor, uniform: Tensor, row_of: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Draw a token for each of S samples, with its log-probability under the untempered distribution.
 
     Args:
         logits: (R, V) float32.
         temperature: (R,) on the CPU; 0 takes the most probable token.
         top_p: (R,) on the CPU; samples from the smallest set of most probable tokens with at least this mass.
-        uniform: (R,) on the CPU, in [0, 1).
+        uniform: (S,) on the CPU, in [0, 1).
+        row_of: (S,) int64 on the CPU: the row of each sample.
 
     Returns:
-        Tokens (R,) int64 and log-probabilities (R,) float32, on the CPU.
+        Tokens (S,) int64 and log-probabilities (S,) float32, on the CPU.
     """
-    sampled = temperature > 0
-    chosen = _argmax(logits) if not sampled.all() else torch.zeros(len(logits), dtype=torch.int64)
-    if sampled.any():
-        warm = torch.where(sampled, temperature, 1.0).clamp_(min=1e-4).to(logits.device)
+    warm_rows, device = temperature > 0, logits.device
+    chosen = torch.zeros(len(uniform), dtype=torch.int64)
+    if not warm_rows.all():
+        chosen = _argmax(logits)[row_of]
+    if warm_rows.any():
+        warm = torch.where(warm_rows, temperature, 1.0).clamp_(min=1e-4).to(device)
         probabilities = torch.softmax(logits / warm[:, None], dim=-1)
-        drawn = _draw(probabilities, uniform.to(logits.device))
-        narrow = torch.nonzero(sampled & (top_p < 1))[:, 0]
+        drawn = _draw(probabilities.cumsum(-1)[row_of.to(device)], uniform.to(device))
+        narrow = torch.nonzero((warm_rows & (top_p < 1))[row_of])[:, 0]
         if len(narrow):
-            settings = top_p[narrow].to(logits.device), uniform[narrow].to(logits.device)
-            drawn[narrow.to(logits.device)] = _draw_nucleus(probabilities[narrow.to(logits.device)], *settings)
-        chosen = torch.where(sampled, drawn.cpu(), chosen)
-    logprobs = torch.log_softmax(logits, dim=-1).gather(-1, chosen.to(logits.device)[:, None])[:, 0]
+            rows = row_of[narrow]
+            settings = top_p[rows].to(device), uniform[narrow].to(device)
+            drawn[narrow.to(device)] = _draw_nucleus(probabilities[rows.to(device)], *settings)
+        chosen = torch.where(warm_rows[row_of], drawn.cpu(), chosen)
+    logprobs = torch.log_softmax(logits, dim=-1)[row_of.to(device), chosen.to(device)]
     return chosen, logprobs.cpu()
 
 
@@ -61,9 +67,8 @@ def _argmax(logits: Tensor) -> Tensor:
     return torch.from_numpy(logits.numpy().argmax(1)) if logits.device.type == "cpu" else logits.argmax(-1).cpu()
 
 
-def _draw(weights: Tensor, uniform: Tensor) -> Tensor:
-    """First index where the cumulative sum of `weights` (R, V) exceeds `uniform` (R,) times the total."""
-    sums = weights.cumsum(-1)
+def _draw(sums: Tensor, uniform: Tensor) -> Tensor:
+    """First index where the cumulative `sums` (R, V) exceed `uniform` (R,) times the total."""
     whole = sums[:, -1]
     # If the product rounded up to the total, the index would lie behind the last nonzero weight.
     aim = torch.minimum(whole * uniform, torch.nextafter(whole, torch.zeros_like(whole)))
@@ -74,4 +79,4 @@ def _draw_nucleus(probabilities: Tensor, top_p: Tensor, uniform: Tensor) -> Tens
     ordered, index = probabilities.sort(dim=-1, descending=True, stable=True)
     before = ordered.cumsum(-1) - ordered
     kept = torch.where(before < top_p[:, None], ordered, 0.0)
-    return index.gather(-1, _draw(kept, uniform)[:, None])[:, 0]
+    return index.gather(-1, _draw(kept.cumsum(-1), uniform)[:, None])[:, 0]
