@@ -9,7 +9,7 @@ and its published code):
 * The policy is shown the output of a complete program and writes the answer. The answer copies the output, so it is
   sampled once, greedily, and belongs to the same node as the code before it.
 * Samples of one expansion with the same text are merged into one node with several votes; so are samples that finish
-  with the same answer text.
+  with the same answer text. Where they are not merged, equal code from one interpreter state still runs once.
 
 Model errors (no step, failing code, no answer) are data: a closed node with its reason. Engine and sandbox failures are
 exceptions and propagate.
@@ -17,13 +17,16 @@ exceptions and propagate.
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable
 from dataclasses import dataclass
+from typing import Any
 
 from rstar.config import AnySearch
 from rstar.errors import ContextFullError
 from rstar.lifecycle import gather_or_cancel
 from rstar.models.engine import Completion, Engine, Request
-from rstar.sandbox.api import Limits, Result, Sandbox
+from rstar.sandbox.api import Limits, Result, Sandbox, State
 from rstar.search.checks import checked_await, completions, invalid_return
 from rstar.search.format import Format
 from rstar.search.tree import Node, close, fail
@@ -83,6 +86,7 @@ class Expander:
         start_state = sandbox.start()
         self.root = Node(None, None, start, start_state)
         self._states = [start_state]
+        self._runs: dict[tuple[int, str], asyncio.Future[Any]] = {}
 
     def release(self) -> None:
         """Release all interpreter states, including those of children left by a cancelled expansion."""
@@ -126,7 +130,7 @@ class Expander:
             return Expansion([], False)
         repeated = [(node.texts[sample.text], votes) for sample, votes in samples if sample.text in node.texts]
         new = [(sample, votes) for sample, votes in samples if sample.text not in node.texts]
-        children = await gather_or_cancel(self._grow(node, sample, votes) for sample, votes in new)
+        children = await gather_or_cancel(self._grow(node, sample, votes, merge) for sample, votes in new)
         if merge:
             children = _one_per_answer(node, children, repeated)
         for child, votes in repeated:
@@ -161,7 +165,7 @@ class Expander:
         self.usage.samples += len(found)
         return found
 
-    async def _grow(self, parent: Node, completion: Completion, votes: int) -> Node:
+    async def _grow(self, parent: Node, completion: Completion, votes: int, merge: bool) -> Node:
         """The child of `parent` for `completion`: runs its code and, after a complete program, samples the answer."""
         count = completion.n_tokens
         child = Node(
@@ -180,7 +184,8 @@ class Expander:
             return _failed(child, reading.failure)
         if reading.code is None:
             return _finished(child, reading.answer)
-        result = await self._run(parent, child, reading.code)
+        run = self._first_run(parent, reading.code) if merge else self._shared_run(parent, reading.code)
+        result = await self._adopt(parent, child, run)
         if not result.ok:
             child.errors = parent.errors + 1
             if child.errors > self._config.errors_threshold or child.state is None:
@@ -189,18 +194,32 @@ class Expander:
             return await self._answer(child)
         return _failed(child, "too_deep") if child.depth >= self._config.max_depth else child
 
-    async def _run(self, parent: Node, child: Node, code: str) -> Result:
+    def _shared_run(self, parent: Node, code: str) -> asyncio.Future[tuple[State | None, Result]]:
+        """The run of `code` from the parent's state; nodes with the same state share it.
+
+        They have the same program so far, so either all or none of them continue from the new state.
+        """
+        place = id(parent.state), code
+        if place not in self._runs:
+            self._runs[place] = asyncio.ensure_future(self._first_run(parent, code))
+        return self._runs[place]
+
+    async def _first_run(self, parent: Node, code: str) -> tuple[State | None, Result]:
         assert parent.state is not None, "an open node has a state to run from"
         outcome = await checked_await("sandbox state", parent.state, parent.state.run(code, self._limits))
         if not (isinstance(outcome, tuple) and len(outcome) == 2 and isinstance(outcome[1], Result)):
             raise invalid_return(
                 "sandbox state", parent.state, outcome, "a pair of the new state, or None, and a Result"
             )
-        result: Result = outcome[1]
-        child.state = outcome[0]
-        if child.state is not None:
-            self._states.append(child.state)
+        state: State | None = outcome[0]
+        if state is not None:
+            self._states.append(state)
         self.usage.runs += 1
+        return state, outcome[1]
+
+    async def _adopt(self, parent: Node, child: Node, run: Awaitable[tuple[State | None, Result]]) -> Result:
+        """Take over the state, the output and the status of a run."""
+        child.state, result = await run
         child.stdout = parent.stdout + result.stdout
         assert child.step is not None
         child.step = Step(child.step.segments, result.status, _explain(result), result.values)
