@@ -25,6 +25,37 @@ int main() {
 }
 """
 TALKING = "#include <unistd.h>\nint main(){char text[4096]={};for(int n=0;n<4;n++)fork();for(;;)write(1,text,4096);}"
+MANY = """
+#include <cstdio>
+#include <unistd.h>
+int main() {
+    int n = 0;
+    for (; n < 300; n++) { int child = fork(); if (child < 0) break; if (!child) { pause(); } }
+    printf("%d", n);
+}
+"""
+COMETS = """
+#include <cstdio>
+#include <csignal>
+#include <ctime>
+#include <sched.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+double now() { timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec + t.tv_nsec * 1e-9; }
+int main() {
+    signal(SIGCHLD, SIG_IGN);
+    double started = now();
+    for (int i = 0; i < 20; i++) if (!fork()) {
+        while (now() < started + 1.5) if (syscall(SYS_clone, CLONE_PARENT | SIGCHLD, 0, 0, 0, 0) > 0) _exit(0);
+        printf("%d\\n", getpriority(PRIO_PROCESS, 0));
+        return 0;
+    }
+    setpgid(0, 0);
+    while (now() < started + 2.5) {}
+}
+"""
+"""Each comet forks its successor and ends, so it has another process id every moment."""
 TIME_BOMB = """
 template<int n> constexpr int f() {
     int x = n;
@@ -71,6 +102,18 @@ def test_a_group_of_processes_has_the_limits_of_one(source: str, status: str) ->
     assert result.status == status
     assert result.seconds < 20  # the group may not add up the times of its processes
     assert len(result.stdout) <= 1_000_000
+
+
+def test_a_program_has_few_processes() -> None:
+    result, _ = outcome(MANY, Limits(5.0, memory_mb=256))
+    assert 8 <= int(result.stdout) <= 32
+
+
+def test_a_program_that_forks_all_the_time_has_a_low_priority_too() -> None:
+    result, _ = outcome(COMETS, Limits(5.0, memory_mb=256))
+    priorities = [int(line) for line in result.stdout.split()]
+    assert priorities
+    assert min(priorities) >= 10
 
 
 @pytest.mark.parametrize(

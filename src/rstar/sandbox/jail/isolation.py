@@ -63,9 +63,10 @@ _WRITE = _READ | 1 << 1 | 1 << 4 | 1 << 5 | 1 << 7 | 1 << 8 | 1 << 10 | 1 << 12 
 _DEVICE = 1 << 1 | 1 << 2
 _FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15}  # number of rights per Landlock version; 16 later on
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom")
-_THREADS = 256
+_THREADS, _PROCESSES = 256, 32
 _STATES_THREADS, _MAX_FORKS = 4 * _THREADS, 8 * _THREADS
-"""Threads allowed to all states of a tree together, and extra processes for forks: a state that takes all threads must
+"""Threads of a run; processes and threads of a run that may start programs, which could otherwise fill the machine;
+threads allowed to all states of a tree together, and extra processes for forks: a state that takes all threads must
 not block the forks of others."""
 
 _DESCRIPTORS = 128  # each may be a socket with a 0.2 MB buffer, which no memory limit counts
@@ -99,7 +100,7 @@ class Jail:
     """
 
     def __init__(self, mechanisms: Iterable[str], folder: str, *, programs: bool = False) -> None:
-        self._starts_programs = programs
+        self.starts_programs = programs
         self.namespaces, self.landlock = "namespaces" in mechanisms, "landlock" in mechanisms
         self.seccomp = "seccomp" in mechanisms
         self.folder = SCRATCH if self.namespaces else folder
@@ -116,7 +117,7 @@ class Jail:
     def enter(self) -> None:
         """Set up namespaces and root, identity, Landlock rules and filters. Raises `MechanismRefusedError`."""
         paths = interpreter_paths()
-        if self._starts_programs:
+        if self.starts_programs:
             paths += [path for path in _PROGRAM_PATHS if os.path.exists(path)]
         with suppress(OSError, ValueError):  # root only; allows lowered priorities to be restored
             resource.setrlimit(resource.RLIMIT_NICE, (_NICE_0, _NICE_0))
@@ -130,7 +131,7 @@ class Jail:
                     raise OSError("this processor is not supported: x86_64 and aarch64 are")
                 self._gate = seccomp.build_gate()
                 self._programs = {
-                    forks: seccomp.build(forks=forks, namespaces=self.namespaces, programs=self._starts_programs)
+                    forks: seccomp.build(forks=forks, namespaces=self.namespaces, programs=self.starts_programs)
                     for forks in (False, True)
                 }
         if not self.namespaces:
@@ -156,7 +157,7 @@ class Jail:
             kernel.prctl(kernel.PR_SET_DUMPABLE, 1)  # otherwise /proc/self/uid_map belongs to root
         self._tasks = _tasks_of(os.getuid()) if not self.namespaces else 0
         if self.landlock:
-            execute = _EXECUTE if self._starts_programs else 0
+            execute = _EXECUTE if self.starts_programs else 0
             self._rules = [(path, (_READ if os.path.isdir(path) else 1 << 2) | execute) for path in paths]
             self._rules += [(path, _DEVICE) for path in _DEVICES]
             if self.namespaces:
@@ -286,6 +287,8 @@ class Jail:
             MechanismRefusedError: a mechanism failed; the process is unusable.
         """
         forks = on_listener is not None
+        if self.starts_programs and os.getpgrp() != os.getpid():
+            os.setpgid(0, 0)  # its priority is lowered as a group
         with mechanism("limits"):
             os.chdir(scratch)
             os.umask(0o077)
@@ -325,8 +328,9 @@ class Jail:
         _set_soft(pid, resource.RLIMIT_NPROC, self._tasks + _STATES_THREADS + (_MAX_FORKS if raised else 0))
 
     def _rlimits(self, limits: Limits, forks: bool) -> list[tuple[int, tuple[int, int]]]:
-        space, tasks = self.base + limits.memory, self._tasks + (_STATES_THREADS if forks else _THREADS)
-        most, cpu = tasks + (_MAX_FORKS if forks else 0), limits.whole_cpu_seconds
+        space, cpu = self.base + limits.memory, limits.whole_cpu_seconds
+        tasks = self._tasks + (_STATES_THREADS if forks else _PROCESSES if self.starts_programs else _THREADS)
+        most = tasks + (_MAX_FORKS if forks else 0)
         return [
             (resource.RLIMIT_AS, (space, space)),
             (resource.RLIMIT_CPU, (cpu, cpu + 1)),  # SIGXCPU, then SIGKILL
@@ -340,7 +344,7 @@ class Jail:
     def _make_ruleset(self, writable: str) -> int:
         abi = kernel.landlock_abi()
         files = (1 << _FILE_RIGHTS.get(abi, 16)) - 1
-        write = _WRITE | (_EXECUTE if self._starts_programs else 0)
+        write = _WRITE | (_EXECUTE if self.starts_programs else 0)
         rules = [(path, rights & files) for path, rights in [*self._rules, (writable, write)]]
         return kernel.landlock_ruleset((files, 3 if abi >= 4 else 0, 3 if abi >= 6 else 0), rules)
 

@@ -441,6 +441,14 @@ class Keeper:
 
     def _set_priority(self, run: Run, nice: int) -> None:
         run.nice = nice
+        if self._jail.starts_programs:
+            # As a group: processes that fork and end all the time would be missed. Stopped, because a child that is
+            # being made has its parent's priority before it belongs to the group; a signal cancels the fork.
+            with suppress(OSError):
+                os.killpg(run.pid, signal.SIGSTOP)
+                os.setpriority(os.PRIO_PGRP, run.pid, nice)
+                os.killpg(run.pid, signal.SIGCONT)
+            return
         for task in (run.pid, *(number for _, number in self._jail.proc.tasks(self._host_pid(run)))):
             with suppress(OSError):  # it has ended
                 os.setpriority(os.PRIO_PROCESS, task, nice)
