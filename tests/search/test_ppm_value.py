@@ -13,7 +13,7 @@ from rstar.errors import ConfigError, EngineError
 from rstar.models.decoder import Decoder, DecoderConfig
 from rstar.models.decoder_files import copy_tokenizer
 from rstar.models.fake import FakeEngine
-from rstar.models.ppm.inputs import INPUTS
+from rstar.models.ppm.inputs import INPUTS, collate_rows, join, pieces
 from rstar.models.ppm.model import PreferenceModel, save_ppm
 from rstar.models.ppm.scorer import Scorer
 from rstar.problems import Problem
@@ -70,6 +70,17 @@ def test_scores_do_not_depend_on_company(folder):
     assert len({round(value, 4) for found in together for value in found}) == sum(len(some) for _, some in questions)
 
 
+def test_scores_are_those_of_the_model_on_whole_solutions(folder):
+    scorer = Scorer(folder)
+    steps = [wrote(f"x = {n} + 3\n<end_of_step>\n") for n in range(4)]
+    for length in range(1, 5):  # each continues the one before
+        (found,) = asyncio.run(scorer.score("Question 7\n", [steps[:length]]))
+        encoded = scorer.encoder.encode("Question 7\n", pieces(steps[:length]))
+        (wanted,) = scorer.model(collate_rows([join([encoded])])).tolist()
+        assert found == pytest.approx(wanted, abs=1e-5)
+        assert asyncio.run(Scorer(folder).score("Question 7\n", [steps[:length]])) == [found]  # to the last bit
+
+
 def test_what_is_too_long_gets_no_opinion(folder):
     assert score(Scorer(folder), ("Question\n", ["x", "x = 1\n" * 100]))[0][1] is None
     assert score(Scorer(folder), ("Question\n" * 100, ["x"])) == [[None]]
@@ -90,7 +101,7 @@ def test_a_cancelled_question_leaves_the_others_alone(folder):
 
 def test_a_failure_reaches_who_asks(folder, monkeypatch):
     scorer = Scorer(folder)
-    monkeypatch.setattr(scorer, "score_rows", lambda rows: 1 / 0)
+    monkeypatch.setattr(scorer, "compute", lambda solutions: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         score(scorer, ("Question\n", ["x"]))
 

@@ -21,7 +21,7 @@ from rstar.evolve.features import features, fit, pairs_of
 from rstar.grading import is_equivalent
 from rstar.jsonl import read_lines
 from rstar.models.device import few_threads
-from rstar.models.ppm.inputs import Piece, join, pieces
+from rstar.models.ppm.inputs import Piece, pieces
 from rstar.models.ppm.scorer import Scorer
 from rstar.prompts.code_steps import prompt
 from rstar.runs import RESULTS, TREES
@@ -230,6 +230,6 @@ def _ppm_logits(problems: Problems, folder: Path) -> list[list[float]]:
     found: list[list[float]] = []
     for question, candidates in problems:
         encoded = [scorer.encoder.encode(prompt(question), candidate.pieces) for candidate in candidates]
-        scores = scorer.score_rows([join(encoded)])[0] if encoded else []
+        scores = scorer.compute(encoded)
         found.append((2 * torch.atanh(torch.tensor(scores, dtype=torch.float64).clamp(-0.9999, 0.9999))).tolist())
     return found

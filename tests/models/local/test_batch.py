@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from typing import Any
 
 import pytest
 import torch
@@ -29,15 +30,13 @@ class Counted:
     def __init__(self, engine: LocalEngine) -> None:
         self.batch: Batch = engine.settings.batch(load_decoder(engine.settings.folder), engine.tokens)
         self.rows, self.prompts = list[int](), 0
-        forward = self.batch.model.forward
+        hidden = self.batch.model.hidden
 
-        def counted(
-            first: int, ids: torch.Tensor, starts: torch.Tensor, last: torch.Tensor | None = None
-        ) -> torch.Tensor:
+        def counted(first: int, ids: Any, starts: Any, last: Any = None, added: Any = None) -> Any:
             self.prompts += last is not None
-            return forward(first, ids, starts, last)
+            return hidden(first, ids, starts, last, added)
 
-        self.batch.model.forward = counted  # type: ignore[method-assign]
+        self.batch.model.hidden = counted  # type: ignore[method-assign]
 
     def run(self, *jobs: Job, cancel_first_after: int | None = None) -> list[list[Completion]]:
         waiting, steps = deque(jobs), 0

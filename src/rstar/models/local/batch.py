@@ -7,10 +7,8 @@ Samples that start together from equal contexts share a row as long as their tok
 draws from its own random stream, so it gets the tokens that it would get alone; where they differ, the branch splits. A
 branch without a free row pauses and later continues from its tokens.
 
-The prompts of jobs, and the rows of samples that ended at a stop string, are kept in the prompt ring, so a request that
+The prompts of jobs, and the rows of samples that have ended, are held (`rstar.models.local.prompts`), so a request that
 continues one of them computes only the tokens behind it.
-
-Tensor shapes are bounded: rows are multiples of `ROW_STEP`, prompt lengths are taken from `PROMPT_STEPS`.
 """
 
 from __future__ import annotations
@@ -28,14 +26,9 @@ from torch import Tensor
 from rstar.models.decoder import Decoder
 from rstar.models.engine import Completion, Request, StopReason
 from rstar.models.local.cached_decoder import ROW_STEP, CachedDecoder
-from rstar.models.local.prefix import PromptRing
+from rstar.models.local.prompts import Prompts
 from rstar.models.local.sampling import choose, stream_key, uniforms
 from rstar.models.local.tokens import TokenText
-
-PROMPT_ROWS = 8
-"""Maximum number of prompts per forward call."""
-PROMPT_STEPS = (16, 32, 48, 64, 96, 128, 192, 256, 384, 512)
-"""Padded prompt lengths in tokens; longer prompts take several calls."""
 
 Ids = npt.NDArray[np.int32]
 
@@ -100,11 +93,6 @@ class _Branch:
         return _Branch(self.version, members, self.ids.copy(), self.logprobs.copy(), self.data.copy())
 
 
-class _Prompt(NamedTuple):
-    branch: _Branch
-    ids: Ids
-
-
 class _Rows:
     """Per-row state as arrays (rows,). Free rows are all zeros."""
 
@@ -123,11 +111,11 @@ class _Rows:
 
 
 class Batch:
-    """Branches in the first `size` rows of the model's cache; the prompt `ring` takes the rows behind them."""
+    """Branches in the first `size` rows of the model's cache; `prompts` has the rows behind them."""
 
-    def __init__(self, model: CachedDecoder, ring: PromptRing, tokens: TokenText, size: int) -> None:
+    def __init__(self, model: CachedDecoder, prompts: Prompts, tokens: TokenText, size: int) -> None:
         """Create an empty batch; `size` is a multiple of `ROW_STEP`."""
-        self.model, self.ring, self.tokens, self.size = model, ring, tokens, size
+        self.model, self.prompts, self.tokens, self.size = model, prompts, tokens, size
         self.version = 0
         self.clear()
 
@@ -148,7 +136,7 @@ class Batch:
         """Load the weights of `decoder`; the batch must not be busy."""
         self.version = version
         self.model.load(decoder)
-        self.ring.clear()
+        self.prompts.clear()
 
     def drop_cancelled(self) -> None:
         """Free the rows of cancelled jobs."""
@@ -174,26 +162,20 @@ class Batch:
     def start(self, admitted: Sequence[Job]) -> None:
         """Compute the prompts of paused branches and of admitted jobs, and the first tokens of their samples."""
         resumed = [self._paused.popleft() for _ in range(min(len(self._paused), self.size - self._active))]
-        prompts: list[_Prompt] = []
+        prompts: list[tuple[_Branch, Ids]] = []
         for branch in (*resumed, *self._joined(admitted)):
             ids = branch.context
-            source, held = self._reusable(ids)
+            source, held = self.prompts.longest(ids)
             if 0 < held == len(ids) - 1 and self._active < self.size:  # the next step computes its last token
                 self._place(branch, source, held, int(ids[-1]))
             else:
-                prompts.append(_Prompt(branch, ids))
-        # Group prompts of similar length to reduce padding.
-        prompts.sort(key=lambda prompt: len(prompt.ids) - self._reusable(prompt.ids)[1])
-        for start in range(0, len(prompts), PROMPT_ROWS):
-            group = prompts[start : start + PROMPT_ROWS]
-            first = self.ring.take(len(group))
-            logits = self._compute(first, [prompt.ids for prompt in group])
-            for i, prompt in enumerate(group):
-                self.ring.hold(first + i, prompt.ids)
-            lengths = np.array([len(prompt.ids) for prompt in group])
-            chosen = self._choose([prompt.branch for prompt in group], torch.stack(logits), lengths)
-            for i, (prompt, drawn) in enumerate(zip(group, chosen, strict=True)):
-                self._advance(prompt.branch, drawn, first + i, len(prompt.ids), own=False)
+                prompts.append((branch, ids))
+        for group in self.prompts.groups(prompts, key=lambda prompt: prompt[1]):
+            first, hidden = self.prompts.compute([ids for _, ids in group])
+            lengths = np.array([len(ids) for _, ids in group])
+            chosen = self._choose([branch for branch, _ in group], self.model.logits(hidden)[: len(group)], lengths)
+            for i, ((branch, ids), drawn) in enumerate(zip(group, chosen, strict=True)):
+                self._advance(branch, drawn, first + i, len(ids), own=False)
 
     def step(self) -> None:
         """Generate one token for every sample in the batch."""
@@ -221,32 +203,6 @@ class Batch:
             branches.setdefault(alike, _Branch(self.version, [])).members += members
         return list(branches.values())
 
-    def _reusable(self, ids: Ids) -> tuple[int, int]:
-        """Row and length of the longest cached prefix of `ids`; the last token is always recomputed."""
-        return self.ring.longest(ids[:-1])
-
-    def _compute(self, first: int, prompts: list[Ids]) -> list[Tensor]:
-        """Compute `prompts` into the cache rows starting at `first`; returns the next-token logits (V,) of each."""
-        starts = np.zeros(len(prompts), np.int64)
-        for i, ids in enumerate(prompts):
-            source, starts[i] = self._reusable(ids)
-            self.model.copy(source, first + i, int(starts[i]))
-        logits: list[Tensor] = [torch.empty(0)] * len(prompts)
-        left = np.array([len(ids) for ids in prompts]) - starts
-        while (left > 0).any():
-            width = next((step for step in PROMPT_STEPS if step >= left.max()), PROMPT_STEPS[-1])
-            block = np.zeros((len(prompts), width), np.int64)
-            for i, ids in enumerate(prompts):
-                part = ids[starts[i] : starts[i] + width]
-                block[i, : len(part)] = part
-            last = torch.from_numpy(np.clip(left, 1, width) - 1)
-            computed = self.model.forward(first, torch.from_numpy(block), torch.from_numpy(starts), last)
-            for row in np.flatnonzero((left > 0) & (left <= width)):
-                logits[row] = computed[row]
-            # Rows of finished prompts write padding behind their last token.
-            starts, left = starts + np.clip(left, 0, width), left - width
-        return logits
-
     def _choose(
         self, branches: Sequence[_Branch], logits: Tensor, lengths: npt.NDArray[np.int64]
     ) -> list[tuple[list[int], list[float]]]:
@@ -273,7 +229,7 @@ class Batch:
             drawn: the next token of each member, and its log-probability.
             source: cache row that holds the branch's context.
             length: of that context, in tokens.
-            own: `source` is the branch's own row, which one of its parts keeps; otherwise it belongs to the ring.
+            own: `source` is the branch's own row, which one of its parts keeps; otherwise it holds a prompt.
         """
         tokens, logprobs = drawn
         parts = [(branch, tokens[0], logprobs[0])]
@@ -304,10 +260,8 @@ class Batch:
         self._active += 1
 
     def _hold(self, branch: _Branch, row: int, length: int) -> None:
-        """Keep the first `length` tokens of a branch, which `row` holds, in the ring."""
-        held = self.ring.take(1)
-        self.model.copy(row, held, length)
-        self.ring.hold(held, branch.context[:length])
+        """Hold the first `length` tokens of a branch, which are in `row`, as a prompt."""
+        self.prompts.hold(row, branch.context[:length])
 
     def _accept(self, branch: _Branch, token: int, logprob: float) -> bool:
         """Append a token to the samples of `branch`; returns whether they have ended."""

@@ -99,14 +99,25 @@ class CachedDecoder:
         self._values[:, target, :, :length] = self._values[:, source, :, :length]
 
     def forward(self, first: int, ids: Tensor, starts: Tensor, last: Tensor | None = None) -> Tensor:
-        """Extend rows `first` .. `first` + R - 1 and return logits (R, V) in float32.
+        """Extend rows `first` .. `first` + R - 1 and return logits (R, V) in float32; arguments as in `hidden`."""
+        return self.logits(self.hidden(first, ids, starts, last))[: len(ids)]
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Logits (R, V) in float32 of states (R, D); R is a multiple of `ROW_STEP`."""
+        return F.linear(hidden, self._output).float()
+
+    def hidden(
+        self, first: int, ids: Tensor, starts: Tensor, last: Tensor | None = None, added: Tensor | None = None
+    ) -> Tensor:
+        """Extend rows `first` .. `first` + R - 1 and return states after the final norm: (R, D), and padding behind it.
 
         Args:
             first: first of R adjacent rows.
             ids: (R, T) tokens, on the CPU; R * T is a multiple of `ROW_STEP`.
             starts: (R,) positions each row already holds, on the CPU. Padding behind a row's tokens is harmless: the
                 next call overwrites it.
-            last: (R,) on the CPU, index in 0..T-1 of the token whose logits are returned; None when T is 1.
+            last: (R,) on the CPU, index in 0..T-1 of the token whose state is returned; None when T is 1.
+            added: (R, T, D) added to the token embeddings.
         """
         rows, length = ids.shape
         span = int(starts.max()) + length
@@ -118,6 +129,8 @@ class CachedDecoder:
         turns = self._turns[positions.reshape(-1)][:, None]
         chosen = slice(first, first + rows)
         x = F.embedding(ids.to(self.device).reshape(-1), self._embedding)
+        if added is not None:
+            x = x + added.view(x.shape)
         for layer, keys, values in zip(self._layers, self._keys, self._values, strict=True):
             mixed = self._attention(layer, keys[chosen], values[chosen], x, bias, turns, positions)
             x = _add_linear(x, mixed, layer.out, layer.out_bias)
@@ -125,13 +138,7 @@ class CachedDecoder:
             x = _add_linear(x, F.silu(gate).mul_(up), layer.down, None)
         if last is not None:
             x = x.view(rows, length, -1)[self._places[:rows], last.to(self.device)]
-        return self._logits(x)
-
-    def _logits(self, x: Tensor) -> Tensor:
-        rows = x.shape[0]
-        if rows % ROW_STEP:
-            x = F.pad(x, (0, 0, 0, -rows % ROW_STEP))
-        return F.linear(self._normed(x, self._norm), self._output)[:rows].float()
+        return self._normed(F.pad(x, (0, 0, 0, -rows % ROW_STEP)), self._norm)
 
     def _normed(self, x: Tensor, weight: Tensor) -> Tensor:
         return F.rms_norm(x, weight.shape, weight, self.config.rms_norm_eps)

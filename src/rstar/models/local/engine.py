@@ -37,7 +37,7 @@ from rstar.models.device import SMALL, open_device, resolve_device
 from rstar.models.engine import Capacity, Completion, Context, Request, Weights
 from rstar.models.local.batch import Batch, Job
 from rstar.models.local.cached_decoder import ROW_STEP, CachedDecoder
-from rstar.models.local.prefix import PromptRing
+from rstar.models.local.prompts import Prompts
 from rstar.models.local.tokens import TokenText
 
 T = TypeVar("T")
@@ -85,9 +85,8 @@ class ModelSettings:
         """Create an empty batch with the weights of `decoder`."""
         size = self.batch_size + -self.batch_size % ROW_STEP
         # Twice the batch: the prompt of a search is reused before that many other prompts can overwrite it.
-        ring = PromptRing(size, 2 * size)
-        model = CachedDecoder(decoder, size + ring.rows, DTYPES[self.dtype], torch.device(self.device))
-        return Batch(model, ring, tokens, size)
+        model = CachedDecoder(decoder, 3 * size, DTYPES[self.dtype], torch.device(self.device))
+        return Batch(model, Prompts(model, size, 2 * size), tokens, size)
 
 
 class LocalEngine(SharedContext):

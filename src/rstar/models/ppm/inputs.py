@@ -171,7 +171,7 @@ def join(solutions: Sequence[Encoded]) -> Row:
     # A number's mark depends on all its digits, so tokens are shared only if their marks are equal, too.
     keys = [[i * NUMBERS + n for i, n in zip(each.ids, each.numbers, strict=True)] for each in solutions]
     trie = build_trie(keys)
-    features = [_features(solution) for solution in solutions]
+    features = [features_of(solution) for solution in solutions]
     key = np.asarray([keys[number][place] for number, place in trie.sources.tolist()], np.int64)
     of_tokens = np.stack([features[number][place] for number, place in trie.sources.tolist()])
     return Row(trie, key // NUMBERS, key % NUMBERS, of_tokens)
@@ -222,7 +222,7 @@ def _aligned(logprobs: Sequence[float], count: int) -> list[float | None]:
     return list(logprobs) if len(logprobs) == count else [sum(logprobs) / count] * count
 
 
-def _features(solution: Encoded) -> npt.NDArray[np.float32]:
+def features_of(solution: Encoded) -> npt.NDArray[np.float32]:
     """Features (T, `FEATURES`), scaled to order 1."""
     known = np.asarray([value is not None for value in solution.logprobs], np.float32)
     logprobs = np.asarray([max(value or 0.0, -20.0) for value in solution.logprobs], np.float32)

@@ -65,12 +65,21 @@ class PreferenceModel(nn.Module):
         """Device of the weights."""
         return self.backbone.device
 
+    def added(self, features: Tensor, numbers: Tensor) -> Tensor | None:
+        """What optional inputs add to the token embeddings: (..., D); None without such inputs.
+
+        Args:
+            features: (..., `FEATURES`).
+            numbers: (...) int64.
+        """
+        if not self._reads_features:
+            return None
+        added: Tensor = self.features(features.to(self.features.weight.dtype))
+        return added + self.numbers(numbers.to(self.device)) if "numbers" in self.inputs else added
+
     def forward(self, rows: Rows) -> Tensor:
         """Score each solution at its last token: (N,) in [-1, 1], float32."""
-        added = self.features(rows.features.to(self.features.weight.dtype)) if self._reads_features else None
-        if "numbers" in self.inputs:
-            added = added + self.numbers(rows.numbers)
-        hidden = self.backbone.hidden(rows.ids, rows.ends, added)  # (B, T, D)
+        hidden = self.backbone.hidden(rows.ids, rows.ends, self.added(rows.features, rows.numbers))  # (B, T, D)
         return torch.tanh(cast(Tensor, self.score(hidden[rows.row, rows.last])).squeeze(-1).float())
 
 

@@ -1,0 +1,97 @@
+"""Prompts in cache rows: equal beginnings are computed once.
+
+Some rows of the model's cache form a ring (`rstar.models.local.prefix`). A new prompt takes the oldest row; what
+another row holds of it is copied, and only the rest is computed. Prompt lengths are padded to `WIDTHS`, so tensor
+shapes are few.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from rstar.models.local.cached_decoder import ROW_STEP, CachedDecoder
+from rstar.models.local.prefix import PromptRing
+
+GROUP = 8
+"""Maximum number of prompts per forward call."""
+WIDTHS = (16, 32, 48, 64, 96, 128, 192, 256, 384, 512)
+"""Padded prompt lengths in tokens; longer prompts take several calls."""
+
+Ids = npt.NDArray[np.int32]
+T = TypeVar("T")
+
+
+class Prompts:
+    """Computes prompts in `rows` cache rows of a model, from row `first` on."""
+
+    def __init__(self, model: CachedDecoder, first: int, rows: int) -> None:
+        self._model, self._ring = model, PromptRing(first, rows)
+
+    def clear(self) -> None:
+        """Forget all prompts, because the weights changed."""
+        self._ring.clear()
+
+    def longest(self, ids: Ids) -> tuple[int, int]:
+        """Row and length of the longest prefix of `ids` that is held; the last token is always computed again."""
+        return self._ring.longest(ids[:-1])
+
+    def hold(self, row: int, ids: Ids) -> None:
+        """Hold `ids`, which are in cache row `row`."""
+        target = self._ring.take(1)
+        self._model.copy(row, target, len(ids))
+        self._ring.hold(target, ids)
+
+    def groups(self, prompts: Sequence[T], key: Callable[[T], Ids]) -> Iterator[list[T]]:
+        """Divide prompts into groups to compute; a group needs about as many new tokens of each."""
+        ordered = sorted(prompts, key=lambda prompt: len(key(prompt)) - self.longest(key(prompt))[1])
+        return (ordered[start : start + GROUP] for start in range(0, len(ordered), GROUP))
+
+    def compute(
+        self, prompts: Sequence[Ids], tokens: Sequence[Ids] | None = None, added: Sequence[Tensor | None] = ()
+    ) -> tuple[int, Tensor]:
+        """Compute and hold up to `GROUP` prompts.
+
+        Args:
+            prompts: R token sequences, not empty.
+            tokens: what the model reads, if a prompt is known by more than its tokens.
+            added: (T, D) per prompt, or None: added to its token embeddings.
+
+        Returns:
+            The row of the first prompt (the others follow it), and the state after each prompt's last token, padded to
+            (`ROW_STEP`, D).
+        """
+        first = self._ring.take(len(prompts))
+        starts = np.zeros(len(prompts), np.int64)
+        for i, ids in enumerate(prompts):
+            source, starts[i] = self.longest(ids)
+            self._model.copy(source, first + i, int(starts[i]))
+        model = self._model
+        states = torch.zeros((ROW_STEP, model.config.hidden_size), dtype=model.dtype, device=model.device)
+        left = np.array([len(ids) for ids in prompts]) - starts
+        while (left > 0).any():
+            width = next((step for step in WIDTHS if step >= left.max()), WIDTHS[-1])
+            block = np.zeros((len(prompts), width), np.int64)
+            more = (
+                states.new_zeros((len(prompts), width, states.shape[1])) if any(a is not None for a in added) else None
+            )
+            for i, ids in enumerate(tokens or prompts):
+                span = slice(int(starts[i]), int(starts[i]) + width)
+                part = ids[span]
+                block[i, : len(part)] = part
+                if more is not None and (of_prompt := added[i]) is not None:
+                    more[i, : len(part)] = of_prompt[span]
+            last = torch.from_numpy(np.clip(left, 1, width) - 1)
+            computed = model.hidden(first, torch.from_numpy(block), torch.from_numpy(starts), last, more)
+            done = np.flatnonzero((left > 0) & (left <= width))
+            states[done] = computed[done]
+            # Rows of finished prompts write padding behind their last token.
+            starts, left = starts + np.clip(left, 0, width), left - width
+        for i, ids in enumerate(prompts):
+            self._ring.hold(first + i, ids)
+        return first, states
