@@ -113,8 +113,8 @@ def _grade_alternatives(gold: str, prediction: str, answer: str) -> Verdict | No
         others.append(combined_answer(prediction))
     if any(isinstance(node, Number | Quantity) for node in kinds) and _is_words(answer):
         others.append(stated_number(prediction))
-        if _PERCENT.search(prediction) is not None and any(map(_may_be_percentage, kinds)):
-            others += [answer_of(prediction, percentages=True), stated_number(prediction, percentages=True)]
+    if any(map(_may_be_percentage, kinds)) and _PERCENT.search(prediction) is not None and _may_be_words(answer):
+        others += [answer_of(prediction, percentages=True), stated_number(prediction, percentages=True)]
     for other in others:
         if other is not None and (verdict := _decide(gold, normal(other))).correct:
             return verdict
@@ -139,6 +139,17 @@ def _is_words(answer: str) -> bool:
         return all(isinstance(node, Text) for node in readings(normal(answer)))
     except (UnreadableError, RecursionError):
         return True
+
+
+def _may_be_words(answer: str) -> bool:
+    """Whether an answer reads as words, perhaps among other readings: "red" is also a product; not "thirty percent"."""
+    if len(answer) > MAX_ANSWER_LENGTH:
+        return False
+    try:
+        found = readings(normal(answer))
+    except (UnreadableError, RecursionError):
+        return True
+    return any(isinstance(node, Text) for node in found) and not any(isinstance(n, Number | Quantity) for n in found)
 
 
 def _same_text(gold: str, answer: str) -> bool:

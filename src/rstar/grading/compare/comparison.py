@@ -46,6 +46,8 @@ from rstar.grading.read.units import DEGREE, PERCENT
 
 _PERCENT_POWERS = (units.POINT.powers, *((*PERCENT.powers, (time, -1)) for time in ("s", "yr")))
 """Powers of units that may replace a percent sign: 6% is 6 percentage points and 6% per year."""
+MAX_REWRITINGS = 6
+"""Maximum number of forms of one expression in a chain of equalities."""
 MAX_SYMBOLIC_PAIRS = 100
 """Maximum number of element pairs of two sets that are compared as expressions."""
 
@@ -234,7 +236,7 @@ def _is_turned_product(name: Node | None, other: Node | None) -> bool:
 def _is_rewritten(node: Relation) -> bool:
     """Whether one expression in several letters is rewritten, then evaluated: ``r^2+s^2 = (r+s)^2-2rs = 13``."""
     expressions = [side for side in node.sides if names_of(side)]
-    if not 1 < len(expressions) < len(node.sides) or set(node.signs) != {"="}:
+    if not 1 < len(expressions) <= min(MAX_REWRITINGS, len(node.sides) - 1) or set(node.signs) != {"="}:
         return False
     if any(map(names_of, node.sides[len(expressions) :])):
         return False

@@ -22,7 +22,7 @@ _NUMBER = re.compile(
 )
 _SEVERAL_UNITS = re.compile(
     rf"\d+(?:\.\d+)? {AMOUNTS}(?:,?(?: and)? \d+(?:\.\d+)? {AMOUNTS})*,?(?: and)? \d+(?:\.\d+)? [a-z]+\b"
-    r"|\b\d+ ?(?:h|hours?|min|minutes?)\b(?:,? (?:and )?\d+ ?(?:min|m|minutes?|s|seconds?)\b){1,2}"
+    r"|\b\d+ ?(?:h|hours?|min|minutes?)(?:\b|(?=\d))(?:,? ?(?:and )?\d+ ?(?:min|m|minutes?|s|seconds?)\b){1,2}"
 )
 _LETTER_UNITS = frozenset("mgshLl")
 """One-letter units that follow a number in prose."""

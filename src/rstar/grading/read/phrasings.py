@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from rstar.grading.read.number_words import number_in_words
 from rstar.grading.read.spellings import expander
 from rstar.grading.read.vocabulary import FORMULA_WORDS, MIDNIGHT, NOON
 
+MAX_ZEROS = 1_000
 _DOUBTS = re.compile(r"\b(?:or|rejected|extraneous|discarded|million|thousand|hundred|billion|dozen|invalid|not)\b")
 
 
@@ -20,7 +22,10 @@ def _without_remark(match: re.Match[str]) -> str:
 def _followed_by_zeros(match: re.Match[str]) -> str:
     """The digits of "1 followed by 120 zeros", unless other digits are given for the number."""
     digit = "1" if match[1] == "one" else match[1]
-    number = digit + "0" * int(match[2])
+    zeros = int(match[2]) if match[2].isdigit() else number_in_words(match[2].split("-"))
+    if zeros is None or zeros not in range(MAX_ZEROS):
+        return match[0]
+    number = digit + "0" * int(zeros)
     if match[3] and match[3].replace(",", "") != number:
         return match[0]
     return number
@@ -50,8 +55,8 @@ WHOLE: list[tuple[re.Pattern[str], Callable[[re.Match[str]], str]]] = [
             r"\1",
         ),
         (
-            r"(?:[Aa] |[Tt]he )?(?:digit )?([1-9]|one) followed by (\d{1,3}) zeroe?s(?:,? (?:i\.e\.|that is|or|namely)"
-            r",? ([\d,]+))?",
+            r"(?:(?:[Aa]|[Tt]he|[Uu]ne?|[Ee]ine?) )?(?:digit )?([1-9]|one) followed by (\d{1,3}|[a-z-]+) zeroe?s"
+            r"(?:,? (?:i\.e\.|that is|or|namely),? ([\d,]+))?",
             _followed_by_zeros,
         ),
         (rf"(?:an? |the )?(?:fraction|proportion|probability|share) of (0?\.\d+|{_FRACTION})", r"\1"),
