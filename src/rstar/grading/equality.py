@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from rstar.grading.checks import run_check
 from rstar.grading.compare import exact, numeric
 from rstar.grading.compare.comparison import equal
-from rstar.grading.find.explanations import explained_letter, explained_letters
+from rstar.grading.find.explanations import explained_letter, explained_letters, translated_letter
 from rstar.grading.find.extract import (
     MAX_ANSWER_LENGTH,
     answer_of,
@@ -37,6 +37,7 @@ from rstar.grading.read.nodes import Apply, Group, Node, Number, Quantity, Text,
 from rstar.grading.read.normal import normal, prose, squeezed, words
 from rstar.grading.read.reading import choice_of, is_name, readings, with_equal_letters, with_plain_unit, with_products
 from rstar.grading.read.times import clock_times, is_ratio
+from rstar.grading.read.units import PERCENT
 from rstar.grading.verdict import Verdict
 
 if TYPE_CHECKING:  # search may import this package, but not gold answers
@@ -49,6 +50,7 @@ _TOTAL = re.compile(r"[a-w](?: ?\+ ?[a-w]){1,4} ?= ?(.+)")
 """A requested total in a prediction: ``m + n = 42``. In a gold answer it would be an equation."""
 _LETTERS_IN_ORDER = re.compile(r"(?=[A-H]{2})A?B?C?D?E?F?G?H?")
 """Several option letters in a row; letters out of order are more likely a name."""
+_PERCENT = re.compile("%|[Cc]ent|[Pp]rozent|ciento")
 _CHOICES = re.compile("[a-h]|[A-H]{1,8}")
 _LETTERS = re.compile(
     r"(?:\\(?P<mark>overline|bar|vec|overrightarrow|angle|triangle|widehat) ?)?(?:\\(?:text|mathrm)\b)?"
@@ -106,14 +108,27 @@ def _grade_alternatives(gold: str, prediction: str, answer: str) -> Verdict | No
     if _CHOICES.fullmatch(gold) is not None:
         gold = gold.upper()
         others += [explained_letters(prediction), explained_letter(prediction), explained_letter(answer)]
+        others.append(translated_letter(prediction))
     if any(isinstance(node, Group) and node.kind != "ratio" and len(node.items) > 1 for node in kinds):
         others.append(combined_answer(prediction))
     if any(isinstance(node, Number | Quantity) for node in kinds) and _is_words(answer):
         others.append(stated_number(prediction))
+    if any(map(_may_be_percentage, kinds)) and _PERCENT.search(prediction) is not None and _may_be_words(answer):
+        others += [answer_of(prediction, percentages=True), stated_number(prediction, percentages=True)]
     for other in others:
         if other is not None and (verdict := _decide(gold, normal(other))).correct:
             return verdict
     return None
+
+
+def _may_be_percentage(node: Node) -> bool:
+    """Whether a value is a percentage or lies between 0 and 1."""
+    match node:
+        case Quantity(_, unit):
+            return unit == PERCENT
+        case Number(value):
+            return 0 < value < 1
+    return False
 
 
 def _is_words(answer: str) -> bool:
@@ -124,6 +139,17 @@ def _is_words(answer: str) -> bool:
         return all(isinstance(node, Text) for node in readings(normal(answer)))
     except (UnreadableError, RecursionError):
         return True
+
+
+def _may_be_words(answer: str) -> bool:
+    """Whether an answer reads as words, perhaps among other readings: "red" is also a product; not "thirty percent"."""
+    if len(answer) > MAX_ANSWER_LENGTH:
+        return False
+    try:
+        found = readings(normal(answer))
+    except (UnreadableError, RecursionError):
+        return True
+    return any(isinstance(node, Text) for node in found) and not any(isinstance(n, Number | Quantity) for n in found)
 
 
 def _same_text(gold: str, answer: str) -> bool:

@@ -46,6 +46,8 @@ from rstar.grading.read.units import DEGREE, PERCENT
 
 _PERCENT_POWERS = (units.POINT.powers, *((*PERCENT.powers, (time, -1)) for time in ("s", "yr")))
 """Powers of units that may replace a percent sign: 6% is 6 percentage points and 6% per year."""
+MAX_REWRITINGS = 6
+"""Maximum number of forms of one expression in a chain of equalities."""
 MAX_SYMBOLIC_PAIRS = 100
 """Maximum number of element pairs of two sets that are compared as expressions."""
 
@@ -198,9 +200,13 @@ def _equal_relations(a: Node, b: Node) -> bool:
             return equal(first[1], second[1])
         if (turned := reordered_ratio(first[0], *second)) is not None:  # AB:CD = 2:3 is CD:AB = 3:2
             return equal(first[1], turned)
+        if _is_turned_product(first[0], second[0]) and isinstance(first[1], Matrix | Group):  # AB is not BA
+            return False
     for name, node, other in ((first, a, b), (second, b, a)):
         if name is not None and not isinstance(other, Relation):
             return equal(name[1], other)
+        if isinstance(node, Relation) and not isinstance(other, Relation) and _is_rewritten(node):
+            return equal(node.sides[-1], other)
         if isinstance(node, Relation) and isinstance(other, Apply | Number) and set(node.signs) == {"="}:
             return all(equal(side, other) for side in node.sides)  # a true identity: (x-1)^2 = x^2-2x+1
     if isinstance(a, Relation) and isinstance(b, Relation) and names_of(a) != names_of(b):
@@ -217,6 +223,26 @@ def _equal_relations(a: Node, b: Node) -> bool:
     if set(a.signs) == set(b.signs) == {"="} and len(a.signs) == 1:
         return _same_equation(a, b)
     return _same_inequality(a, b)
+
+
+def _is_turned_product(name: Node | None, other: Node | None) -> bool:
+    """Whether two names are the same letters multiplied in another order."""
+    match name, other:
+        case Apply("*", ours), Apply("*", theirs):
+            return ours != theirs and Counter(ours) == Counter(theirs)
+    return False
+
+
+def _is_rewritten(node: Relation) -> bool:
+    """Whether one expression in several letters is rewritten, then evaluated: ``r^2+s^2 = (r+s)^2-2rs = 13``."""
+    expressions = [side for side in node.sides if names_of(side)]
+    if not 1 < len(expressions) <= min(MAX_REWRITINGS, len(node.sides) - 1) or set(node.signs) != {"="}:
+        return False
+    if any(map(names_of, node.sides[len(expressions) :])):
+        return False
+    if not all(isinstance(side, Apply) and len(symbols(side)) > 1 for side in expressions):
+        return False
+    return all(numeric.same_function(expressions[0], side) for side in expressions[1:])
 
 
 def _sides_equal(sides: Sequence[Node], signs: tuple[str, ...], b: Relation) -> bool:

@@ -3,7 +3,19 @@ r"""Relations as names with values."""
 from __future__ import annotations
 
 from rstar.grading.compare.exact import value_of
-from rstar.grading.read.nodes import Apply, Group, Matrix, Node, Number, Relation, Symbol, Text, names_of, symbols
+from rstar.grading.read.nodes import (
+    Apply,
+    Group,
+    Matrix,
+    Node,
+    Number,
+    Relation,
+    Symbol,
+    Text,
+    leaves,
+    names_of,
+    symbols,
+)
 
 _FUNCTION_NAMES = frozenset("fghnFGHPQpq")
 _CAPITALS = frozenset("ABCDEFGHJKLMNOPQRSTUVWXYZ")
@@ -16,7 +28,7 @@ def assignment(node: Node) -> tuple[Node | None, Node] | None:
     if not isinstance(node, Relation) or not set(node.signs) <= {"=", "∈"}:
         return None
     first, last = node.sides[0], node.sides[-1]
-    if _is_power_of_matrix(first, last):
+    if _is_formula_of_matrix(first, last):
         return first, last
     if is_name(first) and not any(_defined(first) & names_of(side) for side in node.sides[1:]):
         return first, last
@@ -42,11 +54,18 @@ def rising(relation: Relation) -> tuple[tuple[Node, ...], tuple[str, ...]]:
     return mirrored(relation) if relation.signs[0] in (">", "≥") else (relation.sides, relation.signs)
 
 
-def _is_power_of_matrix(name: Node, value: Node) -> bool:
-    """Whether ``M^2`` names a matrix: problems do not ask for the root of one."""
-    match name, value:
-        case Apply("^", (Symbol(letter), Number())), Matrix() | Group("list", (Group("list"), *_)):
+def _is_formula_of_matrix(formula: Node, value: Node) -> bool:
+    """Whether a formula names a matrix or a vector: ``M^2``, ``A + B``, ``Ax``, but no multiple of one letter."""
+    if not isinstance(formula, Apply) or names_of(formula) & names_of(value):
+        return False
+    if not all(isinstance(leaf, Symbol | Number) for leaf in leaves(formula)):
+        return False
+    match formula, value:
+        case Apply("^", (Symbol(letter), Number())), Matrix() | Group("list", (Matrix() | Group("list"), *_)):
             return letter in _CAPITALS
+        case Apply("+" | "*", parts), Matrix() | Group("list", (Matrix(),) | (Group("list"), *_)) | Group("tuple"):
+            multiple = formula.op == "*" and any(not names_of(part) for part in parts)
+            return len(names_of(formula)) > 1 and not multiple
     return False
 
 

@@ -22,7 +22,7 @@ _NUMBER = re.compile(
 )
 _SEVERAL_UNITS = re.compile(
     rf"\d+(?:\.\d+)? {AMOUNTS}(?:,?(?: and)? \d+(?:\.\d+)? {AMOUNTS})*,?(?: and)? \d+(?:\.\d+)? [a-z]+\b"
-    r"|\b\d+ ?(?:h|hours?|min|minutes?)\b(?:,? (?:and )?\d+ ?(?:min|m|minutes?|s|seconds?)\b){1,2}"
+    r"|\b\d+ ?(?:h|hours?|min|minutes?)(?:\b|(?=\d))(?:,? ?(?:and )?\d+ ?(?:min|m|minutes?|s|seconds?)\b){1,2}"
 )
 _LETTER_UNITS = frozenset("mgshLl")
 """One-letter units that follow a number in prose."""
@@ -38,6 +38,8 @@ _CHANGED = re.compile(
     re.IGNORECASE,
 )
 """Words that change the number before them."""
+_IN_TOTAL = re.compile(r"\s+in (?:total|all|sum|the|a|an|each|one|this|our|my|his|her|its|their)\b")
+"""The word "in" where it is not an inch."""
 _CLOCK = re.compile(r":|clock")
 _RELATIVE = re.compile(r"\b(?:before|after|until|till|since|from|between|than|past|later|earlier)\b")
 """Words beside a time that mean a different time."""
@@ -49,14 +51,19 @@ def only_amount(sentence: str) -> tuple[int, str] | None:
     """Start and text of the only amount of a sentence; None if there is none, or several."""
     if " by " in sentence:
         sentence = _RANGE.sub("", sentence)
-    found = list(_SEVERAL_UNITS.finditer(sentence)) or list(_NUMBER.finditer(sentence))
+    several = list(_SEVERAL_UNITS.finditer(sentence))
+    found = several or list(_NUMBER.finditer(sentence))
     if len(found) != 1 or _CHANGED.match(sentence, found[0].end()):
         return None
     start, end = found[0].span()
+    if several:
+        return start, found[0][0]
     if _CLOCK.search(found[0][0]) and _RELATIVE.search(sentence):
         return None
     if (counted := _COUNTED.match(sentence, end)) is not None:
         return start, sentence[start : counted.end()]
+    if _IN_TOTAL.match(sentence, end):
+        return start, sentence[start:end]
     unit = UNIT.match(sentence, end) if ":" not in found[0][0] else None
     if unit is not None and end == unit.start(1):  # glued to the number
         return start, f"{sentence[start:end]} {unit[1]}"

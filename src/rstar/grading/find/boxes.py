@@ -30,14 +30,15 @@ _BARE = re.compile(r"\\boxed +([^\s{}$\\]+)")
 _EMPTY = re.compile(r"\\(?:boxed|fbox|framebox)\s*\{\s*\}")
 _NAMED = r"([A-Za-z](?:_\w|_\{\w+\})?)\s*=\s*"
 _BETWEEN = re.compile(
-    r"(?:\s|[,;:$&]|\([a-z]\)|\\[,;!()\\ ]|\\q?quad|\\\[|\\\]"
+    r"(?:(?<=\n)(?:[-*•]|\d{1,2}[.)]) |\s|[,;:$&]|\([a-z]\)|\\[,;!()\\ ]|\\q?quad|\\\[|\\\]"
     r"|\\(?:text|textnormal|textrm|mathrm)\{\s*(?:and|or)\s*\}|and|or)*"
     rf"(?:{_NAMED})?"
 )
+_HEADING = re.compile(r"\b(?:final )?answers\b[ *]*(?:are)?[ *]*:[ *]*\n(?=[^\n]*$)", re.IGNORECASE)
 _NAME = re.compile(rf"(?<![A-Za-z\\]){_NAMED}$")
 _LABEL = re.compile(r"\((\d|[a-h]|i{1,3}|iv|v)\)[^()]*$")
 _DENIED = re.compile(r"(?:\\neq?|≠|!=|\b(?:not|cannot be|never|n't be)\b|n't)[\s$]*$")
-_MINUS = re.compile(r"(?:[=$]|\\[(\[])\s*[-−]\s*$|^[-−]$")
+_MINUS = re.compile(r"(?:[=$]|\\[(\[])(?!\s*\n\s*[-−] )\s*[-−]\s*$|^[-−]$")
 _INSIDE = re.compile(r"(?:\\(?:[dt]?frac|sqrt|binom)|[\]}^_])\s*$")
 _DEGREE = r"(?!\{?\s*\\circ)"
 _FACTOR = r"[a-fi-ko-rt-z](?![a-z])"  # a letter that is not a unit
@@ -114,10 +115,12 @@ def combined_boxes(text: str) -> str | None:
     spans = _boxes(text)
     if not 1 < len(spans) <= MAX_BOXES or _SECOND_THOUGHTS.search(text, spans[-1][2]):
         return None
-    contents, labels, end = [], [], max(spans[0][0] - 60, 0)
+    contents: list[str] = []
+    labels: list[str] = []
+    end = max(spans[0][0] - 60, 0)
     for span in spans:
         before = text[end : span[0]]
-        if _APART.search(before):
+        if _APART.search(before if contents else _HEADING.sub("", before)):
             return None
         name = _NAME.search(before[-20:])
         content = _content(text, span)

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import re
 
+from rstar.grading.find.hedges import is_hedged
+from rstar.grading.find.languages import in_english
+
 MAX_LENGTH = 600
 MIN_WORDS = 3
 _LETTER_FIRST = re.compile(
@@ -27,6 +30,12 @@ _DOUBT = re.compile(
     r"|isn't|is not|are not|rather|instead|also)\b",
     re.IGNORECASE,
 )
+_FOREIGN_DOUBT = re.compile(
+    r"\b(?:nein|doch|aber|oder|non|ou|mais|sauf|pero|sino|não|nem|mas|ma|falsch\w*|fausse?|fals[aoe]|errad[ao]"
+    r"|sbagliat\w*|(?:in|un)?[ck]orr?e[ck]t\w*|incorret[ao]|richtig\w*)\b",
+    re.IGNORECASE,
+)
+"""Words of other languages that the translation keeps and that may take the letter back."""
 _STEP = re.compile(
     r"(?:find|compute|calculate|let|consider|assume|suppose|draw|use|solve|show|prove|given|we|first|now|next|introduction)\b",
     re.IGNORECASE,
@@ -49,6 +58,15 @@ def explained_letter(text: str) -> str | None:
     if len(re.findall(r"[^\W\d_]{2,}", remark)) < MIN_WORDS:
         return None
     return None if set(_LETTER.findall(remark)) - {match["letter"]} else match["letter"]
+
+
+def translated_letter(text: str) -> str | None:
+    """`explained_letter` of a text in another language: "La opción correcta es la D: …"; None for an English text."""
+    english = in_english(text) if len(text) <= MAX_LENGTH else text
+    match = _LETTER_FIRST.fullmatch(english.strip()) if english != text else None
+    if match is None or _FOREIGN_DOUBT.search(match["remark"]) or is_hedged(match["remark"], ""):
+        return None
+    return explained_letter(english)
 
 
 def explained_letters(text: str) -> str | None:

@@ -20,9 +20,11 @@ from __future__ import annotations
 import re
 
 from rstar.grading.find.boxes import boxed, boxed_answer, combined_boxes, only_box, without_empty_boxes
+from rstar.grading.find.closings import without_courtesies
 from rstar.grading.find.languages import in_english, is_chinese_prose
 from rstar.grading.find.only_number import only_number
 from rstar.grading.find.options import justified_option, leading_options, without_option_reason
+from rstar.grading.find.restated import restated_value
 from rstar.grading.find.sentences import (
     FENCE,
     bare_answer,
@@ -41,6 +43,7 @@ from rstar.grading.find.sentences import (
 )
 from rstar.grading.find.subjects import letter_values
 from rstar.grading.read.numerals import english_in_digits
+from rstar.grading.read.percents import percent_in_digits
 from rstar.grading.read.times import clock_times_in_digits
 
 TAIL_LENGTH = 50_000
@@ -80,19 +83,27 @@ _ALIGNED = re.compile(r"\\begin\{(?:align|eqnarray)\*?\}")
 _ALIGNED_END = re.compile(r"\\end\{(?:align|eqnarray)\*?\}")
 _SPLIT_POWER = re.compile(r"(?<=[a-z])\$(\^\{?\d\}?)\$")
 _SAID_IN_BOX = re.compile(r"\\(?:text|textbf|mathrm)\s*\{([^{}]*)\}")
-_DENIAL = re.compile(r"not\b[^,;]*?(?:[,;]|\bbut\b|$)")
+_DENIAL = re.compile(
+    r"not\b(?:[^,;]|,(?= that is\b| i\.e)|(?<=that is),)*?(?:(?<!that is)[,;](?! that is\b| i\.e)|\bbut\b|$)"
+)
 _INSTEAD = re.compile(r"(?:,| and)\s+not\b.*|,? i\.?e\..*|, (?:that is|namely)\b.*")
 _WHICH = re.compile(r"[^.\n$]*,? which (?:is|equals|gives|makes) ([^.\n]*(?:\.\d+)?)")
 
 
-def answer_of(text: str | None) -> str | None:
-    """Return the answer in `text` as written; None if there is none. The module docstring gives the order of places."""
+def answer_of(text: str | None, *, percentages: bool = False) -> str | None:
+    """Return the answer in `text` as written; None if there is none. The module docstring gives the order of places.
+
+    Args:
+        text: the text.
+        percentages: write percentages in words in digits first.
+    """
     if text is None:
         return None
     text = _after_thinking(text[-TAIL_LENGTH:])
     if text is None:
         return None
-    text = clock_times_in_digits(english_in_digits(in_english(_cleaned(text))))
+    text = in_english(_cleaned(text), percentages=percentages)
+    text = clock_times_in_digits(english_in_digits(percent_in_digits(text) if percentages else text))
     tagged = _tagged(text)
     found = _untagged_answer(text) if tagged is None else _untagged_answer(tagged) or tagged.strip() or None
     return None if found is None or len(found) > MAX_ANSWER_LENGTH else found
@@ -136,14 +147,15 @@ def _letter_values(text: str) -> str | None:
     return letter_values(line.rstrip(". "))
 
 
-def stated_number(text: str) -> str | None:
+def stated_number(text: str, *, percentages: bool = False) -> str | None:
     """The only number of a short last sentence, in a text that announces nothing else; None if in doubt."""
     rest = _untagged_rest(text)
     if rest is None or "oxed" in rest:
         return None
     line = rest.strip().splitlines()[-1][-MAX_ANSWER_LENGTH:]
-    line = clock_times_in_digits(english_in_digits(in_english(_cleaned(line), incidental=1), incidental=1))
-    return only_number(line)
+    line = in_english(_cleaned(line), incidental=1, percentages=percentages)
+    line = percent_in_digits(line) if percentages else line
+    return only_number(clock_times_in_digits(english_in_digits(line, incidental=1)), percentages=percentages)
 
 
 def quick_answer(text: str) -> str | None:
@@ -176,7 +188,8 @@ def _boxed_again(text: str) -> str | None:
 
 
 def _cleaned(text: str) -> str:
-    """Drop crossed-out text, rejoin split units, and unify display environments."""
+    """Drop crossed-out text and closing courtesies, rejoin split units, and unify display environments."""
+    text = without_courtesies(text)
     if "~~" in text or "<<" in text:
         text = _STRUCK.sub("", text)
     if "$^" in text:
@@ -236,6 +249,8 @@ def _announced(text: str) -> str | None:
     rest = text[cue.end() :].lstrip(" \t\n*_:")
     if (fence := FENCE.match(rest)) is not None:
         return fence[1].strip()
+    if (restated := restated_value(rest.strip())) is not None:
+        return restated
     sentence = first_sentence(rest)
     after = rest[len(sentence) :]
     if (withdrawn := _WITHDRAWN.match(after)) is not None:

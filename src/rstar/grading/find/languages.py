@@ -11,7 +11,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from rstar.grading.read.numerals import MAX_INCIDENTAL, han_number, in_digits
+from rstar.grading.read.numerals import MAX_INCIDENTAL, in_digits
+from rstar.grading.read.percents import chinese_percent_in_digits, percent_in_digits
 from rstar.grading.read.vocabulary import HAN
 
 _SEARCHED_LENGTH = 600
@@ -24,6 +25,7 @@ _BESIDE_HAN = re.compile(rf"(?<=[{HAN}])(?=[\w$\\(\-])(?![{HAN}])|(?<=[\w$)}}%])
 _MEASURE = re.compile(rf"(?<=\d)\s*\(\s*[{HAN}]{{1,3}}\s*\)")
 _SIGNS = str.maketrans({"，": ", ", "。": ". ", "：": ": ", "；": "; ", "、": ", ", "（": "(", "）": ")", "．": ". "})
 _COMMA = re.compile(r"(?<![\d,.(\[{])(\d+),(\d{1,2}|\d{4,})(?![\d,]|\s*[)\]}])")
+_EUROS = re.compile(r"\d,\d{1,2}[ \u00a0\u202f]?€")
 
 _ARTICLE = re.compile(r"\bis (not )?(?:(?:la|le|el|die|der|l['’]option|opción|the answer) )+(?=\(?[A-H]\b)")
 _UHR = re.compile(r"(?<![\d.,:])(\d{1,2})(?:[.:](\d\d))? Uhr\b")
@@ -78,7 +80,6 @@ _CHINESE_WORDS: list[tuple[str, str | Callable[[re.Match[str]], str]]] = [
     (r"(?:不能|不该|不应|不可|不要|别)选择?", " is not "),
     (r"不合题意|舍去|矛盾|不成立|错误", " is rejected "),
     (r"百分之(\d+(?:\.\d+)?)", r"\1%"),
-    (r"百分之([一二三四五六七八九十]{1,3})", lambda match: f"{han_number(match[1])}%"),
     (r"(?<=\d)\s*个?百分点", " pp "),
     (rf"({_HALF})\s*(\d{{1,2}})(?:\s*[点时]钟?(?:(\d{{1,2}})分?|(半)|整)?|:(\d\d))(?!\d)", _clock_time),
     (r"()(?<!\d)(\d{1,2})\s*点(?:钟|整|(\d{1,2})分?(?!\d)|(半))()", _clock_time),
@@ -109,8 +110,8 @@ _CHINESE_WORDS: list[tuple[str, str | Callable[[re.Match[str]], str]]] = [
 ]
 
 _PART_PHRASES = {
-    "more than": "plus d(?:e|['’])|más de|mehr als|mais de|più di",
-    "less than": "moins d(?:e|['’])|menos de|weniger als|meno di",
+    "more than": "plus d(?:es?|['’])|más del?|mehr als|mais d[eo]|più d(?:i|el)",
+    "less than": "moins d(?:es?|['’])|menos d(?:el?|o)|weniger als|meno d(?:i|el)",
     "twice the": "le double d(?:e|u)|el doble del?|das Doppelte (?:von|der|des)|o dobro d[eoa]|il doppio d(?:i|el)",
     "half of": "la moitié d(?:e|u)|la mitad del?|die Hälfte (?:von|der|des)|a metade d[eoa]|la metà d(?:i|el)",
     "the square of": "le carré d(?:e|u)|el cuadrado del?|das Quadrat (?:von|der|des)|o quadrado d[eo]|il quadrato"
@@ -119,21 +120,27 @@ _PART_PHRASES = {
 """Phrases before a part or a multiple of something, in all these languages."""
 _WORDS = {
     "French": {
+        "that is": "c['’]est[- ]à[- ]dire|autrement dit|à savoir",
         "in the morning": "du matin",
         "in the afternoon": "de l['’]après-midi",
         "in the evening": "du soir",
         "noon": "(?:à )?midi",
         "midnight": "(?:à )?minuit",
         "in total": "en tout|au total",
-        "is not": r"n['’]\s?(?:est|obtient|égale|a) pas|ne (?:sont|vaut|peut|peuvent)(?: \w+)? pas(?: être)?",
+        "is not": r"n['’]\s?(?:est|obtient|égale|a)(?: donc| alors| ainsi)? pas"
+        r"|ne (?:sont|vaut|peut|peuvent)(?: \w+)? pas(?: être)?",
         "there are": "il y a",
         "and is attained at": "et (?:(?:il|elle) )?est (?:atteinte?|obtenue?) (?:en|pour|quand|lorsque)",
         "in": "dans",
         "but": "mais",
         "is rejected": r"(?:est|sont) (?:à rejeter|exclue?s?|rejetée?s?)|à rejeter",
-        "is": r"est égale? à|s['’]élève(?:nt)? à|est donc(?: de)?|est de|est|sont|vaut|égale",
+        "is": r"est(?: donc| alors| ainsi| bien)?(?: égale? à| de)?|s['’]élève(?:nt)?(?: donc| alors| ainsi)? à"
+        r"|vaut(?: donc| alors| ainsi)?|sont|égale",
         "the answer": r"(?:la |ma )?(?:bonne )?réponse(?: finale| correcte)?",
+        "the correct option": "(?:la )?(?:bonne|meilleure) (?:option|proposition)",
         "the result": r"(?:le )?résultat(?: final)?",
+        "followed by": "suivie? d[e'’]",
+        "zeros": "zéros",
         "so": "donc|ainsi|par conséquent|alors",
         "if": r"si|s['’]ils?|supposons(?: que)?|soit",
         "because": "car|puisque|parce que?",
@@ -145,6 +152,7 @@ _WORDS = {
         "we get": "on (?:obtient|trouve|a)|nous (?:avons|obtenons|trouvons)",
     },
     "German": {
+        "that is": r"d\. ?h\.|das heißt|mit anderen Worten",
         "in the morning": "morgens|vormittags|am (?:morgen|vormittag)",
         "in the afternoon": "nachmittags|am nachmittag",
         "in the evening": "abends|am abend",
@@ -156,20 +164,25 @@ _WORDS = {
         "is rejected": "entfällt|fällt weg|ist auszuschließen|wird verworfen|ist zu verwerfen",
         "but": "sondern",
         "the answer is": "(?:richtig|korrekt) (?:ist|sind)",
-        "is": r"ist gleich|ist|lautet|beträgt|sind|ergibt|macht",
+        "is": r"(?:ist|beträgt)(?: also| somit| daher| damit| folglich)?(?: gleich)?|liegt bei|lautet|sind|ergibt"
+        "|macht",
         "the answer": "(?:die )?(?:richtige |endgültige )?(?:antwort|lösung)",
         "the result": "(?:das )?(?:end)?ergebnis",
+        "followed by": "gefolgt von",
+        "zeros": "Nullen",
         "so": "also|somit|daher|folglich|deshalb|demnach",
         "if": "wenn|falls|angenommen|sei|sofern",
         "because": "weil|denn|da",
-        "false": "falsch",
+        "false": "falsch(?:e[nrs]?)?",
         "not": "nicht|keine?[nrms]?|weder|niemals|nie",
+        "either": "entweder",
         "or": "oder",
         "and": "und",
         "has": "hat|haben|bleiben|bleibt",
         "costs": "kostet|kosten",
     },
     "Spanish": {
+        "that is": "es decir|o sea|esto es",
         "in the morning": "de la (?:mañana|madrugada)",
         "in the afternoon": "de la tarde",
         "at night": "de la noche",
@@ -182,9 +195,11 @@ _WORDS = {
         "but": "sino",
         "in": "en",
         "the answer is": "la correcta es",
-        "is": r"es igual a|es de|es|son|vale|equivale a",
+        "is": r"es(?: entonces| así| por (?:lo )?tanto)?(?: igual a| del?)|es|son|vale|equivale a",
         "the answer": "(?:la )?respuesta(?: final| correcta)?",
         "the correct option": "(?:la )?opción correcta",
+        "followed by": "seguid[oa] (?:de|por)",
+        "zeros": "ceros",
         "the result": "(?:el )?resultado(?: final)?",
         "so": "por lo tanto|por tanto|entonces|luego|así que",
         "if": "si|supongamos(?: que)?|sea",
@@ -196,12 +211,13 @@ _WORDS = {
         "has": "tiene|quedan?|gasta|hay",
     },
     "Portuguese": {
+        "that is": "ou seja|isto é",
         "in the morning": "da (?:manhã|madrugada)",
         "in the afternoon": "da tarde",
         "at night": "da noite",
         "in total": "no total|ao todo",
         "is not": "não (?:é|são|vale)",
-        "is": "é igual a|é de|é|são|vale|equivale a",
+        "is": "é(?: então| portanto)? igual a|é d[eo]|é|são|vale|equivale a",
         "the answer": "(?:a )?resposta(?: final| correta)?",
         "the result": "(?:o )?resultado(?: final)?",
         "so": "portanto|por isso|logo|então|assim",
@@ -214,12 +230,13 @@ _WORDS = {
         "has": "tem|têm|restam?|recebe|há",
     },
     "Italian": {
+        "that is": "cioè|ossia|vale a dire",
         "in the morning": "d(?:i|el) mattin[ao]",
         "in the afternoon": "del pomeriggio",
         "in the evening": "d(?:i|ella) sera",
         "in total": "in totale",
         "is not": "non (?:è|sono|vale)",
-        "is": "è uguale a|è di|è|vale|equivale a",
+        "is": "è(?: quindi| dunque| pertanto)? uguale a|è d(?:i|el)|è|vale|equivale a",
         "the answer": "(?:la )?risposta(?: finale| corretta)?",
         "the result": "(?:il )?risultato(?: finale)?",
         "so": "quindi|dunque|pertanto|perciò",
@@ -233,14 +250,14 @@ _WORDS = {
     },
 }
 _STRONG = {
-    "French": r"réponse|résultat|donc|vaut|obtient|conséquent|n['’]est|reste|serait|cherchée?s?|compte"
+    "French": r"réponse|résultat|donc|vaut|obtient|conséquent|n['’]est|reste|serait|cherchée?s?|compte|pour cent"
     r"|élèves?|au total|en tout|\w*[ôûùî]\w*|est (?:à|de|une?|la|le)|est -?[\d$]|moitié|égale|\w*[èêçàâœ]\w*",
-    "German": r"antwort|ergebnis|ist|lautet|somit|nicht|keine?|kostet|dauert|ergibt|zusammen|insgesamt|uhr|sind"
-    r"|\w+hundert\w*|\w*tausend\w*|gibt es|\w*[äöüß]\w*",
-    "Spanish": r"respuesta|resultado|entonces|por lo tanto|por ciento|quedan?|tiene|no se|en total"
+    "German": r"antwort|ergebnis|prozent|entweder|ist|lautet|somit|nicht|keine?|kostet|dauert|ergibt|zusammen|insgesamt"
+    r"|uhr|sind|\w+hundert\w*|\w*tausend\w*|gibt es|\w*[äöüß]\w*",
+    "Spanish": r"respuesta|es -?[\d$]|precio|resultado|entonces|por lo tanto|por ciento|quedan?|tiene|no se|en total"
     r"|probabilidad|buscad[ao]|hay (?:\d+|\w+nta|\w+cient[oa]s)|\w*[áíóúñ]\w*",
-    "Portuguese": r"resposta|portanto|então|não|são|é|ao todo|\w*[ãõ]\w*",
-    "Italian": r"risposta|risultato|quindi|dunque|perché|poiché|è|ci sono",
+    "Portuguese": r"resposta|portanto|por cento|então|não|são|é|ao todo|\w*[ãõ]\w*",
+    "Italian": r"risposta|risultato|per cento|quindi|dunque|perché|poiché|è|ci sono",
 }
 _COMMON = {
     "French": r"l[ea]s?|l['’]\w+|du|des|une?|est|et|il|lui|on|pas|de|en|sont|dans|que|qui|elle|ses|aux?|avec|sur"
@@ -271,12 +288,13 @@ _ENGLISH = {name: [*_PART_PHRASES, *table] for name, table in _WORDS.items()}
 _FROM_CHINESE = [(re.compile(pattern), english) for pattern, english in _CHINESE_WORDS]
 
 
-def in_english(text: str, incidental: int = MAX_INCIDENTAL) -> str:
+def in_english(text: str, incidental: int = MAX_INCIDENTAL, *, percentages: bool = False) -> str:
     """Replace function words by English ones; text in none of the languages is unchanged.
 
     Args:
         text: the text.
         incidental: numbers in words up to this one stay in words, except after a verb of having or being.
+        percentages: write percentages in words in digits.
     """
     if text.isascii() and " " not in text:  # not a sentence
         return text
@@ -284,8 +302,9 @@ def in_english(text: str, incidental: int = MAX_INCIDENTAL) -> str:
         return _from_chinese(text)
     language = _language_of(text[-_SEARCHED_LENGTH:])
     if language is None:
-        return text
-    text = _SPACED.sub(lambda match: re.sub(r"\s", "", match[1]), in_digits(text, language, incidental))
+        return _COMMA.sub(r"\1.\2", text) if _EUROS.search(text) is not None else text
+    text = in_digits(percent_in_digits(text, language) if percentages else text, language, incidental)
+    text = _SPACED.sub(lambda match: re.sub(r"\s", "", match[1]), text)
     text = _UHR.sub(lambda match: f"{match[1]}:{match[2] or '00'}", text)
     text = _RATE.sub("", _QUALIFIED.sub(r"\1", text))
     english = _ENGLISH[language]
@@ -321,7 +340,7 @@ def is_chinese_prose(text: str) -> bool:
 
 
 def _from_chinese(text: str) -> str:
-    text = _MEASURE.sub("", in_digits(text).translate(_SIGNS))
+    text = _MEASURE.sub("", in_digits(chinese_percent_in_digits(text)).translate(_SIGNS))
     for pattern, english in _FROM_CHINESE:
         text = pattern.sub(english, text)
     return _BESIDE_HAN.sub(" ", text)

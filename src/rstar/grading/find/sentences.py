@@ -74,7 +74,8 @@ _REFUSED = re.compile(
 _PART_OF_VALUE = re.compile(r"(?:twice|half|thrice|double|triple|the (?:square|cube|sum|product|double|half))\b")
 _PART = re.compile(
     r"(?:\b(?:twice|half|thrice|double|triple"
-    r"|(?:half|square|cube|root|negative|opposite|double|multiple|third|quarter) of)(?: the| our)?|%) *$"
+    r"|(?:half|square|cube|root|negative|opposite|double|multiple|third|quarter|image|reflection|transpose|complement"
+    r"|reciprocal|conjugate) of)(?: (?:the|our|an?))?(?: (?:point|matrix|vector|set|number|value|polynomial))?|%) *$"
     r"|\b(?:twice|half of|thrice|(?:double|triple) the|the (?:square|cube|double|half) of)(?: [^\W\d_]+){1,4}"
     r"(?: (?:is|are|equals|was|were):?)? *$",
     re.IGNORECASE,
@@ -95,12 +96,15 @@ _CONCLUSION = re.compile(
     r"\b(?:so|thus|hence|therefore|consequently|accordingly|gives|yields|we (?:get|find|obtain|conclude|see|arrive))\b",
     re.IGNORECASE,
 )
-_CLAUSE = re.compile(r"[,;:]|\b(?:so|thus|hence|therefore|but|then)\b")
+_CLAUSE = re.compile(
+    r"(?<!\bthat is)[,;:](?! (?:that is|i\.e\.|namely)(?!\w))|\b(?:so|thus|hence|therefore|but|then)\b"
+)
 _ALTERNATIVES = re.compile(r"\s*,?\s*\b(?:or|and)\s*|\s*,\s*")
 _CONNECTIVE = re.compile(r"(?:so|thus|hence|therefore|then|finally)\b[\s,:]*", re.IGNORECASE)
 _VALUE_OF = re.compile(r"\b(?:is|are|equals|be|was|were)(?: exactly| given by| of the form| equal to)?:?\s*$")
 _STATING_VERB = re.compile(r"\b(?:is|are|equals|be)\b|=|\b(?:it|that|there|here)'s\b", re.IGNORECASE)
 _PLACE = re.compile(r"\b(?:at|when|where|below|above|for|if|except|near|as)\s+[a-zA-Z]\w{0,3}\s*$")
+_GLUED_UNIT = re.compile(r"([-\d./]*\d)([mgshLNJWVAK])")
 _EMPTY_REMARK = re.compile(
     r"(?:(?:we are |now )?(?:done|complete[d]?|finished|possible|true|correct|proven|required|desired|needed|left"
     r"|remaining)|(?:the|our|my|what) .*\b(?:answer|proof|claim|wanted|needed|solutions?|values?|ones?)\b.*)$",
@@ -255,7 +259,7 @@ def _last_marked_value(line: str) -> str | None:
     if not found:
         return None
     end, start, value = max(found)
-    clause = max((match.end() for match in _CLAUSE.finditer(line, 0, start)), default=0)
+    clause = max((match.end() for match in _CLAUSE.finditer(line) if match.end() <= start), default=0)
     before = line[clause:start]
     if not before.strip(" *_"):  # after a colon
         before = last_clause(line[:start].rstrip(" :*_"))
@@ -284,10 +288,18 @@ def _stated_value(line: str, marks: list[re.Match[str]]) -> tuple[int, int, str]
             value = _REMARK.sub("", _ASIDE.sub(r"\1", without_loose_closers(without_lead(_AS_REQUIRED.sub("", value)))))
             short = len(value) <= MAX_VALUE_LENGTH or set(value) <= _NUMERAL
             states_value = short and bare_answer(value) and (end == len(line) or any(map(str.isdigit, value)))
+            if (glued := _GLUED_UNIT.fullmatch(value)) is not None and _is_calculation(line[: verb.start()]):
+                value = rf"{glued[1]}\text{{ {glued[2]}}}"
             return (end, verb.start(), value) if states_value else None
         clause = [match.start() for match in re.finditer(r",|;|\band\b", line[: verb.start()])]
         end = clause[-1] if clause else verb.start()
     return None
+
+
+def _is_calculation(before: str) -> bool:
+    """Whether a calculation in numbers, ``= 20/8``, ends here: a letter after its result is a unit."""
+    _, sign, last = before.rpartition("=")
+    return bool(sign) and set(last) <= set(_ARITHMETIC) and any(map(str.isdigit, last))
 
 
 def _with_alternatives(line: str, marks: list[re.Match[str]]) -> tuple[int, int, str]:

@@ -23,8 +23,25 @@ _SIGNS = re.compile(r"[:=<>]|\\(?:[lg]eq?|approx|in)(?![a-z])")
 _FUNCTION = re.compile(
     r"(?P<name>\\(?:max|min|gcd|lcm|sup|det|dim|deg|arg)(?![A-Za-z])[^=<>]*|\\operatorname ?\{[A-Za-z]+\}[^=<>]*"
     r"|(?:[dsvNSTDV]|\\(?:phi|varphi|tau|sigma|mu|omega|Omega)) ?\(\d{1,9}\)"
-    r"|[PE] ?\([^()]*(?:[=<>|,]|\\(?:mid|[lg]eq?)(?![a-z]))[^()]*\)) ?= ?(?P<value>[^=<>]+)"
+    r"|[PE] ?\([^()]*(?:[=<>|,]|\\(?:mid|[lg]eq?|cup|cap)(?![a-z]))[^()]*\)"
+    r"|n ?\([A-Z' ]*\\c[ua]p(?![a-z])[^()]*\)|\|[A-Z' ]*\\c[ua]p(?![a-z])[^|]*\|) ?= ?(?P<value>[^=<>]+)"
 )
+_OF_LIMIT = re.compile(
+    r"(?P<name>\\(?:i{1,3}nt|oint)(?![a-z])[^=<>]*?"
+    r"d ?(?:[A-Za-z]|\\(?:[a-z]+|(?:mathbf|vec|boldsymbol) ?\{ ?[A-Za-z] ?\}))(?:\} ?\{[^=<>]*\})?"
+    r"|\\frac ?\{ ?d ?\} ?\{ ?d ?[a-z] ?\}[^=<>]*?"
+    r"|\\lim(?![a-z])[^=<>]*?) ?= ?(?:[^=<>]*=)*?(?P<value>[^=<>]+)"
+)
+"""An integral, a derivative or a limit, which may be rewritten before it is evaluated."""
+_OF_SETS = re.compile(
+    r"(?P<name>(?=[^=]*\\(?:cup|cap|setminus|times|triangle|oplus)(?![a-z]))(?:[A-Z()' ]|\^\{?c\}?|\\overline ?\{|\}"
+    r"|\\(?:cup|cap|setminus|times|triangle|oplus)(?![a-z]))+)= ?"
+    r"(?P<value>(?:\\?[{[(\]]|\\(?:emptyset|varnothing))[^=<>]*)"
+)
+_OF_COMPLEMENTS = re.compile(
+    r"(?P<name>[A-Z](?: ?- ?[A-Z]|'|\^\{?c\}?)|\\overline ?\{[^=]+\}) ?= ?(?P<value>\\?\{[^=<>]*\})"
+)
+"""Sets that are computed from sets with a name; with fewer signs, if the value is in braces."""
 _PART = re.compile(r"(?:^|[;,.]? |[;,])\((\d|[a-h]|i{1,3}|iv|v)\) ?(?!\()")
 _NO_PART = re.compile(r"[-+*/^_=<>)]?|[+*/^_=<>)].*|(?:.* )?(?:and|or)")
 _LABELS = ("123456789", "abcdefgh", ("i", "ii", "iii", "iv", "v"))
@@ -100,6 +117,11 @@ def without_chains(form: str) -> str | None:
 
 
 def of_function(form: str) -> tuple[str, str] | None:
-    r"""Name and value of a function beyond the parser: ``\gcd(4, 6) = 2``, ``P(X = 2) = 3/8``."""
-    match = _FUNCTION.fullmatch(form)
+    r"""Name and value of a function beyond the parser: ``\gcd(4, 6) = 2``, ``P(X = 2) = 3/8``, ``A \cap B = \{1\}``."""
+    match = (
+        _FUNCTION.fullmatch(form)
+        or _OF_LIMIT.fullmatch(form)
+        or _OF_SETS.fullmatch(form)
+        or _OF_COMPLEMENTS.fullmatch(form)
+    )
     return None if match is None else (words(match["name"]), match["value"])

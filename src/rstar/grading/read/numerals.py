@@ -102,7 +102,7 @@ class _Language:
         return 1000 * self.names.get(before, 1) + self.names.get(after, 0)
 
 
-_LANGUAGES = {
+LANGUAGES = {
     "French": _Language(
         _french(),
         "mille",
@@ -150,20 +150,25 @@ _NEUF = re.compile(r"neuf(?! \w+[sx]\b)", re.IGNORECASE)
 """The French word for 9 where it may mean "new"."""
 
 
-def _run_pattern(language: _Language) -> re.Pattern[str]:
-    """The pattern of a run of number words, with an optional fraction name after it and its context before."""
+def run_of(language: _Language) -> str:
+    """The pattern of a run of number words."""
     words = {part for name in language.names for part in name.split("-") if part not in ("et", "y")}
     if not language.joint:
         words = {word for word in words if "und" not in word}
     word = "|".join(sorted(words | {language.thousand}, key=len, reverse=True))
-    run = f"(?:{word})(?:{language.joint}(?:{word}))*" if language.joint else f"{_COMPOUND}|{word}"
+    return f"(?:{word})(?:{language.joint}(?:{word}))*" if language.joint else f"{_COMPOUND}|{word}"
+
+
+def _run_pattern(language: _Language) -> re.Pattern[str]:
+    """The pattern of a run of number words, with an optional fraction name after it and its context before."""
+    run = run_of(language)
     parts = "|".join(f"(?P<p{value}>{name})" for name, value in language.parts.items())
     verbs = f"(?:{language.verbs})(?: (?:{_ADVERBS}))?"
     before = rf"(?:(?P<known>{language.known})\s+|(?P<verb>{verbs})\s+(?P<minus>(?:{_MINUS})\s+)?)?"
     return re.compile(rf"(?<![\w-]){before}(?P<run>{run})(?:\s+(?:{parts}))?(?![\w-])", re.IGNORECASE)
 
 
-_RUNS = {name: _run_pattern(language) for name, language in _LANGUAGES.items()}
+_RUNS = {name: _run_pattern(language) for name, language in LANGUAGES.items()}
 _WORD = "|".join(sorted(CARDINALS, key=len, reverse=True))
 _ENGLISH = re.compile(
     rf"(?<![\w-])(?:(?P<known>the|these|those|least|most|about|almost|nearly|over|under|than|another|next"
@@ -180,8 +185,8 @@ def in_digits(text: str, language: str | None = None, incidental: int = MAX_INCI
     Numbers up to `incidental` are written in digits only after a verb of having or being.
     """
     text = text.rstrip()
-    start, sentence = _last_sentence(text)
-    if any(map(str.isdigit, sentence)) or (language is not None and language not in _LANGUAGES):
+    start, sentence = last_sentence_at(text)
+    if any(map(str.isdigit, sentence)) or (language is not None and language not in LANGUAGES):
         return text
     rest = _chinese_in_digits(sentence) if language is None else _words_in_digits(sentence, language, incidental)
     return text[:start] + rest
@@ -189,7 +194,7 @@ def in_digits(text: str, language: str | None = None, incidental: int = MAX_INCI
 
 def english_in_digits(text: str, incidental: int = MAX_INCIDENTAL) -> str:
     """Write the English number above `incidental` in digits, if it is the only number of the last sentence."""
-    start, sentence = _last_sentence(text)
+    start, sentence = last_sentence_at(text)
     found = list(_ENGLISH.finditer(sentence))
     if len(found) != 1 or found[0]["known"] or _ENGLISH_CONTINUED.match(sentence, found[0].end()):
         return text
@@ -201,7 +206,7 @@ def english_in_digits(text: str, incidental: int = MAX_INCIDENTAL) -> str:
     return f"{text[:start]}{sentence[: found[0].start('run')]}{value}{sentence[found[0].end('run') :]}"
 
 
-def _last_sentence(text: str) -> tuple[int, str]:
+def last_sentence_at(text: str) -> tuple[int, str]:
     """The offset and text of the last sentence."""
     first = max(len(text) - SEARCHED_LENGTH, 0)
     head = _SENTENCES.match(text, first)
@@ -210,7 +215,7 @@ def _last_sentence(text: str) -> tuple[int, str]:
 
 
 def _words_in_digits(sentence: str, name: str, incidental: int) -> str:
-    language = _LANGUAGES[name]
+    language = LANGUAGES[name]
 
     def digits(match: re.Match[str]) -> str:
         value = language.value(match["run"])
@@ -231,15 +236,15 @@ def _words_in_digits(sentence: str, name: str, incidental: int) -> str:
     return runs.sub(digits, sentence)
 
 
-_HAN_DIGITS = {digit: value for value, digit in enumerate("零一二三四五六七八九")} | {"〇": 0, "两": 2}
+HAN_DIGITS = {digit: value for value, digit in enumerate("零一二三四五六七八九")} | {"〇": 0, "两": 2}
 _HAN_SCALES = {"十": 10, "百": 100, "千": 1000}
-_HAN_RUN = "[零〇一二两三四五六七八九十百千万]+"
+HAN_RUN = "[零〇一二两三四五六七八九十百千万]+"
 _COUNTER = (
     "个|支|枝|本|只|条|块|元|厘?米|千米|公里|千克|公斤|克|天|小时|分钟|秒|岁|人|名|棵|辆|件|颗|套|张|双|把|箱|瓶|页|度"
 )
-_HAN_FRACTION = re.compile(f"({_HAN_RUN})分之({_HAN_RUN})")
+_HAN_FRACTION = re.compile(f"({HAN_RUN})分之({HAN_RUN})")
 _HAN_COUNT = re.compile(
-    rf"(?<![第这那其每零〇一二两三四五六七八九十百千万])({_HAN_RUN})(?=(?:{_COUNTER}))|(?:(?<=[是为得于：])|^){_HAN_RUN}(?=\s*(?:[.,，;。]|$))"
+    rf"(?<![第这那其每零〇一二两三四五六七八九十百千万])({HAN_RUN})(?=(?:{_COUNTER}))|(?:(?<=[是为得于：])|^){HAN_RUN}(?=\s*(?:[.,，;。]|$))"
 )
 _HAN_BOUND = re.compile("至少|至多|超过|不足|不到|不少于|不多于|约|或|又")
 _HAN_VERBS = "有是为剩得共要了到于："
@@ -253,10 +258,10 @@ def han_number(text: str) -> int | None:
         return None if high is None or low is None else 10_000 * high + low
     total, digit, limit = 0, None, 10_000
     for sign in text:
-        if sign in _HAN_DIGITS:
+        if sign in HAN_DIGITS:
             if digit:
                 return None
-            digit = _HAN_DIGITS[sign]
+            digit = HAN_DIGITS[sign]
         elif (scale := _HAN_SCALES[sign]) < limit and digit != 0:
             total, digit, limit = total + scale * (digit or 1), None, scale
         else:
@@ -282,7 +287,7 @@ def _chinese_in_digits(sentence: str) -> str:
     return _HAN_FRACTION.sub(part, sentence) if "分之" in sentence else _HAN_COUNT.sub(count, sentence)
 
 
-_NUMBER_WORDS = {*CARDINALS, "hundred", "thousand"}.union(*(language.names for language in _LANGUAGES.values()))
+_NUMBER_WORDS = {*CARDINALS, "hundred", "thousand"}.union(*(language.names for language in LANGUAGES.values()))
 
 
 def is_number_word(word: str) -> bool:

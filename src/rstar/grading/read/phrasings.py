@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from rstar.grading.read.number_words import number_in_words
 from rstar.grading.read.spellings import expander
 from rstar.grading.read.vocabulary import FORMULA_WORDS, MIDNIGHT, NOON
 
+MAX_ZEROS = 1_000
 _DOUBTS = re.compile(r"\b(?:or|rejected|extraneous|discarded|million|thousand|hundred|billion|dozen|invalid|not)\b")
 
 
@@ -15,6 +17,18 @@ def _without_remark(match: re.Match[str]) -> str:
     """Drop the remark of ``42 (by symmetry)``, if it is one."""
     remark = match[2].strip()
     return match[0] if _DOUBTS.search(remark) or remark in FORMULA_WORDS else match[1]
+
+
+def _followed_by_zeros(match: re.Match[str]) -> str:
+    """The digits of "1 followed by 120 zeros", unless other digits are given for the number."""
+    digit = "1" if match[1] == "one" else match[1]
+    zeros = int(match[2]) if match[2].isdigit() else number_in_words(match[2].split("-"))
+    if zeros is None or zeros not in range(MAX_ZEROS):
+        return match[0]
+    number = digit + "0" * int(zeros)
+    if match[3] and match[3].replace(",", "") != number:
+        return match[0]
+    return number
 
 
 _COUNT = r"\d+(?:\.\d+)?"
@@ -33,6 +47,18 @@ WHOLE: list[tuple[re.Pattern[str], Callable[[re.Match[str]], str]]] = [
             r"\1",
         ),
         (rf"[Tt]he (?:number|integer|prime|repunit|value|constant|remainder|sum|product|quotient) ({_NUMERAL})", r"\1"),
+        (
+            r"(?:[Tt]he|[Aa]n?) (?:(?:zero|null|identity|unit|diagonal|column|row|symmetric|resulting|required|desired"
+            r"|open|closed|half-open|ordered|solution|linear|quadratic|cubic) )*(?:matrix|vector|set|interval|point"
+            r"|pair|triple|function|polynomial|expression|fraction|line|plane|equation)"
+            r" (?=[\\([{\]]|-?\d|[a-z](?![a-z]))(?!\\(?:text|mathrm)|(?:.*[^\\{A-Za-z])?[a-z]{4,})(.+)",
+            r"\1",
+        ),
+        (
+            r"(?:(?:[Aa]|[Tt]he|[Uu]ne?|[Ee]ine?) )?(?:digit )?([1-9]|one) followed by (\d{1,3}|[a-z-]+) zeroe?s"
+            r"(?:,? (?:i\.e\.|that is|or|namely),? ([\d,]+))?",
+            _followed_by_zeros,
+        ),
         (rf"(?:an? |the )?(?:fraction|proportion|probability|share) of (0?\.\d+|{_FRACTION})", r"\1"),
         (rf"({_FRACTION}) of (?:all|every|the (?:total|whole))(?: (?:of )?(?!answer|rest|remain)[a-z]+)?", r"\1"),
         (
@@ -42,8 +68,8 @@ WHOLE: list[tuple[re.Pattern[str], Callable[[re.Match[str]], str]]] = [
         ),
         (rf"({_FRACTION}) of an? ({_UNIT})", r"\1 \2"),
         (
-            r"(?:[\d.]+ ?/ ?[\d.]+ ?= ?)?(\d+(?:\.\d+)? ?(?:%|percent)) of (?:the|its) original (?:price|value"
-            r"|amount|number|size)",
+            r"(?:[\d.]+ ?/ ?[\d.]+ ?= ?)?(\d+(?:\.\d+)? ?(?:%|percent)) of (?:the|its) (?:old|original|initial|previous"
+            r"|former) (?:one|price|value|amount|number|size|cost|area|volume|length|salary|population|output)",
             r"\1",
         ),
         (
@@ -55,7 +81,7 @@ WHOLE: list[tuple[re.Pattern[str], Callable[[re.Match[str]], str]]] = [
         (r"(?:an? |the )?percentage (?:of|is) (-?\d+(?:\.\d+)? ?%)", r"\1"),
         (r"(-?\d+(?:\.\d+)? ?(?:%|percent)) of (?:the (?:total|whole)|all|them)(?: [a-z]+)?", r"\1"),
         (r"(.+?) ?\((?:approximately|approx\.?|about|roughly|or about|\\approx)[^()]*\)", r"\1"),
-        (r"either (.+ or .+)", r"\1"),
+        (r"[Ee]ither (.+ or .+)", r"\1"),
         (
             r"(.*[\w)}])(?: ?\\text ?\{ ?| )\(((?!mod\b|base\b)[a-z]{2,}(?:[ -][A-Za-z]{2,})+|(?!base)[a-z]{4,})\)"
             r"(?: ?\})?",

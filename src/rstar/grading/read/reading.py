@@ -45,6 +45,11 @@ _PLAIN_UNIT = re.compile(
     r"(?P<unit>[mgshLNJWVAK](?:/(?:s|h|m|kg|L))?)(?P<power>\^(?:\{-?\d\}|\d))?"
 )
 """A number with a unit that is not marked up as one."""
+_CALCULATED = re.compile(
+    r"(?:[^=<>]+=)*(?:[-+*/^().,\d{} ]|\\(?:frac|cdot|times|div|sqrt)(?![a-z]))+= ?"
+    rf"({_PLAIN_UNIT.pattern})"
+)
+"""A calculation in numbers whose result has a unit: ``d = vt = 3 * 4 = 12m``."""
 _LETTER = re.compile(r"\(([a-h])\)")
 _NUMERAL = re.compile(r"([0-9][0-9A-Za-z]*[A-Za-z][0-9A-Za-z]*)_\{?(\d{2})\}?")
 _LABEL = re.compile(
@@ -134,6 +139,8 @@ def readings(form: str) -> list[Node]:
             found.append(amount)
         if (unit := _PLAIN_UNIT.fullmatch(form)) is not None and (unit["space"] or "/" in unit["unit"]):
             found.append(parse(_upright(unit)))
+        if "=" in form and (calculated := _CALCULATED.fullmatch(form)) is not None:
+            found.append(parse(_upright(calculated)))
         if (letter := _LETTER.fullmatch(form)) is not None:
             found.append(Symbol(letter[1].upper()))
         if (point := _POINT.fullmatch(form)) is not None:
