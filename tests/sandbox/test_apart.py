@@ -303,3 +303,39 @@ def test_what_a_run_does_to_its_folder_is_its_own_affair(level: Level, name: str
             assert (await sandbox.run("print(2)")).stdout == "2\n"
 
     asyncio.run(work())
+
+
+@pytest.mark.parametrize("level", STRONG)
+@pytest.mark.parametrize("name", ["NSpid: x", "NSpid:", "NSpid: 1", "\\xff\\xfe", "a\\nNSpid:\\t7"])
+def test_the_name_of_a_thread_tells_the_keeper_nothing(level: Level, name: str) -> None:
+    named = f"import ctypes, time\nctypes.CDLL(None).prctl(15, b'{name}', 0, 0, 0)\ntime.sleep(0.6)\nprint(1)"
+
+    async def run() -> list[Result]:
+        async with LocalSandbox(level, workers=2, limits=QUICK) as sandbox:
+            others = [sandbox.run(f"import time\ntime.sleep(0.2)\nprint({n})") for n in range(4)]
+            return await asyncio.gather(sandbox.run(named), *others)
+
+    assert {result.status for result in asyncio.run(run())} == {"ok"}
+
+
+@pytest.mark.parametrize("level", STRONG)
+def test_no_memory_is_beyond_the_limit(level: Level) -> None:
+    """Shared maps of /dev/zero count for no process, and what is left of huge pages is not seen."""
+    huge = """
+        import ctypes, mmap, resource
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        space = mmap.mmap(-1, 80 << 20, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        space.madvise(14)
+        for place in range(0, 80 << 20, 2 << 20):
+            space[place] = 1
+        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+    """
+
+    async def run() -> tuple[Result, Result]:
+        async with LocalSandbox(level, workers=2, limits=QUICK) as sandbox:
+            return await sandbox.run("open('/dev/zero', 'rb')"), await sandbox.run(textwrap.dedent(huge))
+
+    zero, grown = asyncio.run(run())
+    assert zero.error is not None
+    assert zero.error.kind in ("FileNotFoundError", "PermissionError")
+    assert int(grown.stdout) < 20_000  # KB

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from rstar.sandbox import folders
 from rstar.sandbox.folders import copy_tree, exceeds, remove_tree
 
 
@@ -117,3 +118,37 @@ def test_remove(tree: Path, tmp_path: Path) -> None:
     assert not tree.exists()
     assert (tmp_path / "outside" / "kept").read_text() == "kept"
     remove_tree(str(tree))
+
+
+def test_no_link_put_in_the_target_is_followed(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sibling that may write in the target replaces the first copy of a hard-linked file, and then a folder."""
+    outside = tmp_path / "outside" / "kept"
+    (tree / "a" / "first").write_text("own")
+    os.link(tree / "a" / "first", tree / "z")
+    copy = tmp_path / "copy"
+
+    def copied(swap: str) -> None:
+        copy.mkdir()
+        link = os.link
+
+        def swapped(*args: object, **settings: object) -> None:
+            if swap == "file":
+                (copy / "a" / "first").unlink(missing_ok=True)
+                (copy / "z").unlink(missing_ok=True)
+                for name in ("a/first", "z"):
+                    if not (copy / name).exists():
+                        (copy / name).symlink_to(outside)
+            link(*args, **settings)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(folders.os, "link", swapped)
+        try:
+            copy_tree(str(tree), str(copy))
+        except OSError:
+            pass
+        finally:
+            monkeypatch.undo()
+
+    copied("file")
+    inode = outside.stat().st_ino
+    assert all(path.lstat().st_ino != inode for path in copy.rglob("*"))
+    assert outside.read_text() == "kept"

@@ -28,16 +28,23 @@ def copy_tree(source: str, target: str) -> None:
 
     Raises `OSError`, also for a tree that is too deep.
     """
-    _copy_entries(os.open(source, _FOLDER), os.open(target, _FOLDER), target, {}, 0)
+    root = os.open(target, _FOLDER)
+    try:
+        _copy_entries(os.open(source, _FOLDER), os.dup(root), root, (), {})
+    finally:
+        os.close(root)
 
 
-def _copy_entries(source: int, target: int, place: str, copied: dict[int, str], depth: int) -> None:
-    """Copy the entries of `source` to `target`, whose path is `place`, and close both descriptors.
+def _copy_entries(
+    source: int, target: int, root: int, place: tuple[str, ...], copied: dict[int, tuple[str, ...]]
+) -> None:
+    """Copy the entries of `source` to `target`, which is `place` below `root`, and close both descriptors.
 
-    `copied` maps the inode of each hard-linked file to the path of its copy.
+    `copied` maps the inode of each hard-linked file to the place of its copy. No path is followed: another run of the
+    same solution may put links in the target.
     """
     try:
-        if depth > _MAX_DEPTH:
+        if len(place) > _MAX_DEPTH:
             raise OSError(errno.ELOOP, "scratch folders too deep to copy")
         for name in os.listdir(source):
             status = os.stat(name, dir_fd=source, follow_symlinks=False)
@@ -46,18 +53,30 @@ def _copy_entries(source: int, target: int, place: str, copied: dict[int, str], 
                 os.mkdir(name, 0o700, dir_fd=target)
                 inner = os.open(name, _FOLDER, dir_fd=source)
                 outer = os.open(name, _FOLDER, dir_fd=target)
-                _copy_entries(inner, outer, f"{place}/{name}", copied, depth + 1)
+                _copy_entries(inner, outer, root, (*place, name), copied)
             elif stat.S_ISREG(mode) and status.st_ino in copied:
-                os.link(copied[status.st_ino], name, dst_dir_fd=target)
+                _link(root, copied[status.st_ino], name, target)
             elif stat.S_ISREG(mode):
                 _copy_file(name, source, target, stat.S_IMODE(mode) & 0o700)
                 if status.st_nlink > 1:
-                    copied[status.st_ino] = f"{place}/{name}"
+                    copied[status.st_ino] = (*place, name)
             elif stat.S_ISLNK(mode):
                 os.symlink(os.readlink(name, dir_fd=source), name, dir_fd=target)
     finally:
         os.close(source)
         os.close(target)
+
+
+def _link(root: int, place: tuple[str, ...], name: str, target: int) -> None:
+    """Link the file at `place` below `root` as `name` in `target`."""
+    folder = os.dup(root)
+    try:
+        for part in place[:-1]:
+            outer, folder = folder, os.open(part, _FOLDER, dir_fd=folder)
+            os.close(outer)
+        os.link(place[-1], name, src_dir_fd=folder, dst_dir_fd=target, follow_symlinks=False)
+    finally:
+        os.close(folder)
 
 
 def _copy_file(name: str, source: int, target: int, mode: int) -> None:

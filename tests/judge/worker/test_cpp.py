@@ -141,7 +141,7 @@ class CountingSandbox:
     def __init__(self) -> None:
         self.compiled = 0
 
-    async def run_driver(self, code: str, stdin: str, file: int, limits: Limits) -> Result:
+    async def run_driver(self, code: str, stdin: str, file: int, limits: Limits, *, processes: int) -> Result:
         self.compiled += 1
         await asyncio.sleep(0.05)
         return Result(status="timeout", stdout="", stderr="", error=None, seconds=limits.seconds)

@@ -64,9 +64,9 @@ class NoCache:
     def shrink(self, size: int) -> None: ...
 
 
-async def run(keeper: Keeper, limits: Limits) -> Result:
+async def run(keeper: Keeper, limits: Limits, processes: int = 2) -> Result:
     async with Scheduler(1, 1, MemoryWatch(1 << 40, NoCache())).slot() as slot:
-        execution = Execution(cast(Link, keeper), limits, slot)
+        execution = Execution(cast(Link, keeper), limits, slot, processes=processes)
         outcome = await execution.outcome({"do": "run", "id": keeper.next_id()})
     return outcome.result
 
@@ -106,6 +106,14 @@ def seconds_until_timeout(progress: Sequence[Progress]) -> tuple[float, int]:
 def test_what_it_waited_is_added(progress: list[Progress], queries: int, least: float) -> None:
     seconds, times = seconds_until_timeout(progress)
     assert (times, seconds >= least) == (queries, True)
+
+
+def test_compilers_work_one_after_the_other() -> None:
+    waits = [Progress(0.15, 0.05, ready=True, processes=4), Progress(0.15, 9, ready=True, processes=4)]
+    for processes, queries in ((3, 1), (4, 2)):
+        keeper = Keeper(waits)
+        assert asyncio.run(run(keeper, Limits(seconds=SECONDS), processes)).status == "timeout"
+        assert keeper.queries == queries
 
 
 def test_a_run_that_ends_when_its_time_is_up_costs_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,6 +26,9 @@ _CACHE_BYTES, _MAX_CACHED = 256 << 20, 1_000
 _FAILED_SECONDS = 300.0
 """How long a compilation that hit a limit is cached."""
 
+_COMPILERS = 4
+"""Driver, g++, its collect2 and ld: all but one wait for another."""
+
 _SIGNALLED = 1_000
 """Offset of signal numbers in a driver's exit code; real exit codes end at 255."""
 
@@ -84,14 +87,15 @@ class Compiler:
 
     Args:
         sandbox: an open sandbox.
-        seconds: wall time of a compilation, and CPU time of each compiler process.
+        seconds: wall time of a compilation.
         memory_mb: memory of all compiler processes together, capped at what one run may have.
     """
 
     def __init__(self, sandbox: LocalSandbox, seconds: float, memory_mb: int) -> None:
         self._sandbox = sandbox
         memory_mb = min(memory_mb, sandbox.total >> 21)
-        self._limits = Limits(seconds, memory_mb=memory_mb, output_bytes=64_000, scratch_mb=64)
+        # Twice the CPU time: its own clock ends a compilation, which stops while others have the processors.
+        self._limits = Limits(seconds, cpu_seconds=2 * seconds, memory_mb=memory_mb, output_bytes=64_000, scratch_mb=64)
         self._cache: OrderedDict[str, _Compiled] = OrderedDict()
         self._size = 0
         self._failed: dict[str, tuple[float, _Compiled]] = {}
@@ -145,7 +149,7 @@ class Compiler:
     async def _compile(self, source: str) -> _Compiled:
         memory = os.memfd_create("program", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         try:
-            result = await self._sandbox.run_driver(_COMPILE, source, memory, self._limits)
+            result = await self._sandbox.run_driver(_COMPILE, source, memory, self._limits, processes=_COMPILERS)
         except BaseException:
             os.close(memory)
             raise

@@ -62,7 +62,7 @@ _READ = 1 << 2 | 1 << 3
 _WRITE = _READ | 1 << 1 | 1 << 4 | 1 << 5 | 1 << 7 | 1 << 8 | 1 << 10 | 1 << 12 | 1 << 13 | 1 << 14
 _DEVICE = 1 << 1 | 1 << 2
 _FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15}  # number of rights per Landlock version; 16 later on
-_DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom")
+_DEVICES = ("/dev/null", "/dev/random", "/dev/urandom")  # not zero: no memory limit counts its shared maps
 _THREADS, _PROCESSES = 256, 32
 _STATES_THREADS, _MAX_FORKS = 4 * _THREADS, 8 * _THREADS
 """Threads of a run; processes and threads of a run that may start programs, which could otherwise fill the machine;
@@ -297,6 +297,7 @@ class Jail:
         with mechanism("identity"):
             kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
             kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
+            kernel.prctl(kernel.PR_SET_THP_DISABLE, 1)  # what is left of a huge page is counted nowhere
         if self.landlock:
             with mechanism("landlock"):
                 ruleset = self._ruleset if self.namespaces else self._make_ruleset(writable)

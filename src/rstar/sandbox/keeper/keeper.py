@@ -44,6 +44,7 @@ from rstar.sandbox.keeper.processes import (
     Run,
     Template,
     cpu_of,
+    hung_up,
     is_child,
     own_memory,
     read_hello,
@@ -360,9 +361,11 @@ class Keeper:
         A state woken to fork, and a fork before its hello, get no threads: their thread limit is raised
         (`Jail.set_fork_limit`).
         """
-        if not readable(listener, 0):  # no process is left under this filter
+        if hung_up(listener):  # no process is left under this filter
             self._stop_listening(listener)
             os.close(listener)
+            return
+        if not readable(listener, 0):  # the request was interrupted
             return
         waiting = kernel.notification(listener)
         if waiting is None:  # its caller is gone or was interrupted

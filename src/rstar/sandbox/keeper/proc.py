@@ -176,16 +176,20 @@ class Proc:
 
     def tasks(self, host_pid: int) -> Iterator[tuple[str, int]]:
         """Threads of a process and its descendants: path in this `/proc`, and id in this namespace."""
-        with suppress(OSError, ValueError):
-            level = len(self._namespace_pids("thread-self")) - 1
-            pids = [str(host_pid)]
-            while pids:
-                folder = f"{pids.pop()}/task"
+        level = len(self._namespace_pids("thread-self")) - 1
+        pids = [str(host_pid)]
+        while pids:
+            folder = f"{pids.pop()}/task"
+            with suppress(OSError):  # it has ended
                 for name in self._list(folder):
-                    yield f"{folder}/{name}", self._namespace_pids(f"{folder}/{name}")[level]
-                    pids += self.read(f"{folder}/{name}/children").decode().split()
+                    with suppress(OSError, IndexError):  # this thread has
+                        yield f"{folder}/{name}", self._namespace_pids(f"{folder}/{name}")[level]
+                        pids += self.read(f"{folder}/{name}/children").decode().split()
 
     def _namespace_pids(self, process: str) -> list[int]:
-        """The pids of a process, outermost namespace first."""
-        status = self.read(f"{process}/status").decode()
-        return [int(number) for number in status.partition("NSpid:")[2].partition("\n")[0].split()]
+        """The pids of a process, outermost namespace first; empty if it has ended.
+
+        Only whole lines count: the first one holds a name that the process chose, in any bytes.
+        """
+        lines = self.read(f"{process}/status").splitlines()
+        return [int(number) for line in lines if line.startswith(b"NSpid:") for number in line.split()[1:]]

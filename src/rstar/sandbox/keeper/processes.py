@@ -161,6 +161,13 @@ def readable(fd: int, milliseconds: int) -> bool:
     return any(event & select.POLLIN for _, event in poll.poll(milliseconds))
 
 
+def hung_up(fd: int) -> bool:
+    """Whether the other end of a descriptor is gone."""
+    poll = select.poll()
+    poll.register(fd, 0)
+    return any(event & select.POLLHUP for _, event in poll.poll(0))
+
+
 def cpu_of(pid: int) -> float:
     """CPU seconds of another process, from its kernel clock."""
     return time.clock_gettime(~pid << 3 | 2)

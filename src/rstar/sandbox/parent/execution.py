@@ -38,9 +38,6 @@ _MIN_EXTENSION = 0.02
 _UNSEEN_WAIT = 0.05
 """Extension for a runnable run that has hardly run: it still waits, or its wait just ended and is not yet counted."""
 
-_MAX_PROCESSES = 2
-"""A run with more processes than a driver and its program gets no extension for waiting."""
-
 _MAX_EXIT_CODE = 2**31 - 1
 _MAX_LINES = 10_000_000
 _FIRST_POLL, _NEXT_POLL = 0.03, 0.02
@@ -114,11 +111,13 @@ class Execution:
     other runs may free space meanwhile.
     """
 
-    def __init__(self, link: Link, limits: Limits, slot: Slot, *, starts_processes: bool = False) -> None:
+    def __init__(
+        self, link: Link, limits: Limits, slot: Slot, *, starts_processes: bool = False, processes: int = 2
+    ) -> None:
         if _disk_is_full(link):
             raise SandboxError(_DISK_FULL.format(link.folder))
         self.memory_limit, self.starts_processes, self._evicted = limits.memory, starts_processes, False
-        self.scratch_limit = limits.scratch
+        self.scratch_limit, self._processes = limits.scratch, processes
         self._link, self._limits, self._slot = link, limits, slot
         self._loop = asyncio.get_running_loop()
         self._pipes = self._out, self._err = Pipe(limits.output_bytes), Pipe(limits.output_bytes)
@@ -227,7 +226,7 @@ class Execution:
             return
         report, now = answer.result(), time.perf_counter()
         progress = Progress(*(report[name] for name in ("waited", "ran", "ready", "processes")))
-        if progress.processes > _MAX_PROCESSES:  # they wait for each other
+        if progress.processes > self._processes:  # they wait for each other, and the run gets no extension
             self._stop("timeout")
             return
         # Its threads wait for each other too: only time in which none of them ran is lost.

@@ -148,15 +148,25 @@ class LocalSandbox(SharedContext):
         """See `Sandbox.run`. `stdin` None is empty input; `echo` prints the value of a last-line expression."""
         return await self._run(self._tier(code), code, stdin, limits or self.limits, echo=echo)
 
-    async def run_driver(self, driver: str, stdin: str | None, file: int, limits: Limits) -> Result:
+    async def run_driver(
+        self, driver: str, stdin: str | None, file: int, limits: Limits, *, processes: int = 2
+    ) -> Result:
         """Run trusted code that starts other programs in the same confinement; `file` is its descriptor 3.
 
-        Memory and CPU limits apply to each program, the wall time to all together.
+        Memory and CPU limits apply to each program, the wall time to all together. Up to `processes` of them work one
+        after the other; with more, the clock does not stop while they wait for a processor.
         """
-        return await self._run("native", driver, stdin, limits, file)
+        return await self._run("native", driver, stdin, limits, file, processes=processes)
 
     async def _run(
-        self, tier: Tier, code: str, stdin: str | None, limits: Limits, *files: int, echo: bool = False
+        self,
+        tier: Tier,
+        code: str,
+        stdin: str | None,
+        limits: Limits,
+        *files: int,
+        echo: bool = False,
+        processes: int = 2,
     ) -> Result:
         self._check_open()
 
@@ -174,7 +184,8 @@ class LocalSandbox(SharedContext):
                     "limits": asdict(limits),
                 }
                 try:
-                    execution = Execution(zygote.link, limits, slot, starts_processes=zygote.tier == "native")
+                    native = zygote.tier == "native"
+                    execution = Execution(zygote.link, limits, slot, starts_processes=native, processes=processes)
                     return (await execution.outcome(order, source, *files)).result
                 except RunLostError:
                     pass
