@@ -113,7 +113,7 @@ def test_large_batches_do_not_hold_up_others(service: tuple[str, Service]) -> No
             worst[name] = max(waits)
             assert (sending.result().status_code == 200) == (name == "done")
     print(worst)
-    assert max(worst.values()) < 2.0, worst
+    assert max(worst.values()) < 5.0, worst
 
 
 def test_other_encodings_are_refused(service: tuple[str, Service]) -> None:

