@@ -3,7 +3,10 @@
 import asyncio
 import textwrap
 
+import pytest
+
 from rstar.sandbox import Limits, LocalSandbox
+from rstar.sandbox.levels import Level
 
 from .conftest import Box
 
@@ -88,3 +91,40 @@ os.close(handle)
         return state._node.unforkable
 
     assert box.do(work())
+
+
+FINDS_IN_MEMORY = """
+import ctypes, gc, os, re
+libc = ctypes.CDLL(None)
+libc.write.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t]
+libc.sbrk.restype = ctypes.c_void_p
+objects = [item for known in gc.get_objects() for item in (known, *gc.get_referents(known))]
+end = libc.sbrk(0)
+blocks = {id(item) >> 20 for item in objects} | set(range(end - (32 << 20) >> 20, (end >> 20) + 1))
+handle = os.open("memory", os.O_RDWR | os.O_CREAT)
+found = set()
+for block in blocks:
+    os.ftruncate(handle, 0)
+    os.lseek(handle, 0, 0)
+    for page in range(block << 20, block + 1 << 20, 4096):
+        libc.write(handle, page, 4096)  # fails where nothing is mapped
+    os.lseek(handle, 0, 0)
+    found |= set(re.findall(rb"\\d+-[0-9a-f]{16}|code o[f] a sibling", os.read(handle, 1 << 20)))
+own = os.path.basename(os.getcwd()).encode()
+print(own in found, sorted(found - {own}))
+"""
+
+
+@pytest.mark.parametrize("level", ["full", "no-namespaces"])
+def test_a_first_step_knows_nothing_of_another_one(level: Level) -> None:
+    """Neither its code nor the name of its folder is in the memory that it starts with."""
+
+    async def work() -> tuple[str, str]:
+        async with LocalSandbox(level, limits=Limits(seconds=20)) as sandbox:
+            start = sandbox.start()
+            running = asyncio.create_task(start.run("import time\ntime.sleep(2)\nprint('code of a sibling')"))
+            await asyncio.sleep(0.7)
+            _, result = await start.run(FINDS_IN_MEMORY)
+            return (await running)[1].stdout, result.stdout
+
+    assert asyncio.run(work()) == ("code of a sibling\n", "True []\n")
