@@ -190,3 +190,36 @@ def test_as_an_ordinary_user() -> None:
     words = as_user(script).split()
     expected = [[level, "42", "timeout", "memory", "x", "21"] for level in LEVELS if not probe().missing(level)]
     assert words == [word for line in expected for word in line]
+
+
+WRITES_TO_OTHERS = """
+import os
+opened = 0
+for process in range(os.getpid() - 200, os.getpid() + 200):
+    for number in (1, 2) if process != os.getpid() else ():
+        try:
+            os.write(os.open(f'/proc/{process}/fd/{number}', os.O_WRONLY), b'forged')
+            opened += 1
+        except OSError:
+            pass
+print(opened)
+"""
+
+
+@pytest.mark.parametrize("level", ["full", "no-namespaces"])
+def test_a_step_of_an_ordinary_user_cannot_open_the_output_of_its_sibling(level: Level) -> None:
+    if probe().missing(level):
+        pytest.skip(f"this machine does not support {level}")
+    script = (
+        "import asyncio\nfrom rstar.sandbox import LocalSandbox\n"
+        "async def main():\n"
+        f"    async with LocalSandbox({level!r}, workers=4) as s:\n"
+        "        state, _ = await s.start().run('x = 1')\n"
+        "        code = 'import time\\ntime.sleep(1)\\nprint(x)'\n"
+        "        siblings = [asyncio.create_task(state.run(code)) for _ in range(2)]\n"
+        "        await asyncio.sleep(0.4)\n"
+        f"        _, attack = await state.run({WRITES_TO_OTHERS!r})\n"
+        "        print(attack.stdout, *[(await one)[1].stdout for one in siblings])\n"
+        "asyncio.run(main())\n"
+    )
+    assert as_user(script).split() == ["0", "1", "1"]
