@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from typing import Any
 
 import pytest
@@ -493,3 +494,25 @@ frame.f_globals["_fork"] = grow
         return shown, held
 
     assert with_sandbox(work) == (["1\n"] * 2, [False] * 2)
+
+
+def test_a_solution_longer_than_the_recursion_limit() -> None:
+    """It is run from its end, with packages that it has not loaded, and rebuilt from its start."""
+    steps = 250
+
+    async def work(sandbox: LocalSandbox) -> list[str]:
+        state: LocalState | None = sandbox.start()
+        for _ in range(steps):
+            assert state is not None
+            state, _ = await state.run("x = globals().get('x', 0) + 1")
+        assert state is not None
+        limit = sys.getrecursionlimit()
+        sys.setrecursionlimit(steps)
+        try:
+            shown = [(await state.run("import numpy\nprint(x)"))[1].stdout]
+            sandbox._states.close()
+            return [*shown, (await state.run("print(x)"))[1].stdout]
+        finally:
+            sys.setrecursionlimit(limit)
+
+    assert with_sandbox(work) == [f"{steps}\n"] * 2

@@ -20,7 +20,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -91,7 +91,9 @@ class Root:
 class Node:
     """A state: `code` run from the state `parent` (None for a fresh interpreter).
 
-    `unforkable`: its process cannot be copied; see the module docstring.
+    Attributes:
+        chain_seconds: run time of its code and of all code before it.
+        unforkable: its process cannot be copied; see the module docstring.
     """
 
     root: Root
@@ -101,7 +103,7 @@ class Node:
     tier: Tier = "bare"
     depth: int = 0
     status: str = "ok"
-    seconds: float = 0.0
+    chain_seconds: float = 0.0
     process: Process | None = None
     unforkable: bool = False
     released: bool = False
@@ -111,10 +113,6 @@ class Node:
     def name(self) -> str:
         """File name of its code in tracebacks."""
         return f"<step {self.depth}>"
-
-    def chain_seconds(self) -> float:
-        """Total run time of the code from the start, in seconds."""
-        return self.seconds + (self.parent.chain_seconds() if self.parent else 0.0)
 
 
 class States:
@@ -184,7 +182,7 @@ class States:
         order = _order(do, child, number, source, limits) | {"how": {"values": limits.values}}
         with _busy(source):
             outcome = await self._execute(tree, order, limits, node, slot)
-        child.status, child.seconds = outcome.result.status, outcome.result.seconds
+        child.status, child.chain_seconds = outcome.result.status, node.chain_seconds + outcome.result.seconds
         if not outcome.alive:
             return None, outcome.result
         node.root.handles += 1
@@ -250,7 +248,7 @@ class States:
         cpu = (has.whole_cpu_seconds - process.cpu) / _ENOUGH_CPU if node.unforkable else has.whole_cpu_seconds
         enough = has.memory_mb >= limits.memory_mb and has.scratch_mb >= limits.scratch_mb
         enough = enough and cpu >= limits.whole_cpu_seconds
-        suits = covers(process.tree.tier, tier) or node.chain_seconds() > _CHEAP_SECONDS
+        suits = covers(process.tree.tier, tier) or node.chain_seconds > _CHEAP_SECONDS
         return process if enough and suits else None
 
     async def _replay(self, node: Node, tier: Tier, limits: Limits, slot: Slot) -> Process:
@@ -259,12 +257,13 @@ class States:
         Raises:
             StateGoneError: a step ended with a different status.
         """
-        steps: list[Node] = []
-        base, source = node, None
+        steps: list[Node] = []  # the last one first
+        base, source, needed = node, None, limits
         while base.parent is not None and source is None:
-            steps.insert(0, base)
+            steps.append(base)
+            needed = _combined_limits(needed, base.limits)
             base = base.parent
-            ceiling = _combined_limits(limits, steps, room=2 if node.unforkable else 1)
+            ceiling = replace(needed, cpu_seconds=needed.whole_cpu_seconds * (2 if node.unforkable else 1))
             source = None if base.unforkable else self._usable_process(base, tier, limits)
             if source is not None and source.limits.whole_cpu_seconds < ceiling.whole_cpu_seconds:
                 if node.unforkable:  # later runs continue in this process
@@ -275,8 +274,8 @@ class States:
         number = tree.link.next_id()
         process = Process(tree, number, ceiling)
         with _busy(source):
-            for step in steps:
-                order = _order("run" if step is steps[0] else "continue", step, number, source, ceiling)
+            for step in reversed(steps):
+                order = _order("run" if step is steps[-1] else "continue", step, number, source, ceiling)
                 outcome = await self._execute(tree, order, step.limits, base, slot)
                 process.pages = (*(source.pages if source else ()), Pages(outcome.memory))
                 process.cpu = outcome.cpu
@@ -380,11 +379,10 @@ def _order(do: str, node: Node, number: int, source: Process | None, limits: Lim
     }
 
 
-def _combined_limits(limits: Limits, steps: list[Node], room: int) -> Limits:
-    """Hard limits of a process that runs all `steps` and then a run under `limits`; CPU time is scaled by `room`."""
-    every = [limits, *(step.limits for step in steps)]
+def _combined_limits(first: Limits, second: Limits) -> Limits:
+    """Hard limits of a process that runs under both, one after the other."""
     return Limits(
-        cpu_seconds=room * sum(each.whole_cpu_seconds for each in every),
-        memory_mb=max(each.memory_mb for each in every),
-        scratch_mb=max(each.scratch_mb for each in every),
+        cpu_seconds=first.whole_cpu_seconds + second.whole_cpu_seconds,
+        memory_mb=max(first.memory_mb, second.memory_mb),
+        scratch_mb=max(first.scratch_mb, second.scratch_mb),
     )
