@@ -24,10 +24,11 @@ from rstar.sandbox.api import Limits, Result
 from rstar.sandbox.folders import temporary_folder
 from rstar.sandbox.levels import LEVELS, Level
 from rstar.sandbox.parent.execution import EvictedError, Execution
+from rstar.sandbox.parent.frozen import Node, Root
 from rstar.sandbox.parent.memory import MemoryWatch, OversizedRunError, memory_for_programs
 from rstar.sandbox.parent.pool import RunLostError, TierMissingError, Zygote
 from rstar.sandbox.parent.scheduler import Scheduler, Slot
-from rstar.sandbox.parent.states import ATTEMPTS, Node, Root, States
+from rstar.sandbox.parent.states import ATTEMPTS, States
 from rstar.sandbox.tiers import RANKS, Tier, tier_of
 
 T = TypeVar("T")
@@ -61,7 +62,7 @@ class LocalSandbox(SharedContext):
         workers: concurrent foreground runs (see `scheduler`); None for the number of processors this process may use.
         background_runs: long runs beyond those, at a low priority.
         limits: default limits of a run.
-        memory_budget_mb: memory for frozen states, in MiB; the coldest are dropped, and rebuilt on use.
+        memory_budget_mb: memory for frozen states, in MiB; beyond it some are dropped, and rebuilt on use.
         max_states: maximum number of frozen processes, whatever their size.
         total_mb: memory of all programs and states, in MiB; None for 60% of this machine's (see `memory`).
         folder: parent of scratch folders at the weaker levels; None for the system's temporary folder.
@@ -138,9 +139,12 @@ class LocalSandbox(SharedContext):
         """Start the interpreters of all tiers now rather than on first use."""
         await asyncio.gather(*map(self._zygote, RANKS))
 
-    def start(self) -> LocalState:
-        """See `Sandbox.start`."""
-        return LocalState(self, Node(Root(handles=1)))
+    def start(self, owner: str = "") -> LocalState:
+        """See `Sandbox.start`. The owners of states get fair shares of the memory and the processes for frozen states.
+
+        The states that follow have the same owner.
+        """
+        return LocalState(self, Node(Root(owner, handles=1)))
 
     async def run(
         self, code: str, stdin: str | None = None, limits: Limits | None = None, *, echo: bool = True

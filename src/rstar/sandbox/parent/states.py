@@ -1,7 +1,7 @@
-"""Interpreter states: the code that produces them, the frozen processes that cache them, and the cache budget.
+"""Interpreter states: running code from them, and rebuilding them.
 
-A state *is* its code from the start; the process that ran it is a cache. When processes are too many or too large, the
-least recently used are killed. They are rebuilt by replaying their code from the nearest ancestor with a process. A
+A state *is* its code from the start; the process that ran it is a cache. When processes are too many or too large,
+some are killed (see `frozen`). They are rebuilt by replaying their code from the nearest ancestor with a process. A
 fresh interpreter has fixed seeds (`random`, `numpy.random`, string hashing), so a replay repeats the first run. Code
 that reads the clock or system entropy may rebuild to different values. If a step's status differs on every attempt,
 the run ends as ``killed``: the code is at fault, not the sandbox.
@@ -9,110 +9,30 @@ the run ends as ``killed``: the code is at fault, not the sandbox.
 A fork is a true copy only of a process with one thread and no open files. Other processes are `unforkable`: a copy
 would lack their threads and share their descriptors. One run continues in such a process itself; each further run
 rebuilds the state.
-
-Memory: a frozen process shares pages with its keeper and its ancestors and owns what it has written (`Pages`): 1.5 to
-2 MiB after a small step, 6 MiB after solving something with sympy. Pages live until the last process that has them
-ends. A tree's keeper owns about 2 MiB, its template 1 MiB. Scratch folders in memory are counted too.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
 from rstar.errors import SandboxError
 from rstar.sandbox.api import CodeError, Limits, Result
 from rstar.sandbox.parent.execution import Execution, Outcome
+from rstar.sandbox.parent.frozen import FrozenProcesses, Node, Pages, Process, Root
 from rstar.sandbox.parent.pool import RunLostError, StateGoneError, Tree, UnforkableStateError, Zygote
 from rstar.sandbox.parent.scheduler import Slot
 from rstar.sandbox.tiers import Tier, covers
-
-KEEPER_MEMORY = 4 << 20
-"""Memory owned by a tree's keeper and its template, in bytes."""
 
 ATTEMPTS = 3
 """Attempts per run when the sandbox loses its process."""
 
 _CHEAP_SECONDS = 0.2
-
-
-_MAX_FROZEN_THREADS = 256
-"""Extra threads allowed in a tree's frozen processes. The kernel counts threads over the whole tree."""
-
 _ENOUGH_CPU = 0.9
 """A `unforkable` process is continued only if it has this share of the requested CPU time left; else it is rebuilt."""
-
-
-@dataclass(eq=False, slots=True)
-class Pages:
-    """Memory written by a process, in bytes, and the number of processes that share it."""
-
-    size: int
-    users: int = 0
-
-
-@dataclass(eq=False, slots=True)
-class Process:
-    """A frozen process.
-
-    Attributes:
-        tree: the tree it belongs to.
-        number: its number in that tree.
-        limits: its hard limits.
-        pages: the pages of its ancestors at the time of the fork, then its own.
-        cpu: CPU seconds used.
-        threads: number of threads.
-        busy: runs being forked from it.
-    """
-
-    tree: Tree
-    number: int
-    limits: Limits
-    pages: tuple[Pages, ...] = ()
-    cpu: float = 0.0
-    threads: int = 1
-    busy: int = 0
-
-
-@dataclass(eq=False, slots=True)
-class Root:
-    """Shared by all states of one fresh start: their trees, the number of runs, the number of unreleased states."""
-
-    trees: dict[Tier, Tree] = field(default_factory=dict)
-    running: int = 0
-    handles: int = 0
-
-
-@dataclass(eq=False, slots=True)
-class Node:
-    """A state: `code` run from the state `parent` (None for a fresh interpreter).
-
-    Attributes:
-        chain_seconds: run time of its code and of all code before it.
-        unforkable: its process cannot be copied; see the module docstring.
-    """
-
-    root: Root
-    parent: Node | None = None
-    code: str = ""
-    limits: Limits = field(default_factory=Limits)
-    tier: Tier = "bare"
-    depth: int = 0
-    status: str = "ok"
-    chain_seconds: float = 0.0
-    process: Process | None = None
-    unforkable: bool = False
-    released: bool = False
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-
-    @property
-    def name(self) -> str:
-        """File name of its code in tracebacks."""
-        return f"<step {self.depth}>"
 
 
 class States:
@@ -125,15 +45,18 @@ class States:
     """
 
     def __init__(self, zygote: Callable[[Tier], Awaitable[Zygote]], memory: int, count: int) -> None:
-        self._zygote, self._memory, self._count = zygote, memory, count
-        self._frozen: dict[Node, Process] = {}  # least recently used first
-        self._used = 0
-        self.trees: dict[Tree, Root] = {}
+        self._zygote = zygote
+        self._frozen = FrozenProcesses(memory, count)
 
     @property
     def memory(self) -> int:
         """Estimated memory of the frozen processes and their keepers, in bytes."""
-        return self._used + len(self.trees) * KEEPER_MEMORY
+        return self._frozen.memory
+
+    @property
+    def trees(self) -> Iterable[Tree]:
+        """The open trees."""
+        return self._frozen.trees
 
     async def run(self, node: Node, code: str, limits: Limits, tier: Tier, slot: Slot) -> tuple[Node | None, Result]:
         """Run `code` in a copy of the state `node`. Raises `SandboxError`."""
@@ -148,7 +71,7 @@ class States:
         finally:
             node.root.running -= 1
             self._kill_unneeded(node)
-            self._enforce_budget(self._memory)
+            self._frozen.enforce()
         if isinstance(lost, StateGoneError):  # rebuilt and still not forkable: its own code's doing
             return None, Result("killed", error=CodeError("StateLost", str(lost), None))
         raise SandboxError(f"a state was lost {ATTEMPTS} times in a row") from lost
@@ -161,14 +84,13 @@ class States:
             self._kill_unneeded(node)
 
     def shrink(self, size: int) -> None:
-        """Free up to `size` bytes by killing the least recently used processes."""
+        """Free up to `size` bytes by killing processes."""
         if size > 0:
-            self._enforce_budget(self.memory - size)
+            self._frozen.shrink(size)
 
     def close(self) -> None:
         """Kill all processes."""
-        for tree in list(self.trees):
-            tree.close()
+        self._frozen.close()
 
     # ---- running
 
@@ -189,9 +111,7 @@ class States:
         child.unforkable = outcome.unforkable
         pages = (*before, Pages(outcome.memory))
         ceiling = source.limits if source else limits
-        self._attach(child, Process(tree, number, ceiling, pages, outcome.cpu, outcome.threads))
-        if outcome.threads > 1:
-            self._enforce_thread_limit(tree)
+        self._frozen.attach(child, Process(tree, number, ceiling, pages, outcome.cpu, outcome.threads))
         return child, outcome.result
 
     async def _execute(self, tree: Tree, order: dict[str, Any], limits: Limits, source: Node, slot: Slot) -> Outcome:
@@ -201,7 +121,7 @@ class States:
             source.unforkable = True
             raise
         except StateGoneError:
-            self._kill(source)
+            self._frozen.kill(source)
             raise
 
     async def _source(self, node: Node, tier: Tier, limits: Limits, slot: Slot) -> tuple[Tree, Process | None]:
@@ -214,12 +134,12 @@ class States:
         async with node.lock:
             process = self._usable_process(node, tier, limits)
             if process is None:
-                self._kill(node)
+                self._frozen.kill(node)
                 process = await self._replay(node, tier, limits, slot)
             if node.unforkable:
-                self._detach(node)
+                self._frozen.detach(node)
             else:
-                self._frozen[node] = self._frozen.pop(node)  # now the most recently used
+                self._frozen.touch(node)
         return process.tree, process
 
     async def _tree(self, root: Root, tier: Tier) -> Tree:
@@ -230,10 +150,10 @@ class States:
             if other is not None and other.link.open:  # another run made one meanwhile
                 tree.close()
                 return other
-            tree.link.on_state_lost = partial(self._on_death, tree)
-            tree.link.on_close.append(partial(self._on_death, tree))
+            tree.link.on_state_lost = partial(self._frozen.remove, tree)
+            tree.link.on_close.append(partial(self._frozen.remove_tree, tree))
             root.trees[tier] = tree
-            self.trees[tree] = root
+            self._frozen.add_tree(tree, root)
         return tree
 
     def _usable_process(self, node: Node, tier: Tier, limits: Limits) -> Process | None:
@@ -278,14 +198,14 @@ class States:
                 order = _order("run" if step is steps[-1] else "continue", step, number, source, ceiling)
                 outcome = await self._execute(tree, order, step.limits, base, slot)
                 process.pages = (*(source.pages if source else ()), Pages(outcome.memory))
-                process.cpu = outcome.cpu
+                process.cpu, process.threads = outcome.cpu, outcome.threads
                 if outcome.result.status != step.status:
-                    tree.link.send({"do": "kill", "id": number, "hard": True})
+                    process.kill()
                     raise StateGoneError(
                         f"the state could not be rebuilt: its step {step.depth} ended in '{step.status}' before and"
                         f" in '{outcome.result.status}' now"
                     )
-        self._attach(node, process)
+        self._frozen.attach(node, process)
         return process
 
     # ---- keeping
@@ -293,67 +213,11 @@ class States:
     def _kill_unneeded(self, node: Node) -> None:
         """Kill the process of a released node, and close the trees of a root without holders."""
         if node.released and not (node.process and node.process.busy):
-            self._kill(node)
+            self._frozen.kill(node)
         root = node.root
         if not root.handles and not root.running:
             for tree in root.trees.values():
                 tree.close()
-
-    def _enforce_budget(self, memory: int) -> None:
-        """Kill the least recently used processes, then the trees without any."""
-
-        def is_over() -> bool:
-            return self.memory > memory or len(self._frozen) + len(self.trees) > self._count
-
-        for node, process in list(self._frozen.items()) if is_over() else ():
-            if not is_over():
-                return
-            if not process.busy and node in self._frozen:
-                self._kill(node)
-        if is_over():
-            used = {process.tree for process in self._frozen.values()}
-            for tree, root in list(self.trees.items()):
-                if tree not in used and not root.running:
-                    tree.close()
-
-    def _enforce_thread_limit(self, tree: Tree) -> None:
-        """Kill the least recently used processes while idle threads leave too few for running code."""
-        idle = [(node, process) for node, process in self._frozen.items() if process.tree is tree and not process.busy]
-        threads = sum(process.threads - 1 for _, process in idle)
-        for node, process in idle:
-            if threads <= _MAX_FROZEN_THREADS:
-                return
-            threads -= process.threads - 1
-            self._kill(node)
-
-    def _attach(self, node: Node, process: Process) -> None:
-        node.process = self._frozen[node] = process
-        for pages in process.pages:
-            self._used += 0 if pages.users else pages.size
-            pages.users += 1
-
-    def _kill(self, node: Node) -> None:
-        """Kill a node's process. The node can be rebuilt."""
-        process = self._detach(node)
-        if process is not None:
-            process.tree.link.send({"do": "kill", "id": process.number, "hard": True})
-
-    def _detach(self, node: Node) -> Process | None:
-        process, node.process = node.process, None
-        if process is not None:
-            del self._frozen[node]
-            for pages in process.pages:
-                pages.users -= 1
-                self._used -= 0 if pages.users else pages.size
-        return process
-
-    def _on_death(self, tree: Tree, number: int | None = None) -> None:
-        """The frozen process `number` has died, or (None) the whole tree has."""
-        for node, process in list(self._frozen.items()):
-            if process.tree is tree and number in (None, process.number):
-                self._kill(node)
-        if number is None:
-            self.trees.pop(tree, None)
 
 
 @contextmanager
