@@ -430,6 +430,38 @@ def test_memory_that_is_not_pages_counts(code: str, least: int) -> None:
     assert with_sandbox(work) >= least << 20
 
 
+MAKES_MAPS = """
+import ctypes
+protect = ctypes.CDLL(None).mprotect
+protect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+space, page = bytearray(100 << 20), 0
+start = ctypes.addressof(ctypes.c_char.from_buffer(space)) + 4096 & ~4095
+def make(count):
+    global page
+    for _ in range(count // 2):
+        assert protect(start + page * 4096, 4096, 1) == 0
+        page += 2
+"""
+
+
+@pytest.mark.parametrize("steps", [["make(20_000)"], ["make(20_000)", "1", "1"], ["make(1_500)"] * 12])
+def test_memory_maps_count(steps: list[str]) -> None:
+    """In each state that has them, however it got them."""
+
+    async def work(sandbox: LocalSandbox) -> int:
+        state, _ = await sandbox.start().run(MAKES_MAPS)
+        states, before = [state], 0
+        for code in steps:
+            assert states[-1] is not None
+            before = sandbox._states.memory
+            state, result = await states[-1].run(code)
+            assert result.ok, result
+            states.append(state)
+        return sandbox._states.memory - before
+
+    assert with_sandbox(work) > 4 << 20
+
+
 def test_runs_that_die_by_themselves_harm_no_others() -> None:
     async def work(sandbox: LocalSandbox) -> tuple[set[int | None], set[str]]:
         state, _ = await sandbox.start().run("x = 41")

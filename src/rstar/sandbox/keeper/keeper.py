@@ -38,6 +38,7 @@ from rstar.sandbox.jail import kernel
 from rstar.sandbox.jail.isolation import Jail
 from rstar.sandbox.keeper.proc import Progress, used_of
 from rstar.sandbox.keeper.processes import (
+    FEW_MAPS,
     HELLO,
     LISTENER,
     OWN_FDS,
@@ -47,6 +48,7 @@ from rstar.sandbox.keeper.processes import (
     cpu_of,
     hung_up,
     is_child,
+    memory_of_maps,
     own_memory,
     read_hello,
     readable,
@@ -55,6 +57,10 @@ from rstar.sandbox.keeper.processes import (
 _REAP_MS = 20
 _THREAD_BYTES = 24 << 10
 """Kernel memory per thread."""
+
+_UNCOUNTED_SECONDS, _FORK_SECONDS = 0.02, 0.005
+"""CPU time in which a step makes too few memory maps to count them, and that of forking a process with few of them.
+Counting takes up to a millisecond, as long as a small step."""
 
 _MAX_GROWN = 4 << 20
 """Allowed growth of a state at rest through a fork, in bytes: the kernel may merge pages."""
@@ -203,6 +209,7 @@ class Keeper:
                 self._emit(message["id"], reason)
                 return
         run = self._register(Run(message["id"], ours, folder, limits, rss_before=source.rss, source=source))
+        run.depth, run.many_maps = source.depth + 1, source.many_maps
         run.pending_order, run.started_at = (message, fds), time.monotonic()
         source.pending_forks.append(run)
         source.forks_requested += 1
@@ -323,6 +330,8 @@ class Keeper:
             self._abort(source)
             return
         source.forks_unconfirmed -= 1
+        forked_in, source.cpu = cpu_of(source.pid) - source.cpu, cpu_of(source.pid)
+        run.many_maps |= forked_in > _FORK_SECONDS
         run.source, run.pending_order = None, None
         if source.nice:
             with suppress(OSError):
@@ -392,6 +401,11 @@ class Keeper:
             threads = self._jail.proc.threads(host_pid)
             unforkable = threads > 1 or not self._has_own_fds_only(run)
             memory += (threads - 1) * _THREAD_BYTES
+            if run.many_maps or cpu > _UNCOUNTED_SECONDS:
+                maps = self._jail.proc.maps(host_pid)
+                run.many_maps = maps > FEW_MAPS
+                memory += memory_of_maps(maps, run.depth)
+            run.cpu = cpu_of(run.pid)
             if self._jail.namespaces:
                 memory += used_of(run.folder)
                 unforkable |= not self._jail.seal_folder(run.folder, sealed=True)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from rstar.sandbox import channel
 from rstar.sandbox.api import Limits
 from rstar.sandbox.jail import kernel
-from rstar.sandbox.keeper.proc import PAGE, Proc, Progress
+from rstar.sandbox.keeper.proc import MAX_MAPS, PAGE, Proc, Progress
 
 HELLO, LISTENER = b"hello", b"listener"
 """Packets sent before any code runs: every process sends a hello, a tree's first run its listener before that."""
@@ -22,8 +22,12 @@ HELLO, LISTENER = b"hello", b"listener"
 OWN_FDS = frozenset({"0", "1", "2", str(kernel.LINK_FD)})
 """Descriptors of a run that has opened none."""
 
+FEW_MAPS = 1_000
+"""Memory maps that an ordinary program may have."""
+
 _ANCILLARY = socket.CMSG_SPACE(12) + socket.CMSG_SPACE(4)
 _LARGE, _WIDE = 16 << 20, 1 << 20
+_KERNEL_MAX_MAPS, _MAP_BYTES, _LINK_BYTES = 65_530, 300, 64
 _SOON_MS = 50
 """How long to block for the death of a process. With millions of entries in a kernel table it can take seconds, which
 would hold up other runs."""
@@ -42,6 +46,9 @@ class Run:
         host_pid: its pid in the `/proc` of the zygote's parent; 0 until first looked up.
         started_at: time of its hello (`time.monotonic`).
         rss_before, rss: resident bytes at its fork, and when last at rest.
+        cpu: CPU seconds when last at rest, or after its last fork.
+        depth: number of forks from the first step to it.
+        many_maps: it may have thousands of memory maps.
         pidfd: a descriptor, readable when a forked process has died.
         source: the process that is to fork it, until the fork is done.
         pending_order: its order after the fork.
@@ -63,6 +70,9 @@ class Run:
     started_at: float = 0.0
     rss_before: int = 0
     rss: int = 0
+    cpu: float = 0.0
+    depth: int = 0
+    many_maps: bool = False
     pidfd: int | None = None
     source: Run | None = None
     pending_order: tuple[channel.Message, list[int]] | None = None
@@ -196,6 +206,16 @@ def own_memory(proc: Proc, host_pid: int, faults: int, rss_before: int, base: in
     estimate = max(faults * PAGE, rss - rss_before)
     written = estimate if estimate < _LARGE else proc.mapped(host_pid, b"Private_")
     return written + (proc.page_tables(host_pid) if space - base > _WIDE else 0), rss
+
+
+def memory_of_maps(count: int, depth: int) -> int:
+    """Kernel memory of a process's memory maps, in bytes; ordinary programs have few, and theirs is left out.
+
+    A written map is also linked to the maps of each process that it was forked from.
+    """
+    if count >= MAX_MAPS:
+        count = _KERNEL_MAX_MAPS
+    return max(0, count - FEW_MAPS) * (_MAP_BYTES + _LINK_BYTES * (depth + 1))
 
 
 def is_child(pid: int) -> bool:
