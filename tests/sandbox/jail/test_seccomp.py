@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import platform
 import struct
 
@@ -38,7 +39,7 @@ def decide(program: kernel.Program, number: int, *arguments: int, architecture: 
 
 
 PROGRAMS = {(forks, spaces): seccomp.build(forks=forks, namespaces=spaces) for forks in (0, 1) for spaces in (0, 1)}
-GUARDED = {"ioctl", "fcntl", "flock", "socketpair", "sendto", "clone", "prlimit64", "prctl", "mmap"}
+GUARDED = {"ioctl", "fcntl", "flock", "socketpair", "sendto", "clone", "prlimit64", "prctl", "mmap", "fallocate"}
 
 
 @pytest.mark.parametrize(("forks", "metadata"), list(PROGRAMS))
@@ -132,6 +133,12 @@ def test_nothing_reaches_other_runs() -> None:
     assert call("flock", 3, 2) == PRETEND
     for command in (6, 7, 37, 38):
         assert call("fcntl", 3, command) == PRETEND
+
+
+def test_space_is_reserved_only_in_a_file_system_of_its_own() -> None:
+    unsupported = 0x50000 | errno.EOPNOTSUPP
+    for (_, spaces), program in PROGRAMS.items():
+        assert decide(program, NUMBERS["fallocate"], 3, 1) == (ALLOW if spaces else unsupported)
 
 
 def test_memory_is_not_shared_with_forks() -> None:

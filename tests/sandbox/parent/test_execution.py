@@ -15,6 +15,7 @@ import pytest
 from rstar.sandbox.api import Limits, Result
 from rstar.sandbox.keeper.proc import Proc, Progress
 from rstar.sandbox.parent import execution
+from rstar.sandbox.parent.disk import DiskWatch
 from rstar.sandbox.parent.execution import MAX_STRETCH, Execution, read_report
 from rstar.sandbox.parent.memory import MemoryWatch
 from rstar.sandbox.parent.pool import Link
@@ -65,7 +66,7 @@ class NoCache:
 
 
 async def run(keeper: Keeper, limits: Limits, processes: int = 2) -> Result:
-    async with Scheduler(1, 1, MemoryWatch(1 << 40, NoCache())).slot() as slot:
+    async with Scheduler(1, 1, MemoryWatch(1 << 40, NoCache()), DiskWatch(None)).slot() as slot:
         execution = Execution(cast(Link, keeper), limits, slot, processes=processes)
         outcome = await execution.outcome({"do": "run", "id": keeper.next_id()})
     return outcome.result

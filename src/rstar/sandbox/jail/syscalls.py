@@ -31,7 +31,7 @@ dup2 33 -; dup3 292 24; fsync 74 82; fdatasync 75 83; truncate 76 45; ftruncate 
 getdents64 217 61; getcwd 79 17; chdir 80 49; fchdir 81 50; rename 82 -; renameat 264 38; renameat2 316 276
 mkdir 83 -; mkdirat 258 34; rmdir 84 -; unlink 87 -; unlinkat 263 35; link 86 -; linkat 265 37; symlink 88 -
 symlinkat 266 36; readlink 89 -; readlinkat 267 78; umask 95 166; copy_file_range 326 285; sendfile 40 71
-fallocate 285 47; fadvise64 221 223; close_range 436 436; poll 7 -; ppoll 271 73; select 23 -; pselect6 270 72
+fadvise64 221 223; close_range 436 436; poll 7 -; ppoll 271 73; select 23 -; pselect6 270 72
 epoll_create 213 -; epoll_create1 291 20; epoll_ctl 233 21; epoll_wait 232 -; epoll_pwait 281 22; epoll_pwait2 441 441
 eventfd 284 -; eventfd2 290 19; listxattr 194 11; llistxattr 195 12; flistxattr 196 13; getxattr 191 8
 lgetxattr 192 9; fgetxattr 193 10
@@ -89,7 +89,7 @@ SENDING = _numbers("kill 62 129; tkill 200 130; tgkill 234 131")
 ALLOWED = FILES | MEMORY | SIGNALS | TIME | PROCESS | SOCKETS
 
 _GUARDED = _numbers("""
-fcntl 72 25; flock 73 32; ioctl 16 29; socketpair 53 199; sendto 44 206; clone 56 220; clone3 435 435
+fcntl 72 25; flock 73 32; fallocate 285 47; ioctl 16 29; socketpair 53 199; sendto 44 206; clone 56 220; clone3 435 435
 prlimit64 302 261; prctl 157 167
 """)
 """Decided by their arguments (`seccomp`)."""

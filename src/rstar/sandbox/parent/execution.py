@@ -45,7 +45,6 @@ _POLL_SHARE, _MAX_POLL_SECONDS = 0.05, 0.5
 """Output is read at intervals of this share of the run's age, at most this many seconds: the pipe may be full."""
 _MAX_OVERRUN = 0.1
 """A run may overrun by this share of its extensions, which keeps checks cheap with hundreds of runs."""
-_POLLS_PER_SCAN = 5
 _CPU_TIME = CpuTime()
 _DISK_FULL = "the disk of {} is full: the result of the code would be meaningless"
 
@@ -126,7 +125,7 @@ class Execution:
         self._loop = asyncio.get_running_loop()
         self._pipes = self._out, self._err = Pipe(limits.output_bytes), Pipe(limits.output_bytes)
         self._verdict: Status | None = None
-        self._id = self._polls = self._nice = 0
+        self._id = self._nice = 0
         self._keeper_timer: asyncio.TimerHandle | None = None
         self._extended = self._credited = 0.0
         self._progress = Progress()
@@ -148,6 +147,13 @@ class Execution:
     def end_over_limit(self) -> None:
         """See `memory.Program`."""
         self._stop("memory")
+
+    async def check_disk_use(self) -> None:
+        """See `disk.Writer`. Deleted files that are open count, too."""
+        with contextlib.suppress(RunLostError):
+            left = self._limits.scratch - int((await self._query("unlinked"))["held"])
+            if not self._event.done() and (left < 0 or exceeds(*self._link.writable(self._folder), left)):
+                self._stop("killed")
 
     async def outcome(self, order: channel.Message, stdin: int | None = None, *files: int) -> Outcome:
         """Send the order and wait for the run to end; `order["id"]` is the run's number.
@@ -291,20 +297,9 @@ class Execution:
             self._stop("output_limit")
             return
         self._lower_priority()
-        self._polls += 1
-        # A folder that is not a file system of its own: its size must be watched.
-        if self._link.folder is not None and self._polls % _POLLS_PER_SCAN == 0:
-            self._query("unlinked").add_done_callback(self._check_disk_use)
         busy = sum(len(pipe.data) for pipe in self._pipes) - before > 16_000
         later = min(max(_NEXT_POLL, _POLL_SHARE * self._elapsed()), _MAX_POLL_SECONDS)
         self._poll_timer = self._loop.call_later(0.001 if busy else later, self._poll_output)
-
-    def _check_disk_use(self, answer: asyncio.Future[channel.Message]) -> None:
-        """Kill the run if its files, deleted but open ones included, exceed the limit."""
-        if not answer.cancelled() and answer.exception() is None:
-            left = self._limits.scratch - answer.result().get("held", 0)
-            if left < 0 or exceeds(*self._link.writable(self._folder), left):
-                self._stop("killed")
 
     def _make_outcome(self, message: channel.Message, seconds: float) -> Outcome:
         match message["event"]:

@@ -23,6 +23,7 @@ from rstar.sandbox import channel
 from rstar.sandbox.api import Limits, Result
 from rstar.sandbox.folders import temporary_folder
 from rstar.sandbox.levels import LEVELS, Level
+from rstar.sandbox.parent.disk import DiskWatch
 from rstar.sandbox.parent.execution import EvictedError, Execution
 from rstar.sandbox.parent.frozen import Node, Root
 from rstar.sandbox.parent.memory import MemoryWatch, OversizedRunError, memory_for_programs
@@ -118,7 +119,8 @@ class LocalSandbox(SharedContext):
         self._starting: dict[Tier, asyncio.Lock] = {tier: asyncio.Lock() for tier in get_args(Tier)}
         self._states = States(self._zygote, self._memory, self._max_states)
         self._memory_watch = MemoryWatch(self.total, self._states)
-        self._scheduler = Scheduler(self.workers, self._background_runs, self._memory_watch)
+        self._disk_watch = DiskWatch(self._folder)
+        self._scheduler = Scheduler(self.workers, self._background_runs, self._memory_watch, self._disk_watch)
         try:
             await self._zygote("bare")
         except BaseException:
@@ -128,6 +130,7 @@ class LocalSandbox(SharedContext):
     async def _close(self) -> None:
         self._is_open = False
         self._memory_watch.close()
+        self._disk_watch.close()
         self._states.close()
         # Detached before the first await: the sandbox may be reopened meanwhile, in another event loop.
         zygotes, self._zygotes = list(self._zygotes.values()), {}
