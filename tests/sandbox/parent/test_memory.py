@@ -118,6 +118,42 @@ def test_reservation_waits_for_free_memory(monkeypatch: pytest.MonkeyPatch) -> N
     assert asyncio.run(work()) == ["a", "b", "c"]
 
 
+def test_reservations_are_served_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A small one that would fit does not overtake a large one, nor does one that is given up hold up others."""
+    monkeypatch.setattr(memory, "_POLL_SECONDS", 0.001)
+
+    async def work() -> list[str]:
+        watch, order = MemoryWatch(100, Cache()), []
+
+        async def hold(name: str, size: int) -> None:
+            async with watch.reserve(size):
+                order.append(name)
+                await asyncio.sleep(0.02)
+
+        tasks = [asyncio.create_task(hold(*each)) for each in (("a", 40), ("given up", 90), ("b", 90), ("c", 5))]
+        await asyncio.sleep(0.005)
+        tasks[1].cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        return order
+
+    assert asyncio.run(work()) == ["a", "b", "c"]
+
+
+def test_programs_make_room_for_one_that_was_evicted_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if there are always some that hold the memory: it would wait for ever."""
+    monkeypatch.setattr(memory, "_POLL_SECONDS", 0.001)
+    monkeypatch.setattr(memory, "_PATIENCE_SECONDS", 0.02)
+
+    async def work() -> list[list[str]]:
+        watch = MemoryWatch(100, Cache())
+        programs = [Program(40), Program(30, background=True), Program(20)]
+        watch._programs = {program: program.used for program in programs}
+        async with asyncio.timeout(5), watch.reserve(30):
+            return [program.ends for program in programs]
+
+    assert asyncio.run(work()) == [[], ["evicted"], []]
+
+
 def test_programs_that_exceed_the_bound_together_all_finish() -> None:
     """Each takes 120 of 300 MB, and waits: three at a time are too many."""
     code = "import time\na = bytearray(120 << 20)\ntime.sleep({})\nprint('done')"

@@ -4,6 +4,8 @@ The kernel limits each process alone, and the limits of all programs may add up 
 few programs use theirs. So programs are watched as soon as they could exceed the bound. When they do, frozen states go
 first: they are only caches. Then programs are evicted, background runs before foreground runs (see `scheduler`), the
 largest first. An evicted program runs again once its full limit can be reserved, and is not evicted a second time.
+Evicted programs are served in turn. After a few seconds, other programs are evicted to make room for the first of them,
+so none waits longer than the programs before it take.
 
 Memory is counted here rather than by a control group: few containers may create one, and the kernel would choose the
 victim. A program can exceed the bound by what it writes between two checks.
@@ -13,7 +15,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import os
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
@@ -23,6 +27,9 @@ from rstar.errors import SandboxError
 from rstar.sandbox.parent.pool import RunLostError
 
 _POLL_SECONDS = 0.1
+_PATIENCE_SECONDS = 5.0
+"""How long the first of the evicted programs waits until others are evicted for it."""
+
 _DEFAULT_SHARE = 0.6
 _PAGE_TABLE_FACTOR = 3
 """Page tables can take twice what a program may map: an isolated small mapping needs two more pages."""
@@ -94,6 +101,8 @@ class MemoryWatch:
         self._programs: dict[Program, int] = {}  # with their last usage, in bytes
         self._with_reservation: set[Program] = set()
         self._reserved = 0
+        self._queue: list[object] = []
+        """A ticket for each program that waits for a reservation."""
         self._watcher: asyncio.Task[None] | None = None
 
     @contextmanager
@@ -113,13 +122,22 @@ class MemoryWatch:
 
     @asynccontextmanager
     async def reserve(self, size: int) -> AsyncIterator[None]:
-        """Wait until `size` more bytes are free and reserve them for a program that must not be evicted.
+        """Wait in turn until `size` more bytes are free and reserve them for a program that must not be evicted.
 
         Several reservations together may take half of the memory; the rest is for other programs.
         """
-        while (self._programs or self._reserved) and not self._fits(size):
-            self._cache.shrink(self._used() + size - self.total)
-            await asyncio.sleep(_POLL_SECONDS)
+        ticket, patient_until = object(), math.inf
+        self._queue.append(ticket)
+        try:
+            while self._queue[0] is not ticket or ((self._programs or self._reserved) and not self._fits(size)):
+                if self._queue[0] is ticket:
+                    patient_until = min(patient_until, time.monotonic() + _PATIENCE_SECONDS)
+                    self._cache.shrink(self._used() + size - self.total)
+                    if time.monotonic() >= patient_until and self._may_reserve(size):
+                        self._evict_programs(self.total - size)
+                await asyncio.sleep(_POLL_SECONDS)
+        finally:
+            self._queue.remove(ticket)
         self._reserved += size
         try:
             yield
@@ -127,8 +145,10 @@ class MemoryWatch:
             self._reserved -= size
 
     def _fits(self, size: int) -> bool:
-        together = self._reserved + size if self._reserved else 0
-        return self._used() + size <= self.total and together <= self.total // 2
+        return self._used() + size <= self.total and self._may_reserve(size)
+
+    def _may_reserve(self, size: int) -> bool:
+        return not self._reserved or self._reserved + size <= self.total // 2
 
     def close(self) -> None:
         """Stop watching."""
@@ -163,13 +183,16 @@ class MemoryWatch:
     def _free_memory(self) -> None:
         """Shrink the cache and evict the least important programs until the rest is under the bound."""
         self._cache.shrink(self._used() - self.total)
+        self._evict_programs(self.total)
+
+    def _evict_programs(self, bound: int) -> None:
         programs = {program: used for program, used in self._programs.items() if used}
         for program in sorted(programs, key=lambda program: (program.background, programs[program]), reverse=True):
-            if (used := self._used()) <= self.total:
+            if (used := self._used()) <= bound:
                 return
             _LOG.warning(
                 "programs use %d MB, the bound is %d MB: evicting one that uses %d MB; it runs again later",
-                used >> 20, self.total >> 20, programs[program] >> 20,
+                used >> 20, bound >> 20, programs[program] >> 20,
             )  # fmt: skip
             program.evict()
             self._programs[program] = 0
