@@ -186,9 +186,21 @@ def serve(
             mask = _quiet()
             collecting = gc.isenabled()
             gc.disable()
-            link.send(json.dumps(report).encode())
+            _send(link, report)
         order = channel.receive(link)
     os._exit(0)
+
+
+def _send(link: socket.socket, report: Report) -> None:
+    """Send a report. One that cannot be sent, because objects of the snippet got into it, becomes an error."""
+    try:
+        packet = json.dumps(report).encode()
+        if len(packet) > channel.MAX_REPORT:
+            raise ValueError(len(packet))
+        link.send(packet)
+    except BaseException:
+        unknown = {"status": "error", "kind": "Exception", "message": "", "line": None}
+        link.send(json.dumps(unknown).encode())
 
 
 def _fork(link: socket.socket, fork: Callable[[], int], fd: int) -> socket.socket:
@@ -228,22 +240,26 @@ def _stopped(stop: SystemExit, name: str) -> Report:
 
 
 def _failed(error: BaseException, name: str) -> Report:
-    try:
-        message = str(error.msg if isinstance(error, SyntaxError) else error)[:MAX_MESSAGE]
-    except BaseException:
-        message = ""
-    return {
-        "status": "error",
-        "kind": type(error).__name__[:MAX_MESSAGE],
-        "message": message,
-        "line": _line(error, name),
-    }
+    """Report an exception. Its class and its attributes may run any code of the snippet and hold any object."""
+    report: Report = {"status": "error", "kind": "Exception", "message": "", "line": None}
+    with suppress(BaseException):
+        report["kind"] = _text(type(error).__name__)
+    with suppress(BaseException):
+        report["message"] = _text(error.msg if isinstance(error, SyntaxError) else error)
+    with suppress(BaseException):
+        report["line"] = _line(error, name)
+    return report
+
+
+def _text(value: object) -> str:
+    """The beginning of an object's text, never an instance of the snippet's own string class."""
+    return str.__getitem__(str(value), slice(MAX_MESSAGE))
 
 
 def _line(error: BaseException, name: str) -> int | None:
     """The line of snippet `name` at which the error left it."""
     if isinstance(error, SyntaxError) and error.filename == name:
-        return error.lineno
+        return error.lineno if type(error.lineno) is int and error.lineno < 1 << 31 else None
     line = None
     trace: TracebackType | None = error.__traceback__
     while trace is not None:
