@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
 import textwrap
+from functools import partial
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from rstar.sandbox import Result, State
+from rstar.sandbox.jail import kernel
+from rstar.sandbox.jail.isolation import Jail
+from rstar.sandbox.keeper.keeper import Keeper
+from rstar.sandbox.keeper.proc import Proc
+from rstar.sandbox.keeper.processes import Template, hung_up
 from tests.sandbox.conftest import Box
 
 SAYS_ITS_END = """
@@ -84,3 +94,29 @@ def test_a_fork_that_cannot_be_looked_at_is_killed(box: Box, child: str) -> None
     result, siblings = beside(box, textwrap.dedent(code), forked=True)
     assert result.status == "killed"
     assert [sibling.stdout for sibling in siblings] == ["1\n", "1\n"]
+
+
+@pytest.mark.parametrize("waiting", [False, True])
+def test_an_interrupted_request_closes_the_listener_for_no_others(
+    waiting: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is gone when the keeper looks, or when it asks for it. Only without any process is the listener closed."""
+    monkeypatch.setattr(kernel, "notification", lambda listener: None)
+    parent, template = socket.socketpair(), socket.socketpair()
+    jail = SimpleNamespace(proc=Proc(), namespaces=True)
+    keeper = Keeper(parent[0], cast(Jail, jail), "/", Template(template[0], 0), has_states=True)
+    listener, processes = socket.socketpair()
+    number = listener.fileno()
+    keeper._listen(number, partial(keeper._on_clone_request, number))
+    if waiting:
+        processes.send(b"request")
+    for _ in range(3):
+        keeper._handlers[number]()
+    processes.close()
+    assert hung_up(number)
+    keeper._handlers[number]()
+    assert number not in keeper._handlers
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(listener.detach())
+    for end in (*parent, *template):
+        end.close()
