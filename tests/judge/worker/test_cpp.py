@@ -33,6 +33,18 @@ int main() {
     printf("%d", n);
 }
 """
+PIPES = """
+#include <cerrno>
+#include <cstdio>
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+int main() {
+    int ends[2], count = 0, piped = pipe(ends), error = errno;
+    while (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0) count += 2;
+    printf("%d %d %d\\n", piped, error == EPERM, count);
+}
+"""
 COMETS = """
 #include <cstdio>
 #include <csignal>
@@ -104,6 +116,13 @@ def test_a_group_of_processes_has_the_limits_of_one(source: str, status: str) ->
 def test_a_program_has_few_processes() -> None:
     result = outcome(MANY, Limits(5.0, memory_mb=256))
     assert 8 <= int(result.stdout) <= 32
+
+
+def test_a_program_takes_no_pipes_and_few_descriptors() -> None:
+    """Pipes are limited over all programs of a user, and memory in sockets by no limit at all."""
+    piped, refused, sockets = map(int, outcome(PIPES, Limits(5.0, memory_mb=256)).stdout.split())
+    assert (piped, refused) == (-1, 1)
+    assert 16 <= sockets <= 32
 
 
 def test_a_program_that_forks_all_the_time_has_a_low_priority_too() -> None:

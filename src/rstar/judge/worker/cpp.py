@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from rstar.errors import SandboxError
 from rstar.sandbox import Limits, LocalSandbox, Result
 
-_FLAGS = ("-O2", "-pipe")
+_FLAGS = ("-O2",)
 _CACHE_BYTES, _MAX_CACHED = 256 << 20, 1_000
 """Limits of the program cache; each program holds a descriptor."""
 

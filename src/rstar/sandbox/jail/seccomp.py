@@ -53,7 +53,7 @@ def build(*, forks: bool, namespaces: bool, programs: bool = False) -> kernel.Pr
             memory that a fork would share.
         namespaces: the run has mount and PID namespaces: allow chmod and utime, and reserving disk space, which would
             fill a shared disk at once and take more than the file sizes show. C libraries then write zeros instead.
-        programs: allow starting other programs, and pipes between them.
+        programs: allow starting other programs.
     """
     allowed = ALLOWED | METADATA if namespaces else ALLOWED
     actions = {number: _result(_ALLOW) for number in allowed.values()}
