@@ -27,6 +27,7 @@ from rstar.jsonl import atomic_write
 from rstar.prompts import code_steps as prompt
 from rstar.seeds import derive
 from rstar.tiny.family import LEVELS, Family, Instance, Split
+from rstar.tiny.vary import vary
 
 MOST_REPEATS = 20  # draws per requested problem before giving up on finding distinct ones
 
@@ -74,7 +75,7 @@ class Drawn:
     instance: Instance
 
     def row(self, solution: bool = False) -> dict[str, Any]:
-        """Line of a problem file; `solution` adds the pieces that a policy is trained on."""
+        """Line of a problem file; `solution` adds what a policy is trained on: one of the right programs."""
         instance = self.instance
         row: dict[str, Any] = {
             "id": self.id,
@@ -87,7 +88,8 @@ class Drawn:
         if instance.check is not None:
             row["check"] = instance.check
         if solution:
-            row["pieces"] = [prompt.prompt(instance.question), *prompt.solution(instance.steps, instance.answer)]
+            steps = vary(instance.steps, random.Random(derive(0, "vary", self.id)))
+            row["pieces"] = [prompt.prompt(instance.question), *prompt.solution(steps, instance.answer)]
         return row
 
 
