@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import random
+import re
 
 import pytest
 from hypothesis import given
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from rstar.tiny.family import LEVELS
 from rstar.tiny.generate import families
-from rstar.tiny.vary import vary
+from rstar.tiny.vary import blur, vary
 
 
 def output(steps: tuple[str, ...]) -> str:
@@ -64,3 +65,14 @@ def test_results_that_are_needed_stay(steps: tuple[str, ...]) -> None:
 def test_order_and_brackets_are_kept(seed: int, a: int, b: int) -> None:
     steps = (f"# first\nx = {a} - {b}", f"# then\ny = x * {b}", f"# last\nz = {b} - y", "print(z)")
     assert output(vary(steps, random.Random(seed))) == output(steps)
+
+
+def test_blurring_changes_words_only() -> None:
+    question = "Ann has 12 pens and buys {3} boxes of 4. How many pens does she have?"
+    blurred = {blur(question, ["green"], random.Random(seed)) for seed in range(300)}
+    assert question in blurred
+    assert any("green" in one for one in blurred)
+    assert any(len(one.split()) < len(question.split()) for one in blurred)
+    assert all(re.findall(r"[0-9A-Z{}?.]", one) == re.findall(r"[0-9A-Z{}?.]", question) for one in blurred)
+    changed = sum(blur(question, ["green"], random.Random(seed)) != question for seed in range(3_000)) / 3_000
+    assert 0.3 < changed < 0.5  # of half of them, those with any changed word

@@ -1,7 +1,9 @@
-"""Other programs for the same problem, so that a policy learns more than one right way and its samples differ.
+"""Training data that varies more than its templates: blurred questions, and other programs for the same problem.
 
-A reference solution is a straight program. These changes keep its meaning: factors and terms change places, a result is
-used where it was named, names change. Programs of search families, whose steps call a helper, stay as they are.
+*Questions* are blurred so that a policy learns to read wordings that it has never seen: words that carry no number and
+no name are replaced or left out. *Programs* vary so that a policy learns more than one right way, and its samples
+differ: factors and terms change places, a result is used where it was named, names change. Programs of search families,
+whose steps call a helper, stay as they are.
 """
 
 from __future__ import annotations
@@ -14,11 +16,27 @@ from collections.abc import Sequence
 RENAMED, COMMUTED, INLINED = 0.3, 0.3, 0.3
 """Probability of new names, of other order for each operation, and of each inlined step."""
 
+BLURRED, REPLACED, DROPPED = 0.5, 0.08, 0.03
+"""Share of blurred questions; in these, probability that a word is replaced or left out."""
+
+_WORD = re.compile(r"(?<![\w{\\])[a-z]{2,}(?!\w)")
 _LETTERS = "bcdefghjkmnpqrstuvwxyz"
 """Names for variables, without ``a`` and ``i``, which are words, and ``l`` and ``o``, which look like digits."""
 
 Step = tuple[str, str]
 """Comment and code."""
+
+
+def blur(question: str, words: Sequence[str], rng: random.Random) -> str:
+    """The question, or one in which some lower-case words are replaced by others of `words` or left out."""
+    if rng.random() >= BLURRED:
+        return question
+
+    def other(word: re.Match[str]) -> str:
+        draw = rng.random()
+        return rng.choice(words) if draw < REPLACED else "" if draw < REPLACED + DROPPED else word[0]
+
+    return " ".join(_WORD.sub(other, question).split())
 
 
 def vary(steps: Sequence[str], rng: random.Random) -> tuple[str, ...]:
