@@ -21,6 +21,7 @@ from rstar.judge.queue.jobs import MAX_SHOWN, OUTPUT_BYTES, Answer, Cell, Job, K
 from rstar.judge.queue.quotas import ClientQuotas
 from rstar.judge.server.metrics import Metrics
 from rstar.judge.server.sessions import Session, Sessions
+from rstar.judge.server.turns import Turns
 from rstar.judge.settings import JudgeSettings
 from rstar.sandbox import Limits, memory_for_programs
 
@@ -40,6 +41,7 @@ class Service:
         self.memory = ClientQuotas(memory_for_programs() // _MEMORY_SHARE)
         self.sessions = Sessions(ClientQuotas(settings.max_sessions), self.memory, settings.idle_seconds)
         self.metrics = Metrics()
+        self.turns = Turns()
         self._numbers = 0
 
     @asynccontextmanager

@@ -1,7 +1,7 @@
 """Request checks in front of the routes, and error replies in the interface's format.
 
-The memory of a request is charged to its client until it is answered; `quotas` keeps one client from crowding out the
-others.
+Parsing a request blocks the event loop, so large ones take turns. The memory of a request is charged to its client
+until it is answered; `quotas` keeps one client from crowding out the others.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rstar.judge.queue.quotas import ClientQuotas
+from rstar.judge.server.turns import Turns
 from rstar.judge.settings import JudgeSettings, allowed
 
 OPEN_PATHS = frozenset({"/ping"})
@@ -30,13 +31,15 @@ MAX_VALUES = 500_000
 VALUE_BYTES = 1_000
 """Memory per JSON value between text and job. A call has four or five values."""
 
+_QUICK_BYTES, _QUICK_VALUES = 65_536, 200
+"""A request up to this size is parsed without waiting for a turn."""
+
 _TOO_LARGE = f"a request may have {MAX_BODY:,} bytes; send several"
 _TOO_MANY = f"a request may have {MAX_VALUES:,} JSON values; send several"
 _NOT_UTF8 = "expected JSON in UTF-8"
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+("|\\?)', re.DOTALL)
 """A JSON string, possibly incomplete. Group 1 is its end: a quote, nothing, or half an escape."""
 
-_MAX_ERRORS = 20
 _LONGEST_MESSAGE = 500
 _MAX_PART, _MAX_DEPTH = 100, 8
 
@@ -50,18 +53,14 @@ async def other_methods(request: Request, error: Exception) -> Response:
 
 async def malformed(_: Request, error: RequestValidationError) -> Response:
     """422 with the errors and their locations, without the input, which may be large or not text."""
-    errors = error.errors()
     detail = [
         {
             "type": found["type"],
             "loc": [part if isinstance(part, int) else part[:_MAX_PART] for part in found["loc"][:_MAX_DEPTH]],
             "msg": found["msg"][:_LONGEST_MESSAGE],
         }
-        for found in errors[:_MAX_ERRORS]
+        for found in error.errors()
     ]
-    if len(errors) > _MAX_ERRORS:
-        more = f"{len(errors) - _MAX_ERRORS:,} more errors"
-        detail.append({"type": "more", "loc": [], "msg": more})
     return Response(json.dumps({"detail": detail}), 422, media_type="application/json")
 
 
@@ -72,8 +71,8 @@ class Guard:
         memory: bytes charged to clients.
     """
 
-    def __init__(self, app: ASGIApp, settings: JudgeSettings, memory: ClientQuotas) -> None:
-        self._app, self._settings, self.memory = app, settings, memory
+    def __init__(self, app: ASGIApp, settings: JudgeSettings, memory: ClientQuotas, turns: Turns) -> None:
+        self._app, self._settings, self.memory, self._turns = app, settings, memory, turns
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Check a request, then call the application."""
@@ -91,7 +90,8 @@ class Guard:
         if int(headers.get(b"content-length", b"0")) > MAX_BODY:  # the parser admits only numbers
             await JSONResponse({"detail": _TOO_LARGE}, 413, {"Connection": "close"})(scope, receive, send)
             return
-        body = _Body(receive, self.memory, "" if scope["client"] is None else "{}:{}".format(*scope["client"]))
+        client = "" if scope["client"] is None else "{}:{}".format(*scope["client"])
+        body = _Body(receive, self.memory, self._turns, client)
         try:
             await self._app(scope, body.read, send)
         finally:
@@ -106,8 +106,8 @@ class _Body:
         charged: bytes charged to the client.
     """
 
-    def __init__(self, receive: Receive, memory: ClientQuotas, client: str) -> None:
-        self._receive, self._memory = receive, memory
+    def __init__(self, receive: Receive, memory: ClientQuotas, turns: Turns, client: str) -> None:
+        self._receive, self._memory, self._turns = receive, memory, turns
         self._size, self._values = 0, ValueCount()
         self.client, self.charged = client, 0
 
@@ -126,6 +126,9 @@ class _Body:
         if not self._memory.take(self.client, more):
             raise HTTPException(503, "too much is in memory already", {"Retry-After": "1"})
         self.charged += more
+        is_last = message["type"] == "http.request" and not message.get("more_body", False)
+        if is_last and (self._size > _QUICK_BYTES or values > _QUICK_VALUES):
+            await self._turns.wait()  # what follows is parsing
         return message
 
 

@@ -29,7 +29,7 @@ READ_SECONDS, MIN_READ = 60.0, 4 << 20
 """In this time a client must read this many bytes of a reply, or all of it: unread bytes occupy memory."""
 
 MAX_BEHIND = 65_536
-"""Bytes kept of requests behind the one being answered. Beyond them, reading pauses, and nobody notices a disconnect."""
+"""Bytes kept of requests behind the one being answered. Beyond them, reading pauses, and no disconnect is noticed."""
 
 _OWN_DESCRIPTORS = 200
 
