@@ -163,6 +163,30 @@ def test_cells_go_to_the_worker_that_has_their_state(tmp_path: Path) -> None:
     with_broker(test, tmp_path)
 
 
+def test_cells_take_turns_with_calls(tmp_path: Path) -> None:
+    """Busy sessions, whose cells never end, leave others their turns."""
+
+    async def test(broker: MemoryBroker, path: Path) -> None:
+        worker = Worker("w")
+        await worker.call(path, 1)
+        await until(lambda: bool(broker._workers))
+        broker.submit(job("first"))
+        for client in range(6):
+            for number in range(3):
+                broker.submit(replace(job(f"{client}-{number}"), kind="cell", client=str(client)), prefer="w")
+        for number in range(2):
+            broker.submit(replace(job(f"call{number}"), client="modest"))
+        await until(lambda: bool(worker.names))
+        while len(worker.names) < 21:
+            worker.answer(worker.names[-1])
+            count = len(worker.names)
+            await until(lambda count=count: len(worker.names) > count)  # type: ignore[misc]
+        assert worker.names.index("call0") <= 7
+        assert worker.names.index("call1") <= 14
+
+    with_broker(test, tmp_path)
+
+
 @given(st.integers(2, 30), st.data())
 @settings(max_examples=25)
 def test_only_the_calls_that_kill_workers_are_blamed(tmp_path_factory: Any, count: int, data: st.DataObject) -> None:
