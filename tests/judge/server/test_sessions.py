@@ -146,3 +146,30 @@ def test_looking_at_a_session_does_not_keep_it() -> None:
         sessions.get(name, use=False)
     sessions.expire()
     assert len(sessions) == 0
+
+
+def test_a_history_that_is_sent_counts(broker: Forgetful, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is a copy of the cells, which are charged to the host, and lives as long as the call."""
+    monkeypatch.setattr(calls, "memory_for_programs", lambda: 6 * 100_000)
+    app = api.create_app(broker, JudgeSettings(), "me", os.open(os.devnull, os.O_WRONLY))
+    held: list[int] = []
+    submit = broker.submit
+
+    def watched(job: Job, prefer: str = "") -> asyncio.Future[Answer]:
+        held.append(app.memory.held("testclient:50000"))
+        return submit(job, prefer)
+
+    monkeypatch.setattr(broker, "submit", watched)
+    with TestClient(app) as client:
+        session = begin(client)
+        assert [run(client, session, "x" * 10_000) for _ in range(2)] == [200] * 2
+        broker.states.clear()
+        held.clear()
+        assert run(client, session, "1") == 200
+        assert held[1] - held[0] > 20_000
+        assert app.memory.held("testclient:50000") == 0
+        broker.states.clear()
+        app.memory.add("another", 40_000)
+        assert run(client, session, "1") == 503
+        app.memory.add("another", -40_000)
+        assert run(client, session, "1") == 200

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from typing import TypeVar
 
 import fastapi
@@ -17,7 +17,7 @@ from rstar.errors import SandboxError
 from rstar.judge import wire
 from rstar.judge.boot import send_heartbeats
 from rstar.judge.queue.broker import Broker, BusyError, QueueStatus
-from rstar.judge.queue.jobs import MAX_SHOWN, OUTPUT_BYTES, Answer, Cell, Job, Kind
+from rstar.judge.queue.jobs import MAX_SHOWN, OUTPUT_BYTES, Answer, Job, Kind
 from rstar.judge.queue.quotas import ClientQuotas
 from rstar.judge.server.metrics import Metrics
 from rstar.judge.server.sessions import Session, Sessions
@@ -84,15 +84,30 @@ class Service:
         return jobs
 
     async def run_cell(self, session: Session, cell: wire.CellRequest, request: Request) -> tuple[Job, Answer]:
-        """Run a cell on the worker with the session's state; if that is lost, once more with the full history."""
-        prefer, history = session.worker, tuple[Cell, ...]()
-        while True:
-            job = self._job("cell", cell.code, cell.limits, self.settings.long_queue_seconds, request)
-            job.state, job.history, job.shown = session.state, history, wire.shown(cell.limits)
-            (answer,) = await self.answers([job], request, prefer)
-            if answer.outcome != "lost" or history:
-                return job, answer
-            prefer, history = "", session.cells
+        """Run a cell on the worker with the session's state; if that is lost, once more with the full history.
+
+        A history is sent as a copy, which is charged to the client.
+        """
+        job = self._job("cell", cell.code, cell.limits, self.settings.long_queue_seconds, request)
+        job.state, job.shown = session.state, wire.shown(cell.limits)
+        (answer,) = await self.answers([job], request, session.worker)
+        if answer.outcome != "lost":
+            return job, answer
+        job = self._job("cell", cell.code, cell.limits, self.settings.long_queue_seconds, request)
+        job.state, job.shown, job.history = session.state, wire.shown(cell.limits), session.cells
+        with self._charged(job.client, session.size):
+            (answer,) = await self.answers([job], request)
+        return job, answer
+
+    @contextmanager
+    def _charged(self, client: str, size: int) -> Iterator[None]:
+        """Charge `size` bytes to a client. Raises `HTTPException` if they exceed its share."""
+        if not self.memory.take(client, size):
+            raise HTTPException(503, "too much is in memory already", {"Retry-After": "1"})
+        try:
+            yield
+        finally:
+            self.memory.add(client, -size)
 
     def _job(self, kind: Kind, code: str, given: wire.CallLimits | None, max_wait: float, request: Request) -> Job:
         self._numbers += 1
