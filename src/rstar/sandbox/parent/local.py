@@ -65,6 +65,7 @@ class LocalSandbox(SharedContext):
         max_states: maximum number of frozen processes, whatever their size.
         total_mb: memory of all programs and states, in MiB; None for 60% of this machine's (see `memory`).
         folder: parent of scratch folders at the weaker levels; None for the system's temporary folder.
+        attempts: attempts per run that loses its zygote; after the last, `RunLostError` is raised.
 
     Attributes:
         total: `total_mb` in bytes.
@@ -81,8 +82,10 @@ class LocalSandbox(SharedContext):
         max_states: int = 512,
         total_mb: int | None = None,
         folder: Path | None = None,
+        attempts: int = ATTEMPTS,
     ) -> None:
         super().__init__()
+        self._attempts = attempts
         self.level: Level = level
         self.limits = limits or Limits()
         self.workers = workers or (len(os.sched_getaffinity(0)) if sys.platform == "linux" else 1)
@@ -115,7 +118,7 @@ class LocalSandbox(SharedContext):
             self._folder.chmod(0o711)  # runs may have another uid
         self._is_open = True
         self._starting: dict[Tier, asyncio.Lock] = {tier: asyncio.Lock() for tier in get_args(Tier)}
-        self._states = States(self._zygote, self._memory, self._max_states)
+        self._states = States(self._zygote, self._memory, self._max_states, self._attempts)
         self._memory_watch = MemoryWatch(self.total, self._states)
         self._scheduler = Scheduler(self.workers, self._background_runs, self._memory_watch)
         try:
@@ -171,7 +174,7 @@ class LocalSandbox(SharedContext):
         self._check_open()
 
         async def attempt(slot: Slot) -> Result:
-            for _ in range(ATTEMPTS):
+            for _ in range(self._attempts):
                 zygote = await self._zygote(tier)
                 source = None if not stdin else channel.memory_file(stdin.encode(errors="surrogateescape"))
                 order = {
@@ -192,7 +195,7 @@ class LocalSandbox(SharedContext):
                 finally:
                     if source is not None:
                         os.close(source)
-            raise SandboxError(f"a zygote was lost {ATTEMPTS} times in a row")
+            raise RunLostError("the zygote was lost with this run")
 
         return await self._in_slot(attempt, limits)
 
