@@ -26,7 +26,7 @@ from rstar.sandbox.levels import LEVELS, Level
 from rstar.sandbox.parent.execution import EvictedError, Execution
 from rstar.sandbox.parent.memory import MemoryWatch, OversizedRunError, memory_for_programs
 from rstar.sandbox.parent.pool import RunLostError, TierMissingError, Zygote
-from rstar.sandbox.parent.scheduler import Scheduler, Slot
+from rstar.sandbox.parent.scheduler import FOREGROUND_SECONDS, Scheduler, Slot
 from rstar.sandbox.parent.states import ATTEMPTS, Node, Root, States
 from rstar.sandbox.tiers import RANKS, Tier, tier_of
 
@@ -152,14 +152,24 @@ class LocalSandbox(SharedContext):
         return await self._run(self._tier(code), code, stdin, limits or self.limits, echo=echo)
 
     async def run_driver(
-        self, driver: str, stdin: str | None, file: int, limits: Limits, *, processes: int = 2
+        self,
+        driver: str,
+        stdin: str | None,
+        file: int,
+        limits: Limits,
+        *,
+        processes: int = 2,
+        normal_seconds: float = FOREGROUND_SECONDS,
     ) -> Result:
         """Run trusted code that starts other programs in the same confinement; `file` is its descriptor 3.
 
         Memory and CPU limits apply to each program, the wall time to all together. Up to `processes` of them work one
-        after the other; with more, the clock does not stop while they wait for a processor.
+        after the other; with more, the clock does not stop while they wait for a processor. For `normal_seconds`, they
+        keep their priority.
         """
-        return await self._run("native", driver, stdin, limits, file, processes=processes)
+        return await self._run(
+            "native", driver, stdin, limits, file, processes=processes, normal_seconds=normal_seconds
+        )
 
     async def _run(
         self,
@@ -170,6 +180,7 @@ class LocalSandbox(SharedContext):
         *files: int,
         echo: bool = False,
         processes: int = 2,
+        normal_seconds: float = FOREGROUND_SECONDS,
     ) -> Result:
         self._check_open()
 
@@ -187,8 +198,14 @@ class LocalSandbox(SharedContext):
                     "limits": asdict(limits),
                 }
                 try:
-                    native = zygote.tier == "native"
-                    execution = Execution(zygote.link, limits, slot, starts_processes=native, processes=processes)
+                    execution = Execution(
+                        zygote.link,
+                        limits,
+                        slot,
+                        starts_processes=zygote.tier == "native",
+                        processes=processes,
+                        normal_seconds=normal_seconds,
+                    )
                     return (await execution.outcome(order, source, *files)).result
                 except RunLostError:
                     pass
