@@ -15,6 +15,7 @@ import sys
 import termios
 from typing import Any
 
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from rstar.judge.queue.quotas import ClientQuotas
@@ -36,6 +37,19 @@ _OWN_DESCRIPTORS = 200
 _LARGE = b"431 Request Header Fields Too Large"
 _HEAD_END = b"\r\n\r\n"
 _REFUSAL = b"HTTP/1.1 %s\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+
+
+class _Flow(FlowControl):
+    """Flow control under which reading stays paused, whoever asks, while `is_full`."""
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        super().__init__(transport)
+        self.is_full = False
+
+    def resume_reading(self) -> None:
+        """See `FlowControl.resume_reading`."""
+        if not self.is_full:
+            super().resume_reading()
 
 
 class BoundedProtocol(HttpToolsProtocol):
@@ -63,6 +77,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Admit the connection, or answer 503 if its host has too many."""
         super().connection_made(transport)
+        self.flow: _Flow = _Flow(transport)
         if BoundedProtocol.hosts is None:
             most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
             BoundedProtocol.hosts = ClientQuotas(most - _OWN_DESCRIPTORS)
@@ -117,7 +132,6 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _continue(self) -> None:
         if self._behind and not self._is_busy:
-            self.flow.resume_reading()
             self.loop.call_soon(self._parse)
 
     def _parse(self) -> None:
@@ -134,8 +148,11 @@ class BoundedProtocol(HttpToolsProtocol):
         if self.transport.is_closing():
             self._behind.clear()
         self._charge()
-        if len(self._behind) > MAX_BEHIND:
+        was_full, self.flow.is_full = self.flow.is_full, len(self._behind) > MAX_BEHIND
+        if self.flow.is_full:
             self.flow.pause_reading()
+        elif was_full and (self.cycle is None or len(self.cycle.body) <= HIGH_WATER_LIMIT):
+            self.flow.resume_reading()
 
     def _piece_size(self) -> int:
         """How many bytes to parse at once: up to the end of a head or body, if known; never a large head."""
