@@ -22,7 +22,7 @@ from rstar.judge.server.session_routes import add_sessions
 from rstar.judge.settings import JudgeSettings
 
 LINES = "application/x-ndjson"
-_QUICK_ANSWERS = 100
+_QUICK_ANSWERS = 10
 """A reply with more answers waits for its turn."""
 
 _BODY = wire.FULL | wire.UNREADABLE | wire.LARGE

@@ -31,7 +31,7 @@ MAX_VALUES = 500_000
 VALUE_BYTES = 1_000
 """Memory per JSON value between text and job. A call has four or five values."""
 
-_QUICK_BYTES, _QUICK_VALUES = 65_536, 200
+_QUICK_BYTES, _QUICK_VALUES = 65_536, 40
 """A request up to this size is parsed without waiting for a turn."""
 
 _TOO_LARGE = f"a request may have {MAX_BODY:,} bytes; send several"
