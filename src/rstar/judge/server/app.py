@@ -68,7 +68,7 @@ def _add_calls(app: fastapi.FastAPI, service: Service) -> None:
 
     async def reply(batch: wire.Batch, request: Request, max_wait: float) -> Response:
         if LINES in request.headers.get("accept", ""):
-            lines = service.lines(service.jobs(batch, max_wait, request), batch.submissions)
+            lines = service.lines(service.jobs(batch, max_wait, request), batch, request)
             return StreamingResponse(lines, media_type=LINES)
         return json(await run_many(batch, request, max_wait))
 

@@ -1,7 +1,7 @@
 """Request checks in front of the routes, and error replies in the interface's format.
 
-Parsing a request blocks the event loop, so large ones take turns. The memory of a request is charged to its client
-until it is answered; `quotas` keeps one client from crowding out the others.
+Parsing a request blocks the event loop, so large ones take turns. The memory of a request and of
+its answers is charged to its client until all is sent; `quotas` keeps one client from crowding out the others.
 """
 
 from __future__ import annotations
@@ -15,9 +15,12 @@ from fastapi.responses import JSONResponse
 from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from rstar.judge.queue.quotas import ClientQuotas
+from rstar.judge.queue.quotas import Charge, ClientQuotas
 from rstar.judge.server.turns import Turns
 from rstar.judge.settings import JudgeSettings, allowed
+
+CHARGE = "rstar.charge"
+"""Key of the scope for the memory that a request holds, a `Charge`."""
 
 OPEN_PATHS = frozenset({"/ping"})
 """Paths that need no token."""
@@ -91,25 +94,25 @@ class Guard:
             await JSONResponse({"detail": _TOO_LARGE}, 413, {"Connection": "close"})(scope, receive, send)
             return
         client = "" if scope["client"] is None else "{}:{}".format(*scope["client"])
-        body = _Body(receive, self.memory, self._turns, client)
+        charge = scope[CHARGE] = Charge(self.memory, client)
         try:
-            await self._app(scope, body.read, send)
+            await self._app(scope, _Body(receive, charge, self._turns).read, send)
         finally:
-            self.memory.add(body.client, -body.charged)
+            charge.release()
+
+
+def take(charge: Charge, size: int) -> None:
+    """Charge `size` bytes of memory to a request. Raises `HTTPException` if they exceed its client's share."""
+    if not charge.take(size):
+        raise HTTPException(503, "too much is in memory already", {"Retry-After": "1"})
 
 
 class _Body:
-    """The body of a request, bounded in size and number of values.
+    """The body of a request, bounded in size and number of values."""
 
-    Attributes:
-        client: the sender.
-        charged: bytes charged to the client.
-    """
-
-    def __init__(self, receive: Receive, memory: ClientQuotas, turns: Turns, client: str) -> None:
-        self._receive, self._memory, self._turns = receive, memory, turns
-        self._size, self._values = 0, ValueCount()
-        self.client, self.charged = client, 0
+    def __init__(self, receive: Receive, charge: Charge, turns: Turns) -> None:
+        self._receive, self._charge, self._turns = receive, charge, turns
+        self._size, self._values, self._charged = 0, ValueCount(), 0
 
     async def read(self) -> Message:
         """Receive the next ASGI message."""
@@ -122,10 +125,9 @@ class _Body:
             raise HTTPException(400, _NOT_UTF8)
         if (values := self._values.add(piece)) > MAX_VALUES:
             raise HTTPException(413, _TOO_MANY)
-        more = self._size + VALUE_BYTES * values - self.charged if piece else 0
-        if not self._memory.take(self.client, more):
-            raise HTTPException(503, "too much is in memory already", {"Retry-After": "1"})
-        self.charged += more
+        more = self._size + VALUE_BYTES * values - self._charged if piece else 0
+        take(self._charge, more)
+        self._charged += more
         is_last = message["type"] == "http.request" and not message.get("more_body", False)
         if is_last and (self._size > _QUICK_BYTES or values > _QUICK_VALUES):
             await self._turns.wait()  # what follows is parsing
