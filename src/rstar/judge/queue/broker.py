@@ -105,11 +105,11 @@ class MemoryBroker:
 
     Args:
         socket: path of the socket to which workers connect; its folder must be private.
-        max_waiting: maximum number of unanswered jobs.
+        max_waiting: maximum number of unanswered jobs, shared fairly by the clients.
     """
 
     def __init__(self, socket: Path, max_waiting: int = 1_000_000) -> None:
-        self._path, self._most = socket, max_waiting
+        self._path, self._unanswered = socket, ClientQuotas(max_waiting)
         self._running = ClientQuotas(0)
         self._waiting = FairQueue(lambda client: not self._running.fits(client))
         self._suspects: dict[str, Job] = {}
@@ -137,11 +137,11 @@ class MemoryBroker:
 
     def submit(self, job: Job, prefer: str = "") -> asyncio.Future[Answer]:
         """See `Broker.submit`."""
-        if len(self._futures) >= self._most:
+        if not self._unanswered.take(job.client):
             raise BusyError(f"{len(self._futures)} calls are waiting already")
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._futures[job.id] = future
-        future.add_done_callback(lambda done: self._on_done(job.id, done))
+        future.add_done_callback(lambda done: self._on_done(job, done))
         is_there = prefer and any(worker.name == prefer for worker in self._workers.values())
         self._waiting.push(job, prefer if is_there else "")
         self._dispatch()
@@ -237,7 +237,9 @@ class MemoryBroker:
             for job in list(self._waiting.expired(time.time())):
                 self._answer(Answer(job.id, "expired"))
 
-    def _on_done(self, name: str, future: asyncio.Future[Answer]) -> None:
+    def _on_done(self, job: Job, future: asyncio.Future[Answer]) -> None:
+        name = job.id
+        self._unanswered.add(job.client, -1)
         self._futures.pop(name, None)
         self._deaths.pop(name, None)
         self._suspects.pop(name, None)
