@@ -59,8 +59,8 @@ def solve(
     method: Annotated[
         Method | None,
         typer.Option(
-            help="Search method: one solution (`greedy`), `search.samples` independent solutions (`sample`,"
-            " `best-of-n`), or a tree of steps (`beam`, `mcts`).",
+            help="Search method: one solution (`greedy`), several independent solutions (`sample`, `best-of-n`;"
+            " `search.samples` sets how many), or a tree of steps (`beam`, `mcts`).",
             show_default="mcts",
         ),
     ] = None,
@@ -87,7 +87,7 @@ def solve(
     answer_field: AnswerField = None,
     as_json: AsJson = False,
 ) -> None:
-    """Solve a question, or a file of problems, by search over steps of executed code.
+    """Solve a question or a file of problems by search over steps of code, each of which is executed.
 
     With a question, the command prints the answer and the solution. With `--problems`, it stores each result in a run
     folder when the problem is finished. To resume an interrupted run, repeat the command with the same `--out`. Gold
@@ -97,8 +97,8 @@ def solve(
     value, or that the question is too long for the model's context. `docs/solving.md` says how far answers can be
     trusted, and describes the format of problem files.
 
-    Exit code: 0 on success, 1 if the model or the sandbox failed, 2 for bad input, 3 if a single question got no
-    answer.
+    Exit code: 0 on success, 1 if the model or the sandbox failed, 2 for bad input, 3 if no answer was found for the
+    question on the command line (not used with `--problems`).
 
     Examples:
     `rstar solve "Find the value of k when 167 = 9k + 14."`
@@ -287,9 +287,9 @@ def compare(
         comparison_table(group, escape(f"{name} (n = {group[0].n})") if by else "") for name, group in rows.items()
     )
     legend = (
-        f"n = {len(problem_set)}; any correct: at least one of the solutions found is correct; difference (points) and"
-        f" p (exact paired test) are against {escape(entries[0].name)}; one run folder per method below"
-        f" [bold]{escape(str(out))}[/]"
+        f"n = {len(problem_set)}; any correct: at least one of the solutions is correct; difference (points) and p"
+        f" (exact paired test) are relative to {escape(entries[0].name)}; [bold]{escape(str(out))}[/] has one run"
+        " folder per method"
     )
     lines = [{"group": name, **row.to_json()} for name, group in rows.items() for row in group]
     print_result(lines, as_json, *tables, legend)
