@@ -114,9 +114,9 @@ class MctsConfig(EarlyStopConfig):
 
     method: Literal["mcts"] = Field("mcts", description=_METHODS)
     rollouts: int = Field(12, ge=1, description="MCTS rollouts: descents from the root to a terminal node")
-    expansions: int = Field(8, ge=1, description="steps sampled at a node")
-    root_expansions: int | None = Field(None, ge=1, description="steps sampled at the root; unset: as `expansions`")
-    c: float = Field(2.0, ge=0, description="exploration constant of UCT")
+    expansions: int = Field(4, ge=1, description="steps sampled at once, each time that a node is sampled")
+    parallel: int = Field(1, ge=1, description="rollouts of one problem that run at the same time")
+    c: float = Field(2.0, ge=0, description="exploration constant of PUCT")
 
 
 AnySearch = GreedyConfig | SampleConfig | BestOfNConfig | BeamConfig | MctsConfig
