@@ -113,9 +113,9 @@ class MctsConfig(EarlyStopConfig):
     """Monte Carlo tree search."""
 
     method: Literal["mcts"] = Field("mcts", description=_METHODS)
-    rollouts: int = Field(12, ge=1, description="MCTS rollouts: descents from the root to a terminal node")
-    expansions: int = Field(4, ge=1, description="steps sampled at once, each time that a node is sampled")
-    parallel: int = Field(1, ge=1, description="rollouts of one problem that run at the same time")
+    rollouts: int = Field(12, ge=1, description="number of MCTS rollouts, descents from the root to a terminal node")
+    expansions: int = Field(4, ge=1, description="number of steps sampled each time that search samples at a node")
+    parallel: int = Field(1, ge=1, description="number of rollouts of one problem that run at the same time")
     c: float = Field(2.0, ge=0, description="exploration constant of PUCT")
 
 
