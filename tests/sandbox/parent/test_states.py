@@ -135,7 +135,7 @@ def test_release_ends_the_processes(box: Box) -> None:
         return states
 
     states = box.do(chain())
-    assert len(descendants(os.getpid()) - before) == 5  # a keeper and four states
+    assert len(descendants(os.getpid()) - before) == 6  # a keeper, its template and four states
     for state in states:
         state.release()
     assert settles(lambda: descendants(os.getpid()) <= before)

@@ -21,8 +21,8 @@ that only root may read (in /root, say), runs keep the right to read every file:
 at ``limits`` there is none.
 
 Not covered: kernel bugs; side channels (timing, caches, load); what the code prints. States of one tree share a
-namespace: a state cannot name the folders of the others, and folders of states at rest are read-only. A tree's memory
-is limited per process; `states` keeps the total under its budget after the fact.
+namespace: a state cannot name the folders of the others, which only the keeper knows, and folders of states at rest are
+read-only. A tree's memory is limited per process; `states` keeps the total under its budget after the fact.
 """
 
 from __future__ import annotations

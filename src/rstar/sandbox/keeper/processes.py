@@ -83,7 +83,7 @@ class Template:
     pid: int
 
     def fork(self, link: socket.socket) -> None:
-        """Fork a process in new namespaces that takes its orders from the other end of `link`."""
+        """Fork a process that takes its orders from the other end of `link`."""
         socket.send_fds(self.link, [b"fork"], [link.fileno()])
 
     def ping(self, number: int) -> None:

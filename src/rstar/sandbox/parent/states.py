@@ -12,7 +12,7 @@ rebuilds the state.
 
 Memory: a frozen process shares pages with its keeper and its ancestors and owns what it has written (`Pages`): 1.5 to
 2 MiB after a small step, 6 MiB after solving something with sympy. Pages live until the last process that has them
-ends. A tree's keeper owns about 2 MiB. Scratch folders in memory are counted too.
+ends. A tree's keeper and its template own about 3 MiB. Scratch folders in memory are counted too.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from rstar.sandbox.parent.pool import RunLostError, StateGoneError, Tree, Unfork
 from rstar.sandbox.parent.scheduler import Slot
 from rstar.sandbox.tiers import Tier, covers
 
-KEEPER_MEMORY = 3 << 20
-"""Memory owned by a tree's keeper, in bytes."""
+KEEPER_MEMORY = 4 << 20
+"""Memory owned by a tree's keeper and its template, in bytes."""
 
 ATTEMPTS = 3
 """Attempts per run when the sandbox loses its process."""
