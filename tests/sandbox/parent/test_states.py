@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from typing import Any
 
 import pytest
@@ -289,6 +290,54 @@ def test_budget_that_nothing_fits_in() -> None:
         return seen
 
     assert with_sandbox(work, max_states=1) == ["1\n", "2\n", "3\n"]
+
+
+@pytest.mark.parametrize("options", [{"max_states": 12}, {"memory_budget_mb": 64}], ids=["count", "memory"])
+@pytest.mark.parametrize("same", [True, False], ids=["one start", "many starts"])
+def test_who_holds_most_loses_states(same: bool, options: dict[str, int]) -> None:
+    """Not who used theirs long ago: such a client's states would be rebuilt with other random values."""
+
+    async def work(sandbox: LocalSandbox) -> bool:
+        modest = [sandbox.start("modest")]
+        for _ in range(2):
+            state, _ = await modest[-1].run("import os\nx = os.urandom(8)")
+            assert state is not None
+            modest.append(state)
+        _, before = await modest[-1].run("x")
+        starts, states = [sandbox.start("greedy")], []
+        for _ in range(20):
+            if not same:
+                starts.append(sandbox.start("greedy"))
+            states.append((await starts[-1].run("y = bytearray(4 << 20)"))[0])
+        _, after = await modest[-1].run("x")
+        assert any(state is not None and state._node.process is None for state in states)
+        return before.stdout == after.stdout
+
+    assert with_sandbox(work, **options)
+
+
+def test_long_solutions() -> None:
+    """Nothing recurses along a chain of states, neither a run nor a rebuilding."""
+    depth, stack = 300, 200
+
+    async def work(sandbox: LocalSandbox) -> list[str]:
+        state, _ = await sandbox.start().run("x = 1")
+        for _ in range(depth):
+            assert state is not None
+            state, _ = await state.run("x += 1")
+        assert state is not None
+        before, shown = sys.getrecursionlimit(), []
+        sys.setrecursionlimit(stack)
+        try:
+            for code in ("x", "import sympy\nx"):
+                shown.append((await state.run(code))[1].stdout)
+            sandbox._states.close()
+            shown.append((await state.run("x"))[1].stdout)
+        finally:
+            sys.setrecursionlimit(before)
+        return shown
+
+    assert with_sandbox(work, max_states=40) == [f"{depth + 1}\n"] * 3
 
 
 def test_a_dropped_handle_is_released(box: Box) -> None:

@@ -116,11 +116,11 @@ class Executor:
     async def _state(self, job: Job) -> State | None:
         """The source state of a cell, rebuilt if this worker lacks it; None if that fails."""
         if not job.state:
-            return self._sandbox.start()
+            return self._sandbox.start(job.host)
         if job.state in self._states:
             self._states.move_to_end(job.state)
             return self._states[job.state]
-        state: State | None = self._sandbox.start()
+        state: State | None = self._sandbox.start(job.host)
         for cell in job.history:
             assert state is not None
             state, _ = await state.run(cell.code, cell.limits)
