@@ -224,7 +224,12 @@ class LocalSandbox(SharedContext):
         return await self._in_slot(attempt, limits)
 
     async def _in_slot(self, work: Callable[[Slot], Awaitable[T]], limits: Limits) -> T:
-        """Run `work` in a slot, and once more with reserved memory if it was evicted."""
+        """Run `work` in a slot, and once more with reserved memory if it was evicted.
+
+        Raises:
+            OversizedRunError: the limit exceeds what all runs together may use.
+            MemoryHeldError: it was evicted, and others then held the memory.
+        """
         size = limits.memory_mb << 20
         if size > self.total:
             most = self.total >> 20
