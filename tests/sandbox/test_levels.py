@@ -190,3 +190,38 @@ def test_as_an_ordinary_user() -> None:
     words = as_user(script).split()
     expected = [[level, "42", "timeout", "memory", "x", "21"] for level in LEVELS if not probe().missing(level)]
     assert words == [word for line in expected for word in line]
+
+
+WRITES_TO_PIPES = """
+import os
+for process in range(max(1, os.getpid() - 2_000), os.getpid() + 50):
+    for number in range(6):
+        for flags in (os.O_WRONLY, os.O_RDONLY | os.O_NONBLOCK, os.O_RDWR):
+            path = f"/proc/{process}/fd/{number}"
+            try:
+                handle = os.open(path, flags)
+            except OSError:
+                continue
+            if os.path.samestat(os.fstat(handle), os.stat("/dev/null")) or process == os.getpid() and number == 0:
+                continue
+            print("opened", path)
+            if flags != os.O_RDONLY | os.O_NONBLOCK:
+                os.write(handle, b"LEAK")
+"""
+
+
+@pytest.mark.parametrize("level", [level for level in LEVELS if level != "limits" and not probe().missing(level)])
+def test_an_ordinary_user_s_steps_cannot_open_each_other_s_streams(level: Level) -> None:
+    script = (
+        "import asyncio, os\nfrom rstar.sandbox import Limits, LocalSandbox\n"
+        "async def main():\n"
+        f"    async with LocalSandbox({level!r}, limits=Limits(seconds=30)) as s:\n"
+        "        start, _ = await s.start().run('x = 20')\n"
+        "        sleeper = asyncio.create_task(start.run('import time; time.sleep(2)'))\n"
+        "        program = asyncio.create_task(s.run('import time; time.sleep(2)'))\n"
+        "        await asyncio.sleep(0.5)\n"
+        f"        _, hostile = await start.run({WRITES_TO_PIPES!r})\n"
+        "        print([hostile.status, hostile.stdout, (await sleeper)[1].stdout, (await program).stdout])\n"
+        "asyncio.run(main())\n"
+    )
+    assert as_user(script) == "['ok', '', '', '']\n"

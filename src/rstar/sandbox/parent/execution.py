@@ -55,10 +55,14 @@ class EvictedError(Exception):
 
 
 class Pipe:
-    """One output stream of a run: the read end, the data so far, and whether it exceeds the limit."""
+    """One output stream of a run: the read end, the data so far, and whether it exceeds the limit.
+
+    Nobody may open it, not even its owner: through ``/proc``, another run of the same user could write to it.
+    """
 
     def __init__(self, limit: int) -> None:
         self._fd, self.write_end = os.pipe2(os.O_CLOEXEC)
+        os.fchmod(self._fd, 0)
         os.set_blocking(self._fd, False)
         self._limit = limit
         self.data = bytearray()
