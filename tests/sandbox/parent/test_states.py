@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import sys
 from typing import Any
@@ -449,6 +450,17 @@ def test_a_state_that_is_forked_gets_no_threads(when: str) -> None:
     assert with_sandbox(work) == (["100\n"] * 3, "[0]\n")
 
 
+MANY_MAPS = """
+import ctypes
+call = ctypes.CDLL(None).mmap
+call.restype, call.argtypes = ctypes.c_void_p, [ctypes.c_void_p, *[ctypes.c_long] * 5]
+def take(count):
+    for number in range(count):
+        call(None, 4096, 1 + number % 2, 34, -1, 0)
+take(30_000)
+"""
+
+
 @pytest.mark.parametrize(
     ("code", "least"),
     [
@@ -464,8 +476,9 @@ for at in range(2_000):
 """,
             20,
         ),
+        (MANY_MAPS, 12),
     ],
-    ids=["files", "threads", "page tables"],
+    ids=["files", "threads", "page tables", "memory maps"],
 )
 def test_memory_that_is_not_pages_counts(code: str, least: int) -> None:
     async def work(sandbox: LocalSandbox) -> int:
@@ -474,6 +487,24 @@ def test_memory_that_is_not_pages_counts(code: str, least: int) -> None:
         return sandbox._states.memory
 
     assert with_sandbox(work) >= least << 20
+
+
+def test_memory_maps_of_forks_count() -> None:
+    """A fork copies the maps of its source, and hardly runs."""
+
+    async def work(sandbox: LocalSandbox) -> list[int]:
+        state, result = await sandbox.start().run(MANY_MAPS)
+        assert state is not None, result
+        states, sizes = [state], [sandbox._states.memory]
+        for _ in range(3):
+            after, _ = await state.run("1")
+            assert after is not None
+            states.append(after)
+            sizes.append(sandbox._states.memory)
+        return sizes
+
+    sizes = with_sandbox(work)
+    assert all(after - before > 7 << 20 for before, after in itertools.pairwise(sizes)), sizes
 
 
 def test_runs_that_die_by_themselves_harm_no_others() -> None:

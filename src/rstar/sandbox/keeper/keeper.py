@@ -44,9 +44,11 @@ from rstar.sandbox.keeper.processes import (
     Children,
     Run,
     Template,
+    count_maps,
     cpu_of,
     hung_up,
     is_child,
+    map_memory,
     own_memory,
     read_hello,
     readable,
@@ -56,8 +58,8 @@ _REAP_MS = 20
 _THREAD_BYTES = 24 << 10
 """Kernel memory per thread."""
 
-_MAX_GROWN = 4 << 20
-"""Allowed growth of a state at rest through a fork, in bytes: the kernel may merge pages."""
+_MAX_GROWN, _MAX_NEW_MAPS = 4 << 20, 1_000
+"""Allowed growth of a state at rest through a fork: bytes (the kernel may merge pages) and memory maps."""
 
 
 class Keeper:
@@ -305,7 +307,7 @@ class Keeper:
             else:
                 self._keepers[run.id] = pid
         else:
-            run.pid, run.rss_before = pid, self._rss
+            run.pid, run.rss_before, run.maps = pid, self._rss, self._jail.maps
             if run.cancelled:
                 self._remove(run)
 
@@ -323,6 +325,8 @@ class Keeper:
             self._abort(source)
             return
         source.forks_unconfirmed -= 1
+        run.maps, run.generation = source.maps, source.generation + 1
+        run.unseen_cpu = source.unseen_cpu + cpu_of(source.pid) - source.cpu
         run.source, run.pending_order = None, None
         if source.nice:
             with suppress(OSError):
@@ -347,7 +351,9 @@ class Keeper:
         os.kill(source.pid, signal.SIGSTOP)
         host_pid = self._host_pid(source)
         _, rss = self._jail.proc.sizes(host_pid)
-        if rss > source.rss + _MAX_GROWN or self._jail.proc.threads(host_pid) > 1:
+        most = source.maps + _MAX_NEW_MAPS
+        count_maps(self._jail.proc, host_pid, source, cpu_of(source.pid))
+        if rss > source.rss + _MAX_GROWN or source.maps > most or self._jail.proc.threads(host_pid) > 1:
             self._abort(source)
 
     def _on_clone_request(self, listener: int) -> None:
@@ -386,12 +392,16 @@ class Keeper:
         cpu, memory, threads, unforkable = usage.ru_utime + usage.ru_stime, 0, 1, False
         if os.WIFSTOPPED(status):
             host_pid = self._host_pid(run)
-            memory, run.rss = own_memory(self._jail.proc, host_pid, usage.ru_minflt, run.rss_before, self._jail.base)
+            count_maps(self._jail.proc, host_pid, run, cpu)
+            memory, run.rss = own_memory(
+                self._jail.proc, host_pid, usage.ru_minflt, run.rss_before, self._jail.base,
+                scattered=run.maps > self._jail.maps + _MAX_NEW_MAPS,
+            )  # fmt: skip
             if not run.rss:
                 raise ProcessLookupError
             threads = self._jail.proc.threads(host_pid)
             unforkable = threads > 1 or not self._has_own_fds_only(run)
-            memory += (threads - 1) * _THREAD_BYTES
+            memory += (threads - 1) * _THREAD_BYTES + map_memory(run)
             if self._jail.namespaces:
                 memory += used_of(run.folder)
                 unforkable |= not self._jail.seal_folder(run.folder, sealed=True)
