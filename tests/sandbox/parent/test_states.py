@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rstar.errors import SandboxError
-from rstar.sandbox import Limits, LocalSandbox, Result
+from rstar.sandbox import LEVELS, Level, Limits, LocalSandbox, Result, probe
 from rstar.sandbox.parent import execution
 from rstar.sandbox.parent.local import LocalState
 from tests.sandbox.conftest import QUICK, Box, descendants, settles
@@ -383,6 +383,25 @@ def test_states_with_threads_leave_some_to_others() -> None:
         return [result.stdout for _, result in found]
 
     assert with_sandbox(work) == ["300\n"] * 6
+
+
+@pytest.mark.parametrize("level", [level for level in LEVELS if level != "limits" and not probe().missing(level)])
+def test_states_with_threads_leave_some_to_other_solutions(level: Level) -> None:
+    """All frozen states together have few enough, and a solution with few keeps its own."""
+
+    async def work() -> tuple[list[str], int, bool]:
+        async with LocalSandbox(level, limits=QUICK) as sandbox:
+            modest, _ = await sandbox.start().run(TAKES_THREADS.format(most=10))
+            assert modest is not None
+            process = modest._node.process
+            found = [await sandbox.start().run(TAKES_THREADS.format(most=200)) for _ in range(8)]
+            threads = sum(process.threads - 1 for process in sandbox._states._frozen.values())
+            return [result.stdout for _, result in found], threads, modest._node.process is process
+
+    shown, threads, kept = asyncio.run(work())
+    assert shown == ["200\n"] * 8
+    assert 400 <= threads <= 512
+    assert kept
 
 
 def test_a_run_that_takes_all_threads_keeps_nobody_from_being_forked() -> None:

@@ -40,8 +40,9 @@ ATTEMPTS = 3
 _CHEAP_SECONDS = 0.2
 
 
-_MAX_FROZEN_THREADS = 256
-"""Extra threads allowed in a tree's frozen processes. The kernel counts threads over the whole tree."""
+_MAX_FROZEN_THREADS, _MAX_ALL_THREADS = 256, 512
+"""Extra threads allowed in the frozen processes of a tree, and of all trees. The kernel counts threads over a whole
+tree, or over all of them where there are no namespaces."""
 
 _ENOUGH_CPU = 0.9
 """A `unforkable` process is continued only if it has this share of the requested CPU time left; else it is rebuilt."""
@@ -130,7 +131,8 @@ class States:
         ceiling = source.limits if source else limits
         self._attach(child, Process(tree, number, ceiling, pages, outcome.cpu, outcome.threads))
         if outcome.threads > 1:
-            self._enforce_thread_limit(tree)
+            self._enforce_thread_limit(_MAX_FROZEN_THREADS, tree)
+            self._enforce_thread_limit(_MAX_ALL_THREADS)
         return child, outcome.result
 
     async def _execute(self, tree: Tree, order: dict[str, Any], limits: Limits, source: Node, slot: Slot) -> Outcome:
@@ -275,14 +277,21 @@ class States:
     def _is_over_count(self) -> bool:
         return len(self._frozen) + len(self.trees) > self._count
 
-    def _enforce_thread_limit(self, tree: Tree) -> None:
-        """Kill the least recently used processes while idle threads leave too few for running code."""
-        idle = [(node, process) for node, process in self._frozen.items() if process.tree is tree and not process.busy]
-        threads = sum(process.threads - 1 for _, process in idle)
-        for node, process in idle:
-            if threads <= _MAX_FROZEN_THREADS:
-                return
-            threads -= process.threads - 1
+    def _enforce_thread_limit(self, most: int, tree: Tree | None = None) -> None:
+        """Kill idle processes with threads until at most `most` threads are left, in a tree or in all.
+
+        As in `_enforce_budget`, the owner with most threads loses the least recently used process.
+        """
+        idle: dict[Owner, deque[tuple[Node, int]]] = {}
+        threads: Counter[Owner] = Counter()
+        for node, process in self._frozen.items():
+            if process.threads > 1 and not process.busy and tree in (None, process.tree):
+                idle.setdefault(node.root.owner, deque()).append((node, process.threads - 1))
+                threads[node.root.owner] += process.threads - 1
+        while threads.total() > most:
+            owner = max(idle, key=threads.__getitem__)
+            node, count = idle[owner].popleft()
+            threads[owner] -= count
             self._kill(node)
 
     def _attach(self, node: Node, process: Process) -> None:
