@@ -119,6 +119,42 @@ def test_scratch_in_total_is_watched_without_namespaces() -> None:
     assert result.status == "killed"
 
 
+WRITES_FILES = """
+import os, time
+time.sleep({before})
+block = bytes(1 << 20)
+for number in range(1_000):
+    with open(str(number), "wb") as file:
+        file.write(block)
+    os.write(1, b"x")
+"""
+
+
+@pytest.mark.parametrize("before", [0, 5], ids=["at once", "after a while"])
+def test_little_is_written_between_two_looks(before: float) -> None:
+    """However long the run has been going on."""
+    result = run_at("no-namespaces", WRITES_FILES.format(before=before))[0]
+    assert result.status == "killed"
+    assert len(result.stdout) < 150, "MB"
+
+
+@pytest.mark.parametrize("level", [level for level in LEVELS if level != "limits" and not probe().missing(level)])
+def test_space_is_not_allocated_unseen(level: Level) -> None:
+    """Beyond a file's end no scan would see it. The C library's own substitute works everywhere."""
+    code = """
+import ctypes, os
+handle = os.open("f", os.O_RDWR | os.O_CREAT)
+os.posix_fallocate(handle, 0, 100_000)
+print(os.fstat(handle).st_size)
+libc = ctypes.CDLL(None)
+for _ in range(20):
+    unseen = os.open(str(_), os.O_RDWR | os.O_CREAT)
+    libc.fallocate(unseen, 1, ctypes.c_long(0), ctypes.c_long(4 << 20))
+print(sum(os.stat(name).st_blocks for name in os.listdir()) * 512 <= 5 << 20)
+"""
+    assert run_at(level, code)[0].stdout == "100000\nTrue\n"
+
+
 @pytest.mark.parametrize(
     ("mechanism", "advice"),
     [("namespaces", "no-namespaces"), ("landlock", "limits"), ("seccomp", "limits"), ("identity", "ordinary user")],
