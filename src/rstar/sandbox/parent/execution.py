@@ -380,7 +380,7 @@ def _disk_is_full(link: Link) -> bool:
 def read_report(text: str) -> Result:
     """Parse a run's untrusted report; a malformed one counts as ``killed``."""
     try:
-        report = json.loads(text)
+        report = json.loads(text, strict=False)  # with control characters
         status, code = report["status"], report.get("exit_code")
         if status not in ("ok", "error", "memory") or not (code is None or isinstance(code, int)):
             raise ValueError(status)
