@@ -192,3 +192,31 @@ def test_threads_do_not_disturb(box: Box) -> None:
     )
     _, one, two = box.steps(start, "x = 5\nrandom.random()", "x")
     assert (one.stdout, two.stdout) == ("0.32383276483316237\n", "5\n")
+
+
+FORGED = {
+    "line": "raise SyntaxError('m', ('<program>', object(), 1, 'x'))",
+    "line of a step": "raise SyntaxError('m', ('<step 1>', object(), 1, 'x'))",
+    "huge line": "raise SyntaxError('m', ('<program>', 10**5000, 1, 'x'))",
+    "file": "class F:\n    def __eq__(self, other): 1 / 0\ne = SyntaxError('m')\ne.filename = F()\nraise e",
+    "arguments": "e = SyntaxError('m')\ne.msg = e.lineno = e.filename = object()\nraise e",
+    "kind": "class M(type):\n    __name__ = object()\nclass E(Exception, metaclass=M): pass\nraise E('m')",
+    "NUL": "class M(type):\n    __name__ = 'a\\0b'\nclass E(Exception, metaclass=M): pass\nraise E('m')",
+    "text": (
+        "class S(str):\n    __getitem__ = lambda self, key: object()\n"
+        "class E(Exception):\n    __str__ = lambda self: S('m')\nraise E"
+    ),
+}
+"""Exceptions whose parts are not what they should be."""
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_forged_errors_are_errors(box: Box, name: str) -> None:
+    code = FORGED[name].replace("<program>", "<step 1>") if name == "line of a step" else FORGED[name]
+    (step,) = box.steps(code)
+    for result in (box.run(code), step):
+        assert result.status == "error", result
+        assert result.error is not None
+        assert result.error.kind in ("SyntaxError", "E")
+    later = box.steps(code, "6 * 7")[1]
+    assert later.stdout == "42\n"

@@ -3,6 +3,8 @@
 import asyncio
 import textwrap
 
+import pytest
+
 from rstar.sandbox import Limits, LocalSandbox
 
 from .conftest import Box
@@ -88,3 +90,47 @@ os.close(handle)
         return state._node.unforkable
 
     assert box.do(work())
+
+
+FINDS_FOLDERS = """
+import gc, os, re
+own = os.getcwd()
+names = set()
+for found in [*gc.get_objects(), *(inner for each in gc.get_objects() for inner in gc.get_referents(each))]:
+    if isinstance(found, (str, bytes)):
+        text = found if isinstance(found, str) else found.decode(errors="replace")
+        names |= set(re.findall(r"\\d+-[0-9a-f]{16}|marker[ ]of a sibling", text))
+print(names - {os.path.basename(own)})
+"""
+
+READS_MEMORY = """
+import ctypes, os, re
+own = os.path.basename(os.getcwd())
+libc = ctypes.CDLL(None)
+libc.sbrk.restype = ctypes.c_void_p
+end, found = libc.sbrk(0), set()
+size = 4096
+vector = ctypes.create_string_buffer(1)
+place = end - size
+while libc.mincore(ctypes.c_void_p(place), ctypes.c_size_t(size), vector) == 0:
+    found |= set(re.findall(rb"(?<!\\w)\\d{1,4}-[0-9a-f]{16}(?!\\w)", ctypes.string_at(place, size)))
+    place -= size
+print({name.decode() for name in found} - {own})
+"""
+
+
+@pytest.mark.parametrize("code", [FINDS_FOLDERS, READS_MEMORY], ids=["objects", "heap"])
+def test_a_first_step_knows_nothing_of_another(box: Box, code: str) -> None:
+    """Neither its folder nor its code, whether the other one still runs or has ended."""
+
+    async def work() -> list[str]:
+        start = box.sandbox.start()
+        resting, _ = await start.run("x = 1")
+        other = asyncio.create_task(start.run("import time\nx = 'marker' + ' of a sibling'\ntime.sleep(1)"))
+        await asyncio.sleep(0.3)
+        found = [await start.run(code) for _ in range(2)]
+        await other
+        assert resting is not None
+        return [result.stdout + result.stderr for _, result in found]
+
+    assert box.do(work()) == ["set()\n"] * 2

@@ -70,3 +70,21 @@ def test_the_sandbox_of_a_worker_starts_a_lost_run_once(tmp_path: Any) -> None:
                 assert isinstance((await asyncio.gather(running, return_exceptions=True))[0], RunLostError)
 
     asyncio.run(run())
+
+
+def test_the_sessions_of_a_host_have_one_owner() -> None:
+    """Of its states some are dropped before those of a host that has fewer."""
+
+    async def run() -> None:
+        async with LocalSandbox(workers=1) as sandbox:
+            executor = Executor("w", sandbox, JudgeSettings())
+            owners = []
+            for number, client in enumerate(("10.0.0.1:80", "10.0.0.1:81", "10.0.0.2:80")):
+                name = str(number)
+                await executor.execute(Job(name, "me", "cell", "x = 1", expires=time.time() + 60, client=client))
+                state: Any = executor._states[name]
+                owners.append(state._node.root.owner)
+            assert owners[0] is owners[1]
+            assert owners[0] is not owners[2]
+
+    asyncio.run(run())

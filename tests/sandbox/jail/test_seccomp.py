@@ -8,9 +8,9 @@ import struct
 import pytest
 
 from rstar.sandbox.jail import kernel, seccomp
-from rstar.sandbox.jail.syscalls import ALLOWED, METADATA, NEWEST, NUMBERS
+from rstar.sandbox.jail.syscalls import ALLOWED, METADATA, NEWEST, NUMBERS, SPACE
 
-ALLOW, NOTIFY, KILL, EPERM, ENOSYS = 0x7FFF0000, 0x7FC00000, 0x80000000, 0x50001, 0x50026
+ALLOW, NOTIFY, KILL, EPERM, ENOSYS, EOPNOTSUPP = 0x7FFF0000, 0x7FC00000, 0x80000000, 0x50001, 0x50026, 0x5005F
 PRETEND = 0x50000
 ARCHITECTURE = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}.get(platform.machine(), 0)
 
@@ -44,11 +44,11 @@ GUARDED = {"ioctl", "fcntl", "flock", "socketpair", "sendto", "clone", "prlimit6
 @pytest.mark.parametrize(("forks", "metadata"), list(PROGRAMS))
 def test_every_number(forks: int, metadata: int) -> None:
     program = PROGRAMS[forks, metadata]
-    allowed = {NUMBERS[name] for name in (*ALLOWED, *(METADATA if metadata else ())) if name in NUMBERS}
+    allowed = {NUMBERS[name] for name in (*ALLOWED, *((*METADATA, *SPACE) if metadata else ())) if name in NUMBERS}
     guarded = {NUMBERS[name] for name in GUARDED}
+    refused = {NUMBERS["clone3"]: ENOSYS, NUMBERS["fallocate"]: EOPNOTSUPP}
     for number in set(range(NEWEST + 1)) - guarded:
-        expected = ALLOW if number in allowed else ENOSYS if number == NUMBERS["clone3"] else EPERM
-        assert decide(program, number) == expected, number
+        assert decide(program, number) == (ALLOW if number in allowed else refused.get(number, EPERM)), number
     for number in (NEWEST + 1, 1000, 0x40000000, 0x40000029, -1):
         assert decide(program, number) == ENOSYS
     assert decide(program, NUMBERS["read"], architecture=0x40000003) == KILL

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import platform
+import socket
 import textwrap
 
 import pytest
 
 from rstar.sandbox import Result, State
+from rstar.sandbox.jail.seccomp import FORK
+from rstar.sandbox.keeper.processes import hung_up
 from tests.sandbox.conftest import Box
 
 SAYS_ITS_END = """
@@ -84,3 +89,52 @@ def test_a_fork_that_cannot_be_looked_at_is_killed(box: Box, child: str) -> None
     result, siblings = beside(box, textwrap.dedent(code), forked=True)
     assert result.status == "killed"
     assert [sibling.stdout for sibling in siblings] == ["1\n", "1\n"]
+
+
+INTERRUPTS_CLONES = f"""
+import ctypes, signal, time
+count = 0
+def on_alarm(*_):
+    global count
+    count += 1
+signal.signal(signal.SIGALRM, on_alarm)
+call, end = ctypes.CDLL(None).syscall, time.monotonic() + 1.5
+tries = 0
+while time.monotonic() < end:
+    tries += 1
+    signal.setitimer(signal.ITIMER_REAL, 0.00001 + tries % 60 * 0.000001)
+    call({56 if platform.machine() == "x86_64" else 220}, {FORK}, 0, 0, 0, 0)
+signal.setitimer(signal.ITIMER_REAL, 0)
+"""
+
+
+def test_forks_are_possible_after_interrupted_ones(box: Box) -> None:
+    """A request that was interrupted is gone when the keeper wants to read it, but its listener is not."""
+
+    async def work() -> list[str]:
+        state, result = await box.sandbox.start().run(INTERRUPTS_CLONES)
+        assert state is not None, result
+        process, shown = state._node.process, []
+        for code in (
+            "count > 100",
+            "import threading\nt = threading.Thread(target=print, args=(7,))\nt.start(), t.join()\n",
+        ):
+            shown.append((await state.run(code))[1].stdout)
+        assert state._node.process is process, "it was rebuilt"
+        return shown
+
+    assert box.do(work()) == ["True\n", "7\n(None, None)\n"]
+
+
+def test_hung_up() -> None:
+    """Not as long as the other end is open, whether or not there is something to read."""
+    for ours, theirs in (socket.socketpair(), os.pipe()):
+        one, other = (end if isinstance(end, int) else end.detach() for end in (ours, theirs))
+        assert not hung_up(one)
+        os.write(other, b"x")
+        assert not hung_up(one)
+        os.read(one, 1)
+        assert not hung_up(one)
+        os.close(other)
+        assert hung_up(one)
+        os.close(one)

@@ -201,6 +201,12 @@ def test_reports_are_believed_as_far_as_they_go(report: dict[str, Any], expected
     assert (error.kind, error.message, error.line) == expected
 
 
+def test_a_report_with_control_characters_is_read() -> None:
+    error = read_report('{"status": "error", "kind": "a\0b", "message": "\1", "line": 1}').error
+    assert error is not None
+    assert (error.kind, error.message, error.line) == ("a\0b", "\1", 1)
+
+
 @pytest.mark.parametrize(("others", "most"), [(0.0, 0.15), (0.1, 0.25), (None, 10.0)])
 def test_no_more_is_added_than_others_have_had(
     others: float | None, most: float, monkeypatch: pytest.MonkeyPatch

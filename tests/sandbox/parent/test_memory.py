@@ -118,6 +118,60 @@ def test_reservation_waits_for_free_memory(monkeypatch: pytest.MonkeyPatch) -> N
     assert asyncio.run(work()) == ["a", "b", "c"]
 
 
+def test_reservations_are_served_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small ones would else pass a large one for ever."""
+    monkeypatch.setattr(memory, "_POLL_SECONDS", 0.001)
+
+    async def work() -> list[int]:
+        watch, order = MemoryWatch(100, Cache()), []
+
+        async def hold(size: int) -> None:
+            async with watch.reserve(size):
+                order.append(size)
+                await asyncio.sleep(0.01)
+
+        sizes = [30, 90, 10, 40, 11]
+        runs = []
+        for size in sizes:
+            runs.append(asyncio.create_task(hold(size)))
+            await asyncio.sleep(0)
+        await asyncio.gather(*runs)
+        assert order == sizes
+        return order
+
+    asyncio.run(work())
+
+
+def test_a_reservation_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "_POLL_SECONDS", 0.001)
+    monkeypatch.setattr(memory, "MAX_WAIT_SECONDS", 0.2)
+
+    async def work() -> None:
+        watch, holder = MemoryWatch(100, Cache()), Program(60)
+
+        async def hold(size: int) -> None:
+            async with watch.reserve(size):
+                pass
+
+        with watch.watch(holder):
+            watch._programs[holder] = holder.used
+            waiting = [asyncio.create_task(hold(50)) for _ in range(2)]
+            await asyncio.sleep(0.1)
+            last = asyncio.create_task(hold(30))
+            for error in await asyncio.gather(*waiting, return_exceptions=True):
+                assert isinstance(error, memory.MemoryHeldError)
+                assert "did not become free within 0.2 s" in str(error)
+            await last  # its turn comes when those before it give up
+            assert not watch._turns
+            cancelled = asyncio.create_task(hold(50))
+            await asyncio.sleep(0.01)
+            cancelled.cancel()
+            await asyncio.gather(cancelled, return_exceptions=True)
+            await hold(30)
+
+    asyncio.run(asyncio.wait_for(work(), 20))
+
+
 def test_programs_that_exceed_the_bound_together_all_finish() -> None:
     """Each takes 120 of 300 MB, and waits: three at a time are too many."""
     code = "import time\na = bytearray(120 << 20)\ntime.sleep({})\nprint('done')"

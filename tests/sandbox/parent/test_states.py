@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
+import sys
 from typing import Any
 
 import pytest
@@ -11,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rstar.errors import SandboxError
-from rstar.sandbox import Limits, LocalSandbox, Result
+from rstar.sandbox import LEVELS, Level, Limits, LocalSandbox, Result, probe
 from rstar.sandbox.parent import execution
 from rstar.sandbox.parent.local import LocalState
 from tests.sandbox.conftest import QUICK, Box, descendants, settles
@@ -135,7 +137,7 @@ def test_release_ends_the_processes(box: Box) -> None:
         return states
 
     states = box.do(chain())
-    assert len(descendants(os.getpid()) - before) == 5  # a keeper and four states
+    assert len(descendants(os.getpid()) - before) == 6  # a keeper, its template and four states
     for state in states:
         state.release()
     assert settles(lambda: descendants(os.getpid()) <= before)
@@ -291,6 +293,54 @@ def test_budget_that_nothing_fits_in() -> None:
     assert with_sandbox(work, max_states=1) == ["1\n", "2\n", "3\n"]
 
 
+@pytest.mark.parametrize("options", [{"max_states": 12}, {"memory_budget_mb": 64}], ids=["count", "memory"])
+@pytest.mark.parametrize("same", [True, False], ids=["one start", "many starts"])
+def test_who_holds_most_loses_states(same: bool, options: dict[str, int]) -> None:
+    """Not who used theirs long ago: such a client's states would be rebuilt with other random values."""
+
+    async def work(sandbox: LocalSandbox) -> bool:
+        modest = [sandbox.start("modest")]
+        for _ in range(2):
+            state, _ = await modest[-1].run("import os\nx = os.urandom(8)")
+            assert state is not None
+            modest.append(state)
+        _, before = await modest[-1].run("x")
+        starts, states = [sandbox.start("greedy")], []
+        for _ in range(20):
+            if not same:
+                starts.append(sandbox.start("greedy"))
+            states.append((await starts[-1].run("y = bytearray(4 << 20)"))[0])
+        _, after = await modest[-1].run("x")
+        assert any(state is not None and state._node.process is None for state in states)
+        return before.stdout == after.stdout
+
+    assert with_sandbox(work, **options)
+
+
+def test_long_solutions() -> None:
+    """Nothing recurses along a chain of states, neither a run nor a rebuilding."""
+    depth, stack = 300, 200
+
+    async def work(sandbox: LocalSandbox) -> list[str]:
+        state, _ = await sandbox.start().run("x = 1")
+        for _ in range(depth):
+            assert state is not None
+            state, _ = await state.run("x += 1")
+        assert state is not None
+        before, shown = sys.getrecursionlimit(), []
+        sys.setrecursionlimit(stack)
+        try:
+            for code in ("x", "import sympy\nx"):
+                shown.append((await state.run(code))[1].stdout)
+            sandbox._states.close()
+            shown.append((await state.run("x"))[1].stdout)
+        finally:
+            sys.setrecursionlimit(before)
+        return shown
+
+    assert with_sandbox(work, max_states=40) == [f"{depth + 1}\n"] * 3
+
+
 def test_a_dropped_handle_is_released(box: Box) -> None:
     async def drop() -> None:
         await (await _state(box)).run("1")
@@ -333,6 +383,25 @@ def test_states_with_threads_leave_some_to_others() -> None:
         return [result.stdout for _, result in found]
 
     assert with_sandbox(work) == ["300\n"] * 6
+
+
+@pytest.mark.parametrize("level", [level for level in LEVELS if level != "limits" and not probe().missing(level)])
+def test_states_with_threads_leave_some_to_other_solutions(level: Level) -> None:
+    """All frozen states together have few enough, and a solution with few keeps its own."""
+
+    async def work() -> tuple[list[str], int, bool]:
+        async with LocalSandbox(level, limits=QUICK) as sandbox:
+            modest, _ = await sandbox.start().run(TAKES_THREADS.format(most=10))
+            assert modest is not None
+            process = modest._node.process
+            found = [await sandbox.start().run(TAKES_THREADS.format(most=200)) for _ in range(8)]
+            threads = sum(process.threads - 1 for process in sandbox._states._frozen.values())
+            return [result.stdout for _, result in found], threads, modest._node.process is process
+
+    shown, threads, kept = asyncio.run(work())
+    assert shown == ["200\n"] * 8
+    assert 400 <= threads <= 512
+    assert kept
 
 
 def test_a_run_that_takes_all_threads_keeps_nobody_from_being_forked() -> None:
@@ -400,6 +469,17 @@ def test_a_state_that_is_forked_gets_no_threads(when: str) -> None:
     assert with_sandbox(work) == (["100\n"] * 3, "[0]\n")
 
 
+MANY_MAPS = """
+import ctypes
+call = ctypes.CDLL(None).mmap
+call.restype, call.argtypes = ctypes.c_void_p, [ctypes.c_void_p, *[ctypes.c_long] * 5]
+def take(count):
+    for number in range(count):
+        call(None, 4096, 1 + number % 2, 34, -1, 0)
+take(30_000)
+"""
+
+
 @pytest.mark.parametrize(
     ("code", "least"),
     [
@@ -415,8 +495,9 @@ for at in range(2_000):
 """,
             20,
         ),
+        (MANY_MAPS, 12),
     ],
-    ids=["files", "threads", "page tables"],
+    ids=["files", "threads", "page tables", "memory maps"],
 )
 def test_memory_that_is_not_pages_counts(code: str, least: int) -> None:
     async def work(sandbox: LocalSandbox) -> int:
@@ -425,6 +506,24 @@ def test_memory_that_is_not_pages_counts(code: str, least: int) -> None:
         return sandbox._states.memory
 
     assert with_sandbox(work) >= least << 20
+
+
+def test_memory_maps_of_forks_count() -> None:
+    """A fork copies the maps of its source, and hardly runs."""
+
+    async def work(sandbox: LocalSandbox) -> list[int]:
+        state, result = await sandbox.start().run(MANY_MAPS)
+        assert state is not None, result
+        states, sizes = [state], [sandbox._states.memory]
+        for _ in range(3):
+            after, _ = await state.run("1")
+            assert after is not None
+            states.append(after)
+            sizes.append(sandbox._states.memory)
+        return sizes
+
+    sizes = with_sandbox(work)
+    assert all(after - before > 7 << 20 for before, after in itertools.pairwise(sizes)), sizes
 
 
 def test_runs_that_die_by_themselves_harm_no_others() -> None:

@@ -20,7 +20,7 @@ from rstar.grading import grade
 from rstar.judge.queue.jobs import Answer, Job
 from rstar.judge.settings import JudgeSettings
 from rstar.judge.worker.cpp import Compiler
-from rstar.sandbox import LocalSandbox, OversizedRunError, Result, RunLostError, State
+from rstar.sandbox import LocalSandbox, MemoryHeldError, OversizedRunError, Result, RunLostError, State
 
 _PAUSES = (0.1, 0.5, 2.0, 5.0, 10.0, 10.0)
 """Seconds before each retry after a sandbox failure, which may be temporary (a full disk)."""
@@ -66,6 +66,8 @@ class Executor:
                     return await self._attempt(job)
             except OversizedRunError as error:
                 return Answer(job.id, "invalid", self._name, message=str(error))
+            except MemoryHeldError as error:  # it has waited for long
+                return Answer(job.id, "failed", self._name, message=str(error))
             except RunLostError as error:
                 _LOG.warning("job %s: %s", job.id, error)
                 losses += 1
@@ -116,11 +118,11 @@ class Executor:
     async def _state(self, job: Job) -> State | None:
         """The source state of a cell, rebuilt if this worker lacks it; None if that fails."""
         if not job.state:
-            return self._sandbox.start()
+            return self._sandbox.start(job.host)
         if job.state in self._states:
             self._states.move_to_end(job.state)
             return self._states[job.state]
-        state: State | None = self._sandbox.start()
+        state: State | None = self._sandbox.start(job.host)
         for cell in job.history:
             assert state is not None
             state, _ = await state.run(cell.code, cell.limits)

@@ -35,6 +35,10 @@ __builtins__ = dict(vars(builtins))  # type: ignore[assignment]
 """Built-ins of the functions below, unaffected by a snippet that changes the real ones."""
 
 _TRACEBACK = 20_000
+_MAX_LINE = 10_000_000
+_type_name = type.__dict__["__name__"].__get__
+"""The name of a type; its metaclass may give another one, of any kind."""
+
 _ALL_SIGNALS = signal.valid_signals()
 
 Order = tuple[channel.Message, list[int]]
@@ -114,7 +118,7 @@ class Interpreter:
             text = "".join(shown.format())
             os.write(2, text[-_TRACEBACK:].encode(errors="backslashreplace"))
         except BaseException:  # formatting an exception can run arbitrary code
-            os.write(2, f"{type(error).__name__}\n".encode(errors="backslashreplace"))
+            os.write(2, f"{_type_name(type(error))}\n".encode(errors="backslashreplace"))
         return _failed(error, name)
 
     def _prune(self, shown: traceback.TracebackException, depth: int) -> None:
@@ -186,7 +190,7 @@ def serve(
             mask = _quiet()
             collecting = gc.isenabled()
             gc.disable()
-            link.send(json.dumps(report).encode())
+            link.send(_encoded(report))
         order = channel.receive(link)
     os._exit(0)
 
@@ -228,21 +232,28 @@ def _stopped(stop: SystemExit, name: str) -> Report:
 
 
 def _failed(error: BaseException, name: str) -> Report:
-    try:
-        message = str(error.msg if isinstance(error, SyntaxError) else error)[:MAX_MESSAGE]
-    except BaseException:
-        message = ""
-    return {
-        "status": "error",
-        "kind": type(error).__name__[:MAX_MESSAGE],
-        "message": message,
-        "line": _line(error, name),
-    }
+    """Report an exception, which may be of any type: only true strings and numbers get into the report."""
+    message, line = "", None
+    with suppress(BaseException):
+        message = str.__getitem__(str(error.msg if isinstance(error, SyntaxError) else error), slice(MAX_MESSAGE))
+    with suppress(BaseException):
+        found = _line(error, name)
+        line = found if type(found) is int and 0 < found <= _MAX_LINE else None
+    return {"status": "error", "kind": _type_name(type(error))[:MAX_MESSAGE], "message": message, "line": line}
+
+
+def _encoded(report: Report) -> bytes:
+    """The report as a packet. If it cannot be one, only its status is reported."""
+    with suppress(BaseException):
+        packet = json.dumps(report).encode()
+        if len(packet) <= channel.MAX_REPORT:
+            return packet
+    return json.dumps({"status": report["status"], "kind": "Exception", "message": "", "line": None}).encode()
 
 
 def _line(error: BaseException, name: str) -> int | None:
     """The line of snippet `name` at which the error left it."""
-    if isinstance(error, SyntaxError) and error.filename == name:
+    if isinstance(error, SyntaxError) and type(error.filename) is str and error.filename == name:
         return error.lineno
     line = None
     trace: TracebackType | None = error.__traceback__

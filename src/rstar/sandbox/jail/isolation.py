@@ -21,8 +21,8 @@ that only root may read (in /root, say), runs keep the right to read every file:
 at ``limits`` there is none.
 
 Not covered: kernel bugs; side channels (timing, caches, load); what the code prints. States of one tree share a
-namespace: a state cannot name the folders of the others, and folders of states at rest are read-only. A tree's memory
-is limited per process; `states` keeps the total under its budget after the fact.
+namespace: a state cannot name the folders of the others, which only the keeper knows, and folders of states at rest are
+read-only. A tree's memory is limited per process; `states` keeps the total under its budget after the fact.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class Jail:
         self._programs: dict[bool, kernel.Program] = {}
         self._tid = kernel.tid_address()
         self._tasks = 0
-        self.base = 0
+        self.base = self.maps = 0
         self._tree_folder = -1
 
     def enter(self) -> None:
@@ -170,7 +170,9 @@ class Jail:
 
         Moves the /proc and ruleset descriptors, which `clone` and `confine` need, to the given numbers.
         """
-        kernel.collapse_heap(self.proc.read("self/maps").decode())
+        maps = self.proc.read("self/maps")
+        self.maps = maps.count(b"\n")
+        kernel.collapse_heap(maps.decode())
         self.base = int(self.proc.read("self/statm").split()[0]) * resource.getpagesize()
         handles = [fcntl.fcntl(fd, fcntl.F_DUPFD, 64) for fd in (self.proc.handle, max(self._ruleset, 0))]
         for handle, target in zip(handles, (proc_fd, ruleset_fd), strict=True):

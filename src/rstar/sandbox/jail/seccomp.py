@@ -11,7 +11,7 @@ import platform
 import struct
 
 from rstar.sandbox.jail import kernel
-from rstar.sandbox.jail.syscalls import ALLOWED, METADATA, NEWEST, NUMBERS, PROGRAMS, SENDING
+from rstar.sandbox.jail.syscalls import ALLOWED, METADATA, NEWEST, NUMBERS, PROGRAMS, SENDING, SPACE
 
 Code = list[tuple[int, int, int, int]]
 """Instructions: operation, jump if true, jump if false, constant."""
@@ -19,7 +19,7 @@ Code = list[tuple[int, int, int, int]]
 _LOAD, _AND, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x54, 0x15, 0x35, 0x45, 0x06
 _ALLOW, _NOTIFY, _KILL = 0x7FFF0000, 0x7FC00000, 0x80000000
 _PRETEND = 0x00050000  # skip the call and return 0
-_EPERM, _ENOSYS = 0x00050000 | 1, 0x00050000 | 38
+_EPERM, _ENOSYS, _EOPNOTSUPP = 0x00050000 | 1, 0x00050000 | 38, 0x00050000 | 95
 _ARCHITECTURE = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}.get(platform.machine(), 0)
 
 _IOCTLS = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)  # TCGETS TIOCGWINSZ FIONREAD FIONBIO FIONCLEX FIOCLEX
@@ -51,11 +51,12 @@ def build(*, forks: bool, namespaces: bool, programs: bool = False) -> kernel.Pr
     Args:
         forks: the run is a state that may be forked: allow the fork (the listener of `build_gate` decides), but no
             memory that a fork would share.
-        namespaces: the run has mount and PID namespaces: allow chmod and utime.
+        namespaces: the run has mount and PID namespaces: allow chmod, utime and fallocate.
         programs: allow starting other programs, and pipes between them.
     """
-    allowed = ALLOWED | METADATA if namespaces else ALLOWED
-    actions = {number: _result(_ALLOW) for number in allowed.values()}
+    allowed = ALLOWED | METADATA | SPACE if namespaces else ALLOWED
+    actions = {number: _result(_EOPNOTSUPP) for number in SPACE.values()}  # the C library then writes the file
+    actions |= {number: _result(_ALLOW) for number in allowed.values()}
     actions |= {NUMBERS[name]: code for name, code in _guarded(forks).items()}
     if programs:
         allowed = PROGRAMS | SENDING if namespaces else PROGRAMS

@@ -3,8 +3,9 @@
 A zygote is a keeper whose runs are programs, each in its own namespaces, and which starts further keepers. Each of
 these holds one tree of states and is the first process of their PID namespace, so they die with it.
 
-Programs and trees are forked not from the zygote's keeper but from its *template*, an otherwise idle warm process:
-pages written while children live must be copied, and a keeper writes.
+Programs, trees and first steps are forked not from a keeper but from its *template*, an otherwise idle warm process.
+Pages written while children live must be copied, and a keeper writes. A keeper also knows the folders and the code of
+its runs; its template was forked before it knew any.
 
 Invariants:
     * every process below is a child of its keeper, whichever process forked it, so its pid stays valid until the keeper
@@ -28,7 +29,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any
 
 from rstar.sandbox import channel
 from rstar.sandbox.api import Limits
@@ -43,9 +44,11 @@ from rstar.sandbox.keeper.processes import (
     Children,
     Run,
     Template,
+    count_maps,
     cpu_of,
     hung_up,
     is_child,
+    map_memory,
     own_memory,
     read_hello,
     readable,
@@ -55,8 +58,8 @@ _REAP_MS = 20
 _THREAD_BYTES = 24 << 10
 """Kernel memory per thread."""
 
-_MAX_GROWN = 4 << 20
-"""Allowed growth of a state at rest through a fork, in bytes: the kernel may merge pages."""
+_MAX_GROWN, _MAX_NEW_MAPS = 4 << 20, 1_000
+"""Allowed growth of a state at rest through a fork: bytes (the kernel may merge pages) and memory maps."""
 
 
 class Keeper:
@@ -66,16 +69,15 @@ class Keeper:
         link: to the parent; everything ends when the parent closes it.
         jail: the jail this process is in.
         folder: parent of the scratch folders.
-        origin: source of fresh processes: the template or, in a tree's keeper, a function that the forked child calls
-            with the descriptor of its link.
+        template: forks fresh processes.
+        holds_tree: its runs are the states of one tree; else it is a zygote's keeper.
     """
 
     def __init__(
-        self, link: socket.socket, jail: Jail, folder: str, origin: Template | Callable[[int], NoReturn]
+        self, link: socket.socket, jail: Jail, folder: str, template: Template, *, holds_tree: bool = False
     ) -> None:
         self._link, self._jail, self._folder = link, jail, folder
-        self._template = origin if isinstance(origin, Template) else None
-        self._start_process = None if isinstance(origin, Template) else origin
+        self._template, self._holds_tree = template, holds_tree
         self._runs: dict[int, Run] = {}
         self._keepers: dict[int, int] = {}
         self._children = Children(jail.proc, adopts_orphans=not jail.namespaces)
@@ -84,8 +86,7 @@ class Keeper:
         """Descriptors closed since the last poll; their events must not reach a new owner of the number."""
         self._poll = select.poll()
         self._listen(link.fileno(), self._on_order)
-        if self._template is not None:
-            self._listen(self._template.link.fileno(), self._on_template_packet)
+        self._listen(template.link.fileno(), self._on_template_packet)
         _, self._rss = jail.proc.sizes("self")
 
     def loop(self) -> None:
@@ -106,7 +107,7 @@ class Keeper:
             for pid in self._known_children() - {0}:
                 self._children.kill(pid)
             self._children.reap(0)
-            if self._template is None and not self._jail.namespaces:
+            if self._holds_tree and not self._jail.namespaces:
                 remove_tree(self._folder)
 
     def _on_order(self) -> None:
@@ -146,7 +147,7 @@ class Keeper:
                 self._emit(message["id"], "memory", memory=self._memory(started) if started else 0)
             case "unlinked":
                 self._emit(message["id"], "unlinked", held=self._unlinked(started) if started else 0)
-            case "ping" if self._template is not None:
+            case "ping":
                 self._template.ping(message["id"])
             case "stats":
                 self._emit(message["id"], "stats", cpu=self._cpu_seconds())
@@ -158,7 +159,7 @@ class Keeper:
 
     def _start_run(self, message: channel.Message, fds: list[int]) -> None:
         limits = Limits(**message["limits"])
-        if self._template is not None and self._jail.namespaces:
+        if self._jail.namespaces and not self._holds_tree:
             folder = self._folder  # the run mounts a private one there
         else:
             folder = self._make_folder(message["folder"], limits)
@@ -173,11 +174,7 @@ class Keeper:
         """Start a fresh process, which will send a hello."""
         ours, theirs = channel.pair()
         ours.setsockopt(socket.SOL_SOCKET, kernel.SO_PASSCRED, 1)
-        if self._template is not None:
-            self._template.fork(theirs)
-        elif self._jail.clone(new=False) == 0:
-            assert self._start_process is not None
-            self._start_process(theirs.fileno())
+        self._template.fork(theirs)
         theirs.close()
         return self._register(Run(number, ours, folder, limits))
 
@@ -231,7 +228,7 @@ class Keeper:
         self._send_order(run, message, fds)
 
     def _send_order(self, run: Run, message: channel.Message, fds: list[int]) -> None:
-        last = self._template is not None
+        last = not self._holds_tree
         order = message | {"folder": run.folder, "writable": run.folder if last else self._folder, "last": last}
         try:
             channel.send(run.link, order, fds, socket.MSG_DONTWAIT)
@@ -275,7 +272,7 @@ class Keeper:
             return
         run.running = False
         report = packet.decode(errors="replace")
-        if self._template is not None:
+        if not self._holds_tree:
             self._finish(run, "report", report=report)
         else:
             try:
@@ -310,7 +307,7 @@ class Keeper:
             else:
                 self._keepers[run.id] = pid
         else:
-            run.pid, run.rss_before = pid, self._rss
+            run.pid, run.rss_before, run.maps = pid, self._rss, self._jail.maps
             if run.cancelled:
                 self._remove(run)
 
@@ -328,6 +325,8 @@ class Keeper:
             self._abort(source)
             return
         source.forks_unconfirmed -= 1
+        run.maps, run.generation = source.maps, source.generation + 1
+        run.unseen_cpu = source.unseen_cpu + cpu_of(source.pid) - source.cpu
         run.source, run.pending_order = None, None
         if source.nice:
             with suppress(OSError):
@@ -352,7 +351,9 @@ class Keeper:
         os.kill(source.pid, signal.SIGSTOP)
         host_pid = self._host_pid(source)
         _, rss = self._jail.proc.sizes(host_pid)
-        if rss > source.rss + _MAX_GROWN or self._jail.proc.threads(host_pid) > 1:
+        most = source.maps + _MAX_NEW_MAPS
+        count_maps(self._jail.proc, host_pid, source, cpu_of(source.pid))
+        if rss > source.rss + _MAX_GROWN or source.maps > most or self._jail.proc.threads(host_pid) > 1:
             self._abort(source)
 
     def _on_clone_request(self, listener: int) -> None:
@@ -391,12 +392,16 @@ class Keeper:
         cpu, memory, threads, unforkable = usage.ru_utime + usage.ru_stime, 0, 1, False
         if os.WIFSTOPPED(status):
             host_pid = self._host_pid(run)
-            memory, run.rss = own_memory(self._jail.proc, host_pid, usage.ru_minflt, run.rss_before, self._jail.base)
+            count_maps(self._jail.proc, host_pid, run, cpu)
+            memory, run.rss = own_memory(
+                self._jail.proc, host_pid, usage.ru_minflt, run.rss_before, self._jail.base,
+                scattered=run.maps > self._jail.maps + _MAX_NEW_MAPS,
+            )  # fmt: skip
             if not run.rss:
                 raise ProcessLookupError
             threads = self._jail.proc.threads(host_pid)
             unforkable = threads > 1 or not self._has_own_fds_only(run)
-            memory += (threads - 1) * _THREAD_BYTES
+            memory += (threads - 1) * _THREAD_BYTES + map_memory(run)
             if self._jail.namespaces:
                 memory += used_of(run.folder)
                 unforkable |= not self._jail.seal_folder(run.folder, sealed=True)
@@ -428,7 +433,6 @@ class Keeper:
         return run.host_pid
 
     def _on_template_packet(self) -> None:
-        assert self._template is not None
         packet = self._template.link.recv(64)
         if not packet:
             raise EOFError
@@ -439,7 +443,7 @@ class Keeper:
     def _lower_priority(self, number: int, nice: int) -> None:
         """Lower the priority of a long run; of a state that may be forked later, only if it can be restored."""
         run = self._runs.get(number)
-        if run is not None and run.pid and (self._template is not None or self._jail.restores_priority):
+        if run is not None and run.pid and (not self._holds_tree or self._jail.restores_priority):
             self._set_priority(run, nice)
 
     def _set_priority(self, run: Run, nice: int) -> None:
@@ -512,16 +516,13 @@ class Keeper:
     def _remove_folder(self, folder: str) -> None:
         if not self._jail.namespaces:
             remove_tree(folder)
-        elif self._template is None:
+        elif self._holds_tree:
             self._jail.remove_folder(folder)
 
     def _known_children(self) -> set[int]:
-        known = {*self._keepers.values(), *(run.pid for run in self._runs.values())}
-        return known if self._template is None else known | {self._template.pid}
+        return {self._template.pid, *self._keepers.values(), *(run.pid for run in self._runs.values())}
 
     def _cpu_seconds(self) -> float:
         own = resource.getrusage(resource.RUSAGE_SELF)
-        alive = [run.pid for run in self._runs.values() if run.pid]
-        if self._template is not None:
-            alive.append(self._template.pid)
+        alive = [self._template.pid, *(run.pid for run in self._runs.values() if run.pid)]
         return self._children.cpu + own.ru_utime + own.ru_stime + sum(cpu_of(pid) for pid in alive)

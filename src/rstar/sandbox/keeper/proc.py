@@ -142,6 +142,10 @@ class Proc:
         lines = self.read(f"{host_pid}/status").splitlines()
         return next((int(line.split()[1]) << 10 for line in lines if line.startswith(b"VmPTE:")), 0)
 
+    def maps(self, host_pid: int) -> int:
+        """Number of memory maps of a process; takes about a microsecond per map."""
+        return self.read(f"{host_pid}/maps").count(b"\n")
+
     def unlinked(self, host_pid: int, most: int) -> int:
         """Disk space of the deleted files that a process holds, in bytes.
 

@@ -24,6 +24,8 @@ OWN_FDS = frozenset({"0", "1", "2", str(kernel.LINK_FD)})
 
 _ANCILLARY = socket.CMSG_SPACE(12) + socket.CMSG_SPACE(4)
 _LARGE, _WIDE = 16 << 20, 1 << 20
+_UNSEEN_SECONDS = 0.02
+_MAP_BYTES, _MAP_LINK_BYTES = 256, 64
 _SOON_MS = 50
 """How long to block for the death of a process. With millions of entries in a kernel table it can take seconds, which
 would hold up other runs."""
@@ -51,6 +53,10 @@ class Run:
         cancelled: the parent cancelled it before its hello.
         pending_forks: runs that it is to fork.
         nice: its niceness, 0 by default.
+        maps: number of its memory maps, when last counted.
+        generation: number of forks from the first step to it.
+        cpu: CPU seconds of its process when last at rest.
+        unseen_cpu: CPU seconds of it and its ancestors since the maps were counted.
         progress_before: progress of its process when this run continued it.
     """
 
@@ -72,6 +78,10 @@ class Run:
     cancelled: bool = False
     pending_forks: list[Run] = field(default_factory=list)
     nice: int = 0
+    maps: int = 0
+    generation: int = 0
+    cpu: float = 0.0
+    unseen_cpu: float = 0.0
     progress_before: Progress = field(default_factory=Progress)
 
 
@@ -83,7 +93,7 @@ class Template:
     pid: int
 
     def fork(self, link: socket.socket) -> None:
-        """Fork a process in new namespaces that takes its orders from the other end of `link`."""
+        """Fork a process that takes its orders from the other end of `link`."""
         socket.send_fds(self.link, [b"fork"], [link.fileno()])
 
     def ping(self, number: int) -> None:
@@ -185,17 +195,35 @@ def read_hello(link: socket.socket) -> tuple[bytes, int, list[int]]:
     return packet, sender, fds.tolist()
 
 
-def own_memory(proc: Proc, host_pid: int, faults: int, rss_before: int, base: int) -> tuple[int, int]:
+def count_maps(proc: Proc, host_pid: int, run: Run, cpu: float) -> None:
+    """Count the memory maps of a process at rest that has used `cpu` seconds, if there may be many new ones.
+
+    Making them takes time, so a process that has hardly run has few; counting takes time, too.
+    """
+    run.unseen_cpu += cpu - run.cpu
+    run.cpu = cpu
+    if run.unseen_cpu > _UNSEEN_SECONDS:
+        run.maps, run.unseen_cpu = proc.maps(host_pid), 0.0
+
+
+def map_memory(run: Run) -> int:
+    """Kernel memory of a process's memory maps, in bytes: every map is linked with those that it was forked from."""
+    return run.maps * (_MAP_BYTES + _MAP_LINK_BYTES * run.generation)
+
+
+def own_memory(
+    proc: Proc, host_pid: int, faults: int, rss_before: int, base: int, *, scattered: bool = False
+) -> tuple[int, int]:
     """Bytes that a stopped process has written since its fork, and its resident size.
 
     Page faults are exact while pages are small and none has been released. Only a process that has grown is measured
     page by page, which is slow. Page tables count only where the address space clearly exceeds the warm interpreter's,
-    `base`.
+    `base`, or is `scattered` over many maps.
     """
     space, rss = proc.sizes(host_pid)
     estimate = max(faults * PAGE, rss - rss_before)
     written = estimate if estimate < _LARGE else proc.mapped(host_pid, b"Private_")
-    return written + (proc.page_tables(host_pid) if space - base > _WIDE else 0), rss
+    return written + (proc.page_tables(host_pid) if scattered or space - base > _WIDE else 0), rss
 
 
 def is_child(pid: int) -> bool:

@@ -21,8 +21,8 @@ from rstar.sandbox.keeper.keeper import Keeper
 from rstar.sandbox.keeper.processes import HELLO, LISTENER, Template
 
 
-def make_template(jail: Jail, interpreter: Interpreter) -> Template:
-    """Fork the template from this process."""
+def make_template(jail: Jail, interpreter: Interpreter, *, new: bool) -> Template:
+    """Fork the template from this process. `new`: its children get new namespaces."""
     ours, theirs = channel.pair()
     pid = jail.clone(new=False)
     if pid:
@@ -40,7 +40,7 @@ def make_template(jail: Jail, interpreter: Interpreter) -> Template:
         if not handles:  # a ping
             link.send(packet)
             continue
-        if jail.clone(new=True, parent=True) == 0:
+        if jail.clone(new=new, parent=True) == 0:
             start_process(handles[0], jail, interpreter)
         os.close(handles[0])
 
@@ -93,9 +93,10 @@ def _become_keeper(link: socket.socket, folder: str, fd: int, jail: Jail, interp
     else:
         kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
         os.mkdir(folder)
+    template = make_template(jail, interpreter, new=False)  # before this process knows the folder of any step
     link.send(HELLO)
     link.close()
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # two per state
-    Keeper(socket.socket(fileno=fd), jail, folder, lambda fd: start_process(fd, jail, interpreter)).loop()
+    Keeper(socket.socket(fileno=fd), jail, folder, template, holds_tree=True).loop()
     os._exit(0)

@@ -70,7 +70,7 @@ def main(fd: int) -> None:
     channel.send(link, {"id": 0, "event": "ready"})
     for name in [name for name in sys.modules if name.partition(".")[0] == "rstar"]:
         del sys.modules[name]  # snippets must not find a partial package
-    Keeper(link, jail, jail.folder, make_template(jail, interpreter)).loop()
+    Keeper(link, jail, jail.folder, make_template(jail, interpreter, new=True)).loop()
     os._exit(0)
 
 

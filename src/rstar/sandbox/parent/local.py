@@ -16,6 +16,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Self, TypeVar, get_args
+from weakref import WeakValueDictionary
 
 from rstar.errors import IsolationError, SandboxError
 from rstar.lifecycle import SharedContext
@@ -25,9 +26,10 @@ from rstar.sandbox.folders import temporary_folder
 from rstar.sandbox.levels import LEVELS, Level
 from rstar.sandbox.parent.execution import EvictedError, Execution
 from rstar.sandbox.parent.memory import MemoryWatch, OversizedRunError, memory_for_programs
+from rstar.sandbox.parent.nodes import Node, Owner, Root
 from rstar.sandbox.parent.pool import RunLostError, TierMissingError, Zygote
 from rstar.sandbox.parent.scheduler import FOREGROUND_SECONDS, Scheduler, Slot
-from rstar.sandbox.parent.states import ATTEMPTS, Node, Root, States
+from rstar.sandbox.parent.states import ATTEMPTS, States
 from rstar.sandbox.tiers import RANKS, Tier, tier_of
 
 T = TypeVar("T")
@@ -61,7 +63,7 @@ class LocalSandbox(SharedContext):
         workers: concurrent foreground runs (see `scheduler`); None for the number of processors this process may use.
         background_runs: long runs beyond those, at a low priority.
         limits: default limits of a run.
-        memory_budget_mb: memory for frozen states, in MiB; the coldest are dropped, and rebuilt on use.
+        memory_budget_mb: memory for frozen states, in MiB; beyond it, states are dropped, and rebuilt on use.
         max_states: maximum number of frozen processes, whatever their size.
         total_mb: memory of all programs and states, in MiB; None for 60% of this machine's (see `memory`).
         folder: parent of scratch folders at the weaker levels; None for the system's temporary folder.
@@ -98,6 +100,7 @@ class LocalSandbox(SharedContext):
         self._is_open = False
         self._zygotes: dict[Tier, Zygote] = {}
         self._packages_missing = False
+        self._owners: WeakValueDictionary[str, Owner] = WeakValueDictionary()
 
     async def __aenter__(self) -> Self:
         """Start, or join if already started; the sandbox closes when its last user leaves.
@@ -141,9 +144,13 @@ class LocalSandbox(SharedContext):
         """Start the interpreters of all tiers now rather than on first use."""
         await asyncio.gather(*map(self._zygote, RANKS))
 
-    def start(self) -> LocalState:
-        """See `Sandbox.start`."""
-        return LocalState(self, Node(Root(handles=1)))
+    def start(self, owner: str = "") -> LocalState:
+        """See `Sandbox.start`. Where states must be dropped, the `owner` that holds most loses its own first.
+
+        Without a name, the start and its states are an owner by themselves.
+        """
+        held = self._owners.setdefault(owner, Owner()) if owner else Owner()
+        return LocalState(self, Node(Root(held, handles=1)))
 
     async def run(
         self, code: str, stdin: str | None = None, limits: Limits | None = None, *, echo: bool = True
@@ -217,7 +224,12 @@ class LocalSandbox(SharedContext):
         return await self._in_slot(attempt, limits)
 
     async def _in_slot(self, work: Callable[[Slot], Awaitable[T]], limits: Limits) -> T:
-        """Run `work` in a slot, and once more with reserved memory if it was evicted."""
+        """Run `work` in a slot, and once more with reserved memory if it was evicted.
+
+        Raises:
+            OversizedRunError: the limit exceeds what all runs together may use.
+            MemoryHeldError: it was evicted, and others then held the memory.
+        """
         size = limits.memory_mb << 20
         if size > self.total:
             most = self.total >> 20

@@ -4,6 +4,8 @@ The kernel limits each process alone, and the limits of all programs may add up 
 few programs use theirs. So programs are watched as soon as they could exceed the bound. When they do, frozen states go
 first: they are only caches. Then programs are evicted, background runs before foreground runs (see `scheduler`), the
 largest first. An evicted program runs again once its full limit can be reserved, and is not evicted a second time.
+Evicted programs are served in turn: a large one is not passed by smaller ones. One that has waited `MAX_WAIT_SECONDS`
+since the last of them was served gives up, because others then hold the memory for good.
 
 Memory is counted here rather than by a control group: few containers may create one, and the kernel would choose the
 victim. A program can exceed the bound by what it writes between two checks.
@@ -14,6 +16,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import time
+from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
@@ -29,12 +33,23 @@ _PAGE_TABLE_FACTOR = 3
 _WARM_BYTES = 128 << 20
 """Memory of a warm interpreter, which is not the program's own but may be counted."""
 
+MAX_WAIT_SECONDS = 120.0
+"""Longest wait for memory while no waiting program is served; the time limit of most programs is far below."""
+
 _CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+_HELD = (
+    "the program was ended because all programs together used too much memory, and the {} MB that it may use did not"
+    " become free within {:g} s: others hold the {} MB that all may use"
+)
 _LOG = logging.getLogger("rstar.sandbox")
 
 
 class OversizedRunError(SandboxError):
     """A run asks for more memory than all programs together may use; it can never run here."""
+
+
+class MemoryHeldError(SandboxError):
+    """A program was evicted, and the memory it needs did not become free in time."""
 
 
 class Program(Protocol):
@@ -94,6 +109,8 @@ class MemoryWatch:
         self._programs: dict[Program, int] = {}  # with their last usage, in bytes
         self._with_reservation: set[Program] = set()
         self._reserved = 0
+        self._turns: deque[object] = deque()
+        self._served_at = 0.0
         self._watcher: asyncio.Task[None] | None = None
 
     @contextmanager
@@ -116,10 +133,22 @@ class MemoryWatch:
         """Wait until `size` more bytes are free and reserve them for a program that must not be evicted.
 
         Several reservations together may take half of the memory; the rest is for other programs.
+
+        Raises:
+            MemoryHeldError: no reservation became possible for `MAX_WAIT_SECONDS`.
         """
-        while (self._programs or self._reserved) and not self._fits(size):
-            self._cache.shrink(self._used() + size - self.total)
-            await asyncio.sleep(_POLL_SECONDS)
+        turn, since = object(), time.monotonic()
+        self._turns.append(turn)
+        try:
+            while turn is not self._turns[0] or ((self._programs or self._reserved) and not self._fits(size)):
+                if time.monotonic() - max(since, self._served_at) > MAX_WAIT_SECONDS:
+                    raise MemoryHeldError(_HELD.format(size >> 20, MAX_WAIT_SECONDS, self.total >> 20))
+                if turn is self._turns[0]:
+                    self._cache.shrink(self._used() + size - self.total)
+                await asyncio.sleep(_POLL_SECONDS)
+            self._served_at = time.monotonic()
+        finally:
+            self._turns.remove(turn)
         self._reserved += size
         try:
             yield

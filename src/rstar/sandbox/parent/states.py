@@ -1,10 +1,10 @@
 """Interpreter states: the code that produces them, the frozen processes that cache them, and the cache budget.
 
 A state *is* its code from the start; the process that ran it is a cache. When processes are too many or too large, the
-least recently used are killed. They are rebuilt by replaying their code from the nearest ancestor with a process. A
-fresh interpreter has fixed seeds (`random`, `numpy.random`, string hashing), so a replay repeats the first run. Code
-that reads the clock or system entropy may rebuild to different values. If a step's status differs on every attempt,
-the run ends as ``killed``: the code is at fault, not the sandbox.
+owner that holds most loses the least recently used ones. They are rebuilt by replaying their code from the nearest
+ancestor with a process. A fresh interpreter has fixed seeds (`random`, `numpy.random`, string hashing), so a replay
+repeats the first run. Code that reads the clock or system entropy may rebuild to different values. If a step's status
+differs on every attempt, the run ends as ``killed``: the code is at fault, not the sandbox.
 
 A fork is a true copy only of a process with one thread and no open files. Other processes are `unforkable`: a copy
 would lack their threads and share their descriptors. One run continues in such a process itself; each further run
@@ -12,26 +12,27 @@ rebuilds the state.
 
 Memory: a frozen process shares pages with its keeper and its ancestors and owns what it has written (`Pages`): 1.5 to
 2 MiB after a small step, 6 MiB after solving something with sympy. Pages live until the last process that has them
-ends. A tree's keeper owns about 2 MiB. Scratch folders in memory are counted too.
+ends. A tree's keeper and its template own about 3 MiB. Scratch folders in memory are counted too.
 """
 
 from __future__ import annotations
 
-import asyncio
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from functools import partial
 from typing import Any
 
 from rstar.sandbox.api import CodeError, Limits, Result
 from rstar.sandbox.parent.execution import Execution, Outcome
+from rstar.sandbox.parent.nodes import Node, Owner, Pages, Process, Root
 from rstar.sandbox.parent.pool import RunLostError, StateGoneError, Tree, UnforkableStateError, Zygote
 from rstar.sandbox.parent.scheduler import Slot
 from rstar.sandbox.tiers import Tier, covers
 
-KEEPER_MEMORY = 3 << 20
-"""Memory owned by a tree's keeper, in bytes."""
+KEEPER_MEMORY = 4 << 20
+"""Memory owned by a tree's keeper and its template, in bytes."""
 
 ATTEMPTS = 3
 """Attempts per run when the sandbox loses its process."""
@@ -39,81 +40,12 @@ ATTEMPTS = 3
 _CHEAP_SECONDS = 0.2
 
 
-_MAX_FROZEN_THREADS = 256
-"""Extra threads allowed in a tree's frozen processes. The kernel counts threads over the whole tree."""
+_MAX_FROZEN_THREADS, _MAX_ALL_THREADS = 256, 512
+"""Extra threads allowed in the frozen processes of a tree, and of all trees. The kernel counts threads over a whole
+tree, or over all of them where there are no namespaces."""
 
 _ENOUGH_CPU = 0.9
 """A `unforkable` process is continued only if it has this share of the requested CPU time left; else it is rebuilt."""
-
-
-@dataclass(eq=False, slots=True)
-class Pages:
-    """Memory written by a process, in bytes, and the number of processes that share it."""
-
-    size: int
-    users: int = 0
-
-
-@dataclass(eq=False, slots=True)
-class Process:
-    """A frozen process.
-
-    Attributes:
-        tree: the tree it belongs to.
-        number: its number in that tree.
-        limits: its hard limits.
-        pages: the pages of its ancestors at the time of the fork, then its own.
-        cpu: CPU seconds used.
-        threads: number of threads.
-        busy: runs being forked from it.
-    """
-
-    tree: Tree
-    number: int
-    limits: Limits
-    pages: tuple[Pages, ...] = ()
-    cpu: float = 0.0
-    threads: int = 1
-    busy: int = 0
-
-
-@dataclass(eq=False, slots=True)
-class Root:
-    """Shared by all states of one fresh start: their trees, the number of runs, the number of unreleased states."""
-
-    trees: dict[Tier, Tree] = field(default_factory=dict)
-    running: int = 0
-    handles: int = 0
-
-
-@dataclass(eq=False, slots=True)
-class Node:
-    """A state: `code` run from the state `parent` (None for a fresh interpreter).
-
-    `unforkable`: its process cannot be copied; see the module docstring.
-    """
-
-    root: Root
-    parent: Node | None = None
-    code: str = ""
-    limits: Limits = field(default_factory=Limits)
-    tier: Tier = "bare"
-    depth: int = 0
-    status: str = "ok"
-    seconds: float = 0.0
-    process: Process | None = None
-    unforkable: bool = False
-    released: bool = False
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-
-    @property
-    def name(self) -> str:
-        """File name of its code in tracebacks."""
-        return f"<step {self.depth}>"
-
-    def chain_seconds(self) -> float:
-        """Total run time of the code from the start, in seconds."""
-        return self.seconds + (self.parent.chain_seconds() if self.parent else 0.0)
 
 
 class States:
@@ -190,7 +122,7 @@ class States:
         order = _order(do, child, number, source, limits) | {"how": {"values": limits.values}}
         with _busy(source):
             outcome = await self._execute(tree, order, limits, node, slot)
-        child.status, child.seconds = outcome.result.status, outcome.result.seconds
+        child.status, child.chain_seconds = outcome.result.status, node.chain_seconds + outcome.result.seconds
         if not outcome.alive:
             return None, outcome.result
         node.root.handles += 1
@@ -199,7 +131,8 @@ class States:
         ceiling = source.limits if source else limits
         self._attach(child, Process(tree, number, ceiling, pages, outcome.cpu, outcome.threads))
         if outcome.threads > 1:
-            self._enforce_thread_limit(tree)
+            self._enforce_thread_limit(_MAX_FROZEN_THREADS, tree)
+            self._enforce_thread_limit(_MAX_ALL_THREADS)
         return child, outcome.result
 
     async def _execute(self, tree: Tree, order: dict[str, Any], limits: Limits, source: Node, slot: Slot) -> Outcome:
@@ -256,7 +189,7 @@ class States:
         cpu = (has.whole_cpu_seconds - process.cpu) / _ENOUGH_CPU if node.unforkable else has.whole_cpu_seconds
         enough = has.memory_mb >= limits.memory_mb and has.scratch_mb >= limits.scratch_mb
         enough = enough and cpu >= limits.whole_cpu_seconds
-        suits = covers(process.tree.tier, tier) or node.chain_seconds() > _CHEAP_SECONDS
+        suits = covers(process.tree.tier, tier) or node.chain_seconds > _CHEAP_SECONDS
         return process if enough and suits else None
 
     async def _replay(self, node: Node, tier: Tier, limits: Limits, slot: Slot) -> Process:
@@ -268,7 +201,7 @@ class States:
         steps: list[Node] = []
         base, source = node, None
         while base.parent is not None and source is None:
-            steps.insert(0, base)
+            steps.append(base)
             base = base.parent
             ceiling = _combined_limits(limits, steps, room=2 if node.unforkable else 1)
             source = None if base.unforkable else self._usable_process(base, tier, limits)
@@ -277,6 +210,7 @@ class States:
                     source = None
                 else:
                     ceiling = source.limits
+        steps.reverse()
         tree = source.tree if source else await self._tree(node.root, tier)
         number = tree.link.next_id()
         process = Process(tree, number, ceiling)
@@ -307,37 +241,70 @@ class States:
                 tree.close()
 
     def _enforce_budget(self, memory: int) -> None:
-        """Kill the least recently used processes, then the trees without any."""
+        """Close trees without processes, then kill the least recently used process of the owner that holds most.
+
+        So an owner loses processes only while no other has more of what is short. A tree costs less than a replay.
+        """
 
         def is_over() -> bool:
-            return self.memory > memory or len(self._frozen) + len(self.trees) > self._count
+            return self.memory > memory or self._is_over_count()
 
-        for node, process in list(self._frozen.items()) if is_over() else ():
-            if not is_over():
-                return
-            if not process.busy and node in self._frozen:
+        def holding(owner: Owner) -> int:
+            return owner.processes if self._is_over_count() else owner.used
+
+        if not is_over():
+            return
+        alive = Counter(process.tree for process in self._frozen.values())
+        for tree, root in list(self.trees.items()):
+            if is_over() and not alive[tree] and not root.running:
+                tree.close()
+        idle: dict[Owner, deque[Node]] = {}
+        for node, process in self._frozen.items():
+            if not process.busy:
+                idle.setdefault(node.root.owner, deque()).append(node)
+        while idle and is_over():
+            owner = max(idle, key=holding)  # of equals, the least recently used
+            node = idle[owner].popleft()
+            if not idle[owner]:
+                del idle[owner]
+            if node.process is not None:
+                tree = node.process.tree
                 self._kill(node)
-        if is_over():
-            used = {process.tree for process in self._frozen.values()}
-            for tree, root in list(self.trees.items()):
-                if tree not in used and not root.running:
+                alive[tree] -= 1
+                if is_over() and not alive[tree] and not node.root.running:
                     tree.close()
 
-    def _enforce_thread_limit(self, tree: Tree) -> None:
-        """Kill the least recently used processes while idle threads leave too few for running code."""
-        idle = [(node, process) for node, process in self._frozen.items() if process.tree is tree and not process.busy]
-        threads = sum(process.threads - 1 for _, process in idle)
-        for node, process in idle:
-            if threads <= _MAX_FROZEN_THREADS:
-                return
-            threads -= process.threads - 1
+    def _is_over_count(self) -> bool:
+        return len(self._frozen) + len(self.trees) > self._count
+
+    def _enforce_thread_limit(self, most: int, tree: Tree | None = None) -> None:
+        """Kill idle processes with threads until at most `most` threads are left, in a tree or in all.
+
+        As in `_enforce_budget`, the owner with most threads loses the least recently used process.
+        """
+        idle: dict[Owner, deque[tuple[Node, int]]] = {}
+        threads: Counter[Owner] = Counter()
+        for node, process in self._frozen.items():
+            if process.threads > 1 and not process.busy and tree in (None, process.tree):
+                idle.setdefault(node.root.owner, deque()).append((node, process.threads - 1))
+                threads[node.root.owner] += process.threads - 1
+        while threads.total() > most:
+            owner = max(idle, key=threads.__getitem__)
+            node, count = idle[owner].popleft()
+            threads[owner] -= count
             self._kill(node)
 
     def _attach(self, node: Node, process: Process) -> None:
         node.process = self._frozen[node] = process
+        node.root.owner.processes += 1
         for pages in process.pages:
-            self._used += 0 if pages.users else pages.size
+            if not pages.users:
+                self._charge(node, pages.size)
             pages.users += 1
+
+    def _charge(self, node: Node, size: int) -> None:
+        self._used += size
+        node.root.owner.used += size
 
     def _kill(self, node: Node) -> None:
         """Kill a node's process. The node can be rebuilt."""
@@ -349,9 +316,11 @@ class States:
         process, node.process = node.process, None
         if process is not None:
             del self._frozen[node]
+            node.root.owner.processes -= 1
             for pages in process.pages:
                 pages.users -= 1
-                self._used -= 0 if pages.users else pages.size
+                if not pages.users:
+                    self._charge(node, -pages.size)
         return process
 
     def _on_death(self, tree: Tree, number: int | None = None) -> None:
