@@ -27,7 +27,7 @@ import math
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from enum import Enum, auto
+from enum import Enum
 from typing import NamedTuple
 
 from rstar.agent.growth import Growth
@@ -38,6 +38,7 @@ TYPICAL = 1.0
 """A rollout reserves what it holds, but at least this share of what rollouts of its group hold on average."""
 FIRST_WINDOW = 16
 STALL = 0.5
+"""If fewer than this share of a replica's rollouts run and a turn does not fit, idle rollouts lose their KV."""
 LESS = 0.5
 """At the end, turns move to replicas that hold less than this share of what their own holds."""
 PROBES = 2
@@ -47,9 +48,9 @@ PROBES = 2
 class Phase(Enum):
     """What a rollout is doing."""
 
-    WAITING = auto()
-    RUNNING = auto()
-    AT_TOOL = auto()
+    WAITING = "waiting"
+    RUNNING = "running"
+    AT_TOOL = "at a tool"
 
 
 class Start(NamedTuple):
@@ -94,7 +95,7 @@ class _Rollout:
 
 @dataclass(slots=True)
 class _Replica:
-    """Sums over the rollouts on it: `held`, tokens with those of the running turns; `reserved`, with expected growth."""
+    """With sums over its rollouts: `held`, tokens and those of running turns; `reserved`, with expected growth."""
 
     capacity: int | None
     held: float = 0.0
@@ -215,7 +216,7 @@ class Scheduler:
         while replica.ready:
             rollout = replica.ready[0]
             one = self._rollouts[rollout]
-            if (place := self._emptier(replica)) is not None:
+            if (place := self._emptier(replica, one)) is not None:
                 replica.ready.popleft()
                 starts.append(self._start(rollout, place, warm=False))
                 continue
@@ -231,12 +232,14 @@ class Scheduler:
             self._release(rollout, one)
             starts.append(self._start(rollout, place, warm=False))
 
-    def _emptier(self, replica: _Replica) -> int | None:
-        """When no new rollouts wait: a replica that holds far less than this one, so that turns run faster there."""
+    def _emptier(self, replica: _Replica, one: _Rollout) -> int | None:
+        """When no new rollouts wait: a replica that would hold far less, so that turns run faster there; if any."""
         if self._waiting or replica.capacity is None:
             return None
         number = min(range(len(self._replicas)), key=lambda number: self._replicas[number].held)
-        return number if self._replicas[number].held < LESS * replica.held else None
+        other = self._replicas[number]
+        emptier = other.held + one.tokens < LESS * replica.held
+        return number if emptier and not other.ready and self._fits(other, one) else None
 
     def _make_room(self, replica: _Replica, rollout: int) -> None:
         """Release the KV of the smallest other rollouts until this one fits."""
@@ -256,7 +259,7 @@ class Scheduler:
         return self._rollouts[rollout].tokens
 
     def _place(self, one: _Rollout, numbers: Sequence[int]) -> int | None:
-        """Among these replicas, the one with the most free tokens and room for a rollout without KV; None if none is."""
+        """Among these replicas, the one with the most free tokens that has room for a rollout without KV, if any."""
         best, most = None, 0.0
         for number in sorted(numbers, key=lambda number: (number <= self._last, number)):  # ties take turns
             replica = self._replicas[number]
@@ -297,14 +300,13 @@ class Scheduler:
     def _of_phase(self, rollout: int, phase: Phase) -> _Rollout:
         one = self._rollouts.get(rollout)
         if one is None or one.phase is not phase:
-            is_now = "unknown" if one is None else one.phase.name.lower()
-            raise ValueError(f"rollout {rollout}: expected one that is {phase.name.lower()}, and it is {is_now}")
+            is_now = "unknown" if one is None else one.phase.value
+            raise ValueError(f"rollout {rollout}: expected one that is {phase.value}, and it is {is_now}")
         return one
 
     def _start(self, rollout: int, number: int, *, warm: bool) -> Start:
         one, replica = self._rollouts[rollout], self._replicas[number]
         self._release(rollout, one)
-        self._growth.begin(one.turn)
         if not one.counted:
             self._waiting -= 1
             one.group.begun += 1
@@ -312,6 +314,7 @@ class Scheduler:
         one.replica, one.phase = number, Phase.RUNNING
         replica.running += 1
         self._keep(rollout, one, one.tokens + self._growth.of_turn(one.turn))
+        self._growth.begin(one.turn)
         return Start(rollout, number, warm)
 
     def _count(self, one: _Rollout, added: float) -> None:

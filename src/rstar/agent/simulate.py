@@ -47,7 +47,7 @@ class Hardware:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """A rollout: tokens of its prompt, and of each turn, with the tokens and seconds of the tool's response after it."""
+    """A rollout: tokens of its prompt; of each turn, its tokens, and tokens and seconds of the tool's response."""
 
     prompt: int
     turns: tuple[tuple[int, int, float], ...]
@@ -352,7 +352,7 @@ class _Simulation:
 
     def _preempt(self, replica: _Replica) -> None:
         """The turn that started last loses its KV and waits, first in the queue."""
-        rollout, turn = replica.running.popitem()
+        _, turn = replica.running.popitem()
         done = turn.left - (turn.ends - replica.steps)
         turn.context += round(done)
         turn.left -= round(done)
