@@ -5,6 +5,7 @@ from rstar.sandbox.folders import temporary_folder
 from rstar.sandbox.levels import LEVELS, Capabilities, Level, probe
 from rstar.sandbox.parent.local import LocalSandbox
 from rstar.sandbox.parent.memory import OversizedRunError, memory_for_programs
+from rstar.sandbox.parent.pool import RunLostError
 from rstar.sandbox.parent.scheduler import FOREGROUND_SECONDS
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "LocalSandbox",
     "OversizedRunError",
     "Result",
+    "RunLostError",
     "Sandbox",
     "State",
     "memory_for_programs",

@@ -2,11 +2,14 @@
 
 import asyncio
 import os
+from contextlib import suppress
+from pathlib import Path
 from typing import cast
 
 import pytest
 
 from rstar.judge.bench import descendants
+from rstar.judge.worker import cpp
 from rstar.judge.worker.cpp import Compiler
 from rstar.sandbox import Limits, LocalSandbox, Result
 
@@ -129,15 +132,44 @@ def test_compiling_is_bounded(source: str, status: list[str], said: str) -> None
     assert len(result.stderr) <= 64_000
 
 
+def test_as_many_compilations_as_foreground_runs_keep_their_priority(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Among endless loops, one that does not would hardly get a processor."""
+    monkeypatch.setattr(cpp, "_NORMAL_SECONDS", 8.0)
+
+    def lowered() -> list[bool]:
+        found = []
+        for process in descendants(os.getpid()):
+            with suppress(OSError):
+                if Path(f"/proc/{process}/comm").read_text() == "cc1plus\n":
+                    found.append(os.getpriority(os.PRIO_PROCESS, process) > 0)
+        return sorted(found)
+
+    async def run() -> None:
+        async with LocalSandbox(workers=1) as sandbox:
+            compiler = Compiler(sandbox, 60.0, COMPILE_MB)
+            sources = [f"{TIME_BOMB}// {n}" for n in range(3)]
+            compiling = [asyncio.create_task(compiler.run(source, None, Limits(2.0))) for source in sources]
+            while len(lowered()) < 3:
+                await asyncio.sleep(0.02)
+            await asyncio.sleep(1.5)
+            assert lowered() == [False, True, True]
+            while not all(lowered()):
+                await asyncio.sleep(0.02)
+            for task in compiling:
+                task.cancel()
+
+    asyncio.run(asyncio.wait_for(run(), 60))
+
+
 class CountingSandbox:
     """Compiles nothing within the time."""
 
-    total = 1 << 40
+    total, workers = 1 << 40, 1
 
     def __init__(self) -> None:
         self.compiled = 0
 
-    async def run_driver(self, code: str, stdin: str, file: int, limits: Limits, *, processes: int) -> Result:
+    async def run_driver(self, code: str, stdin: str, file: int, limits: Limits, **_: float) -> Result:
         self.compiled += 1
         await asyncio.sleep(0.05)
         return Result(status="timeout", stdout="", stderr="", error=None, seconds=limits.seconds)

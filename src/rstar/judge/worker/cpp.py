@@ -29,6 +29,9 @@ _FAILED_SECONDS = 300.0
 _COMPILERS = 4
 """Driver, g++, its collect2 and ld: all but one wait for another."""
 
+_NORMAL_SECONDS = 5.0
+"""How long a compilation keeps its priority, which lets it end among endless loops; most take a second."""
+
 _SIGNALLED = 1_000
 """Offset of signal numbers in a driver's exit code; real exit codes end at 255."""
 
@@ -100,6 +103,7 @@ class Compiler:
         self._size = 0
         self._failed: dict[str, tuple[float, _Compiled]] = {}
         self._compiling: dict[str, asyncio.Future[_Compiled]] = {}
+        self._at_normal = 0  # compilations that keep their priority; no more of them than foreground runs
 
     async def run(self, source: str, stdin: str | None, limits: Limits) -> Result:
         """Compile `source`, unless cached, and run it.
@@ -148,11 +152,17 @@ class Compiler:
 
     async def _compile(self, source: str) -> _Compiled:
         memory = os.memfd_create("program", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        seconds = _NORMAL_SECONDS if self._at_normal < self._sandbox.workers else 0.0
+        self._at_normal += seconds > 0
         try:
-            result = await self._sandbox.run_driver(_COMPILE, source, memory, self._limits, processes=_COMPILERS)
+            result = await self._sandbox.run_driver(
+                _COMPILE, source, memory, self._limits, processes=_COMPILERS, normal_seconds=seconds
+            )
         except BaseException:
             os.close(memory)
             raise
+        finally:
+            self._at_normal -= seconds > 0
         program = _Program(memory)
         return _Compiled(replace(result, error=None), program if result.ok else None)
 

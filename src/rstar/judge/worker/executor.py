@@ -2,6 +2,9 @@
 
 Every job gets an answer. A failure of this machine is retried, then answered as ``failed``, never as the program's own
 failure.
+
+When a zygote dies, any of its runs may have killed it. All of them run again, a few at a time, and one at a time after
+a second death; after the third, a job fails. So a job that kills zygotes runs three times and takes few others with it.
 """
 
 from __future__ import annotations
@@ -9,16 +12,27 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, nullcontext
 
 from rstar.errors import SandboxError
 from rstar.grading import grade
 from rstar.judge.queue.jobs import Answer, Job
 from rstar.judge.settings import JudgeSettings
 from rstar.judge.worker.cpp import Compiler
-from rstar.sandbox import LocalSandbox, OversizedRunError, Result, State
+from rstar.sandbox import LocalSandbox, OversizedRunError, Result, RunLostError, State
 
 _PAUSES = (0.1, 0.5, 2.0, 5.0, 10.0, 10.0)
 """Seconds before each retry after a sandbox failure, which may be temporary (a full disk)."""
+
+MAX_LOSSES = 3
+"""Lost zygotes after which a job fails."""
+
+_TRIAL_SIZES = (8, 1)
+"""Jobs that begin their second, and their third, attempt together."""
+
+_TRIAL_SECONDS = 2.0
+"""A job that has run for so long holds up no other trial."""
 
 _LOG = logging.getLogger("rstar.judge")
 
@@ -37,6 +51,7 @@ class Executor:
         self._name, self._sandbox, self._max_states = name, sandbox, max_states
         self._compiler = Compiler(sandbox, settings.compile_seconds, settings.compile_mb)
         self._states: OrderedDict[str, State] = OrderedDict()
+        self._trials = [asyncio.Semaphore(size) for size in _TRIAL_SIZES]
 
     async def execute(self, job: Job) -> Answer:
         """Execute a job; raises nothing but cancellation."""
@@ -44,30 +59,39 @@ class Executor:
         if job.limits.memory_mb > most:  # leave memory for other jobs
             message = f"{job.limits.memory_mb} MB of memory are too much; a call may have {most} MB here"
             return Answer(job.id, "invalid", self._name, message=message)
-        for pause in (*_PAUSES, None):
+        pauses, losses = iter(_PAUSES), 0
+        while True:
             try:
-                match job.kind:
-                    case "python":
-                        result = await self._sandbox.run(job.code, job.stdin, job.limits, echo=job.echo)
-                        return self._answer(job, result)
-                    case "cpp":
-                        return self._answer(job, await self._compiler.run(job.code, job.stdin, job.limits))
-                    case "math":
-                        return await self._verify(job)
-                    case "cell":
-                        return await self._cell(job)
+                async with _held(self._trials[losses - 1], _TRIAL_SECONDS) if losses else nullcontext():
+                    return await self._attempt(job)
             except OversizedRunError as error:
                 return Answer(job.id, "invalid", self._name, message=str(error))
+            except RunLostError as error:
+                _LOG.warning("job %s: %s", job.id, error)
+                losses += 1
+                if losses == MAX_LOSSES:
+                    message = f"{MAX_LOSSES} interpreters died with this call"
+                    return Answer(job.id, "failed", self._name, message=message)
             except (SandboxError, OSError) as error:
                 message = f"{type(error).__name__}: {error}"
                 _LOG.warning("job %s: %s", job.id, message)
-                if pause is not None:
-                    await asyncio.sleep(pause)
+                if (pause := next(pauses, None)) is None:
+                    return Answer(job.id, "failed", self._name, message=message)
+                await asyncio.sleep(pause)
             except Exception as error:
                 _LOG.exception("job %s", job.id)
-                message = f"{type(error).__name__}: {error}"
-                break
-        return Answer(job.id, "failed", self._name, message=message)
+                return Answer(job.id, "failed", self._name, message=f"{type(error).__name__}: {error}")
+
+    async def _attempt(self, job: Job) -> Answer:
+        match job.kind:
+            case "python":
+                return self._answer(job, await self._sandbox.run(job.code, job.stdin, job.limits, echo=job.echo))
+            case "cpp":
+                return self._answer(job, await self._compiler.run(job.code, job.stdin, job.limits))
+            case "math":
+                return await self._verify(job)
+            case "cell":
+                return await self._cell(job)
 
     def forget(self, states: list[str]) -> None:
         """Release states that are no longer needed."""
@@ -141,3 +165,23 @@ class Executor:
             error=None if error is None else (error.kind, error.message, error.line),
             values=result.values,
         )
+
+
+@asynccontextmanager
+async def _held(semaphore: asyncio.Semaphore, seconds: float) -> AsyncIterator[None]:
+    """Hold a semaphore inside the block, for at most so many seconds."""
+    await semaphore.acquire()
+    is_held = True
+
+    def release() -> None:
+        nonlocal is_held
+        if is_held:
+            is_held = False
+            semaphore.release()
+
+    timer = asyncio.get_running_loop().call_later(seconds, release)
+    try:
+        yield
+    finally:
+        timer.cancel()
+        release()

@@ -116,6 +116,7 @@ class Jail:
 
     def enter(self) -> None:
         """Set up namespaces and root, identity, Landlock rules and filters. Raises `MechanismRefusedError`."""
+        os.umask(0o022)  # runs of another uid must pass the folders of the root, whatever the caller's mask
         paths = interpreter_paths()
         if self.starts_programs:
             paths += [path for path in _PROGRAM_PATHS if os.path.exists(path)]

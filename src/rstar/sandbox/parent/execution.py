@@ -112,12 +112,19 @@ class Execution:
     """
 
     def __init__(
-        self, link: Link, limits: Limits, slot: Slot, *, starts_processes: bool = False, processes: int = 2
+        self,
+        link: Link,
+        limits: Limits,
+        slot: Slot,
+        *,
+        starts_processes: bool = False,
+        processes: int = 2,
+        normal_seconds: float = FOREGROUND_SECONDS,
     ) -> None:
         if _disk_is_full(link):
             raise SandboxError(_DISK_FULL.format(link.folder))
         self.memory_limit, self.starts_processes, self._evicted = limits.memory, starts_processes, False
-        self.scratch_limit, self._processes = limits.scratch, processes
+        self.scratch_limit, self._processes, self._normal_seconds = limits.scratch, processes, normal_seconds
         self._link, self._limits, self._slot = link, limits, slot
         self._loop = asyncio.get_running_loop()
         self._pipes = self._out, self._err = Pipe(limits.output_bytes), Pipe(limits.output_bytes)
@@ -260,7 +267,7 @@ class Execution:
     def _lower_priority(self) -> None:
         """Let foreground runs go first; see `scheduler`."""
         elapsed = self._elapsed()
-        if elapsed >= FOREGROUND_SECONDS and self._slot.demote():
+        if elapsed >= FOREGROUND_SECONDS and self._slot.demote() and elapsed >= self._normal_seconds:
             nice = NICE if elapsed < LOWEST_PRIORITY_SECONDS else NICEST
             if nice > self._nice:
                 self._nice = nice

@@ -26,7 +26,7 @@ from rstar.sandbox.levels import LEVELS, Level
 from rstar.sandbox.parent.execution import EvictedError, Execution
 from rstar.sandbox.parent.memory import MemoryWatch, OversizedRunError, memory_for_programs
 from rstar.sandbox.parent.pool import RunLostError, TierMissingError, Zygote
-from rstar.sandbox.parent.scheduler import Scheduler, Slot
+from rstar.sandbox.parent.scheduler import FOREGROUND_SECONDS, Scheduler, Slot
 from rstar.sandbox.parent.states import ATTEMPTS, Node, Root, States
 from rstar.sandbox.tiers import RANKS, Tier, tier_of
 
@@ -65,6 +65,7 @@ class LocalSandbox(SharedContext):
         max_states: maximum number of frozen processes, whatever their size.
         total_mb: memory of all programs and states, in MiB; None for 60% of this machine's (see `memory`).
         folder: parent of scratch folders at the weaker levels; None for the system's temporary folder.
+        attempts: attempts per run that loses its zygote; after the last, `RunLostError` is raised.
 
     Attributes:
         total: `total_mb` in bytes.
@@ -81,8 +82,10 @@ class LocalSandbox(SharedContext):
         max_states: int = 512,
         total_mb: int | None = None,
         folder: Path | None = None,
+        attempts: int = ATTEMPTS,
     ) -> None:
         super().__init__()
+        self._attempts = attempts
         self.level: Level = level
         self.limits = limits or Limits()
         self.workers = workers or (len(os.sched_getaffinity(0)) if sys.platform == "linux" else 1)
@@ -115,7 +118,7 @@ class LocalSandbox(SharedContext):
             self._folder.chmod(0o711)  # runs may have another uid
         self._is_open = True
         self._starting: dict[Tier, asyncio.Lock] = {tier: asyncio.Lock() for tier in get_args(Tier)}
-        self._states = States(self._zygote, self._memory, self._max_states)
+        self._states = States(self._zygote, self._memory, self._max_states, self._attempts)
         self._memory_watch = MemoryWatch(self.total, self._states)
         self._scheduler = Scheduler(self.workers, self._background_runs, self._memory_watch)
         try:
@@ -149,14 +152,24 @@ class LocalSandbox(SharedContext):
         return await self._run(self._tier(code), code, stdin, limits or self.limits, echo=echo)
 
     async def run_driver(
-        self, driver: str, stdin: str | None, file: int, limits: Limits, *, processes: int = 2
+        self,
+        driver: str,
+        stdin: str | None,
+        file: int,
+        limits: Limits,
+        *,
+        processes: int = 2,
+        normal_seconds: float = FOREGROUND_SECONDS,
     ) -> Result:
         """Run trusted code that starts other programs in the same confinement; `file` is its descriptor 3.
 
         Memory and CPU limits apply to each program, the wall time to all together. Up to `processes` of them work one
-        after the other; with more, the clock does not stop while they wait for a processor.
+        after the other; with more, the clock does not stop while they wait for a processor. For `normal_seconds`, they
+        keep their priority.
         """
-        return await self._run("native", driver, stdin, limits, file, processes=processes)
+        return await self._run(
+            "native", driver, stdin, limits, file, processes=processes, normal_seconds=normal_seconds
+        )
 
     async def _run(
         self,
@@ -167,11 +180,12 @@ class LocalSandbox(SharedContext):
         *files: int,
         echo: bool = False,
         processes: int = 2,
+        normal_seconds: float = FOREGROUND_SECONDS,
     ) -> Result:
         self._check_open()
 
         async def attempt(slot: Slot) -> Result:
-            for _ in range(ATTEMPTS):
+            for _ in range(self._attempts):
                 zygote = await self._zygote(tier)
                 source = None if not stdin else channel.memory_file(stdin.encode(errors="surrogateescape"))
                 order = {
@@ -184,15 +198,21 @@ class LocalSandbox(SharedContext):
                     "limits": asdict(limits),
                 }
                 try:
-                    native = zygote.tier == "native"
-                    execution = Execution(zygote.link, limits, slot, starts_processes=native, processes=processes)
+                    execution = Execution(
+                        zygote.link,
+                        limits,
+                        slot,
+                        starts_processes=zygote.tier == "native",
+                        processes=processes,
+                        normal_seconds=normal_seconds,
+                    )
                     return (await execution.outcome(order, source, *files)).result
                 except RunLostError:
                     pass
                 finally:
                     if source is not None:
                         os.close(source)
-            raise SandboxError(f"a zygote was lost {ATTEMPTS} times in a row")
+            raise RunLostError("the zygote was lost with this run")
 
         return await self._in_slot(attempt, limits)
 

@@ -24,7 +24,6 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any
 
-from rstar.errors import SandboxError
 from rstar.sandbox.api import CodeError, Limits, Result
 from rstar.sandbox.parent.execution import Execution, Outcome
 from rstar.sandbox.parent.pool import RunLostError, StateGoneError, Tree, UnforkableStateError, Zygote
@@ -124,10 +123,13 @@ class States:
         zygote: gives the zygote of a tier (of another tier where its packages are missing).
         memory: budget in bytes.
         count: maximum number of processes.
+        attempts: attempts per run that loses its keeper.
     """
 
-    def __init__(self, zygote: Callable[[Tier], Awaitable[Zygote]], memory: int, count: int) -> None:
-        self._zygote, self._memory, self._count = zygote, memory, count
+    def __init__(
+        self, zygote: Callable[[Tier], Awaitable[Zygote]], memory: int, count: int, attempts: int = ATTEMPTS
+    ) -> None:
+        self._zygote, self._memory, self._count, self._attempts = zygote, memory, count, attempts
         self._frozen: dict[Node, Process] = {}  # least recently used first
         self._used = 0
         self.trees: dict[Tree, Root] = {}
@@ -138,8 +140,9 @@ class States:
         return self._used + len(self.trees) * KEEPER_MEMORY
 
     async def run(self, node: Node, code: str, limits: Limits, tier: Tier, slot: Slot) -> tuple[Node | None, Result]:
-        """Run `code` in a copy of the state `node`. Raises `SandboxError`."""
+        """Run `code` in a copy of the state `node`. Raises `SandboxError`, `RunLostError` if its keeper was lost."""
         lost: RunLostError | None = None
+        deaths = 0
         node.root.running += 1
         try:
             for _ in range(ATTEMPTS):
@@ -147,13 +150,16 @@ class States:
                     return await self._step(node, code, limits, tier, slot)
                 except RunLostError as error:
                     lost = error
+                    deaths += not isinstance(error, StateGoneError)
+                    if deaths >= self._attempts:
+                        break
         finally:
             node.root.running -= 1
             self._kill_unneeded(node)
             self._enforce_budget(self._memory)
         if isinstance(lost, StateGoneError):  # rebuilt and still not forkable: its own code's doing
             return None, Result("killed", error=CodeError("StateLost", str(lost), None))
-        raise SandboxError(f"a state was lost {ATTEMPTS} times in a row") from lost
+        raise RunLostError("the keeper of a state was lost with this run") from lost
 
     def release(self, node: Node) -> None:
         """Drop the caller's claim on `node`: no further run starts from it."""

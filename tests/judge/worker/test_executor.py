@@ -1,0 +1,72 @@
+"""Jobs whose zygote dies: who kills it fails after three times, and the others are done."""
+
+import asyncio
+import time
+from typing import Any
+
+from rstar.judge.queue.jobs import Answer, Job
+from rstar.judge.settings import JudgeSettings
+from rstar.judge.worker.executor import MAX_LOSSES, Executor
+from rstar.sandbox import LocalSandbox, Result, RunLostError
+
+
+class Sandbox:
+    """One zygote, which the program ``kill`` kills with all that runs there."""
+
+    total = 1 << 40
+
+    def __init__(self) -> None:
+        self.ran: list[str] = []
+        self._dead = asyncio.Event()
+
+    async def run(self, code: str, *_: Any, **__: Any) -> Result:
+        self.ran.append(code)
+        zygote = self._dead
+        if code.startswith("kill"):
+            await asyncio.sleep(0.01)
+            zygote.set()
+            self._dead = asyncio.Event()
+        try:
+            await asyncio.wait_for(zygote.wait(), 0.05)
+        except TimeoutError:
+            return Result("ok")
+        raise RunLostError("it died")
+
+
+def answers(codes: list[str]) -> tuple[list[Answer], list[str]]:
+    async def run() -> tuple[list[Answer], list[str]]:
+        sandbox: Any = Sandbox()
+        executor = Executor("w", sandbox, JudgeSettings())
+        jobs = [Job(str(n), "me", "python", code, expires=time.time() + 60) for n, code in enumerate(codes)]
+        return await asyncio.gather(*map(executor.execute, jobs)), sandbox.ran
+
+    return asyncio.run(run())
+
+
+def test_a_job_that_kills_zygotes_runs_three_times() -> None:
+    (answer,), ran = answers(["kill"])
+    assert ran == ["kill"] * MAX_LOSSES
+    assert (answer.outcome, answer.message) == ("failed", "3 interpreters died with this call")
+
+
+def test_the_jobs_beside_it_are_done() -> None:
+    codes = [*(f"good{n}" for n in range(10)), "kill", *(f"good{n}" for n in range(10, 20))]
+    found, ran = answers(codes)
+    assert [answer.outcome for answer in found] == ["failed" if code == "kill" else "done" for code in codes]
+    assert ran.count("kill") == MAX_LOSSES
+    assert max(map(ran.count, codes)) == MAX_LOSSES
+
+
+def test_the_sandbox_of_a_worker_starts_a_lost_run_once(tmp_path: Any) -> None:
+    """So that the total is the executor's."""
+
+    async def run() -> None:
+        async with LocalSandbox(workers=1, attempts=1) as sandbox:
+            for start in (sandbox.run, sandbox.start().run):
+                running = asyncio.create_task(start("import time; time.sleep(60)"))  # type: ignore[arg-type]
+                await asyncio.sleep(0.5)
+                for zygote in list(sandbox._zygotes.values()):
+                    zygote.kill()
+                assert isinstance((await asyncio.gather(running, return_exceptions=True))[0], RunLostError)
+
+    asyncio.run(run())
