@@ -22,6 +22,10 @@ from itertools import count
 
 from rstar.agent.growth import Growth
 from rstar.agent.scheduler import Scheduler, Start
+from rstar.seeds import derive
+
+FIRST_GUESS = 2_500
+"""Tokens per turn that the scheduler of rstar expects before it has seen any; three times what the traces have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -373,3 +377,31 @@ class _Simulation:
     def _answer(self, now: float, rollout: int, tokens: int) -> None:
         self._context[rollout] += tokens
         self._begin(now, self._router.tool_answered(rollout, tokens))
+
+
+SCHEDULERS: dict[str, Callable[[int, int, int, Growth], Router]] = {
+    "rstar": lambda replicas, rollouts, group, growth: Scheduled([Hardware().capacity] * replicas, growth, group),
+    "sticky, least requests": lambda replicas, rollouts, group, growth: LeastRequests(replicas, sticky=True),
+    "least requests": lambda replicas, rollouts, group, growth: LeastRequests(replicas),
+    "consistent hashing": lambda replicas, rollouts, group, growth: ConsistentHashing(replicas),
+    "static split": lambda replicas, rollouts, group, growth: StaticSplit(replicas, rollouts),
+}
+"""Name → router for (replicas, rollouts, rollouts per group, expectations of growth)."""
+
+
+def compare_schedulers(
+    traces: int, seed: int, *, replicas: int = 64, problems: int = 512, group: int = 32, done: Callable[[], None]
+) -> dict[str, list[Outcome]]:
+    """Outcomes of all schedulers on the same traces; `done` is called after each.
+
+    The scheduler of rstar keeps what it has learnt about the growth of rollouts from trace to trace, as a trainer does
+    from step to step.
+    """
+    growth = Growth(turns=10, tokens=FIRST_GUESS)
+    outcomes: dict[str, list[Outcome]] = {name: [] for name in SCHEDULERS}
+    for number in range(traces):
+        rollouts = draw_traces(problems, group, derive(seed, "trace", number))
+        for name, router in SCHEDULERS.items():
+            outcomes[name].append(simulate(rollouts, replicas, router(replicas, len(rollouts), group, growth)))
+            done()
+    return outcomes
