@@ -43,7 +43,7 @@ ROWS = st.lists(
 def test_timelines_are_well_formed_and_inside_their_frame(rows: list[list[tuple[float, float]]]) -> None:
     chart = ElementTree.fromstring(timeline("a < b", rows, "seconds", "replicas"))
     height = float(chart.get("viewBox", "").split()[3])
-    for box in chart.iter("{*}rect"):
+    for box in chart.iterfind(".//{*}rect"):
         x, y, wide, high = (float(box.get(name, "")) for name in ("x", "y", "width", "height"))
         assert 0 <= x < x + wide <= 640
         assert 0 <= y < y + high <= height
@@ -52,7 +52,7 @@ def test_timelines_are_well_formed_and_inside_their_frame(rows: list[list[tuple[
 
 def test_a_timeline_shows_when_a_row_is_busy() -> None:
     rows: list[list[tuple[float, float]]] = [[(0.0, 4.0), (50.0, 0.0)], [(50.0, 2.0), (100.0, 0.0)]]
-    boxes = list(ElementTree.fromstring(timeline("t", rows, "s", "rows", bins=10)).iter("{*}rect"))
+    boxes = list(ElementTree.fromstring(timeline("t", rows, "s", "rows", bins=10)).iterfind(".//{*}rect"))
     (first, second) = boxes
     assert (first.get("fill-opacity"), second.get("fill-opacity")) == ("1", "0.5")
     assert float(first.get("x", "")) + float(first.get("width", "")) == float(second.get("x", ""))
