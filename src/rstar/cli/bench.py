@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
+from statistics import mean
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,7 +16,7 @@ from rstar.cli.common import AsJson, print_result
 from rstar.prompts import code_steps as prompt
 from rstar.specs import Bundled
 from rstar.tiny.generate import draw
-from rstar.view.chart import curves, page
+from rstar.view.chart import curves, page, timeline
 from rstar.view.chart import table as html_table
 from rstar.view.progress import progress
 from rstar.view.tables import Column, Grid, figures_table
@@ -189,6 +190,50 @@ def judge(
     for name, row in figures.items():
         numbers = ("" if row[key] is None else f"{row[key]:,}" for key in row if key != "wrong")
         table.add(name, *numbers, str(row["wrong"] or ""))
+    print_result(figures, as_json, table)
+
+
+@app.command("rollout")
+def rollout(
+    traces: Annotated[int, typer.Option(help="Number of sets of rollouts.", min=1)] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of the sets.", min=0)] = 0,
+    replicas: Annotated[int, typer.Option(help="Number of replicas of the model.", min=1)] = 64,
+    problems: Annotated[int, typer.Option(help="Number of problems of a set.", min=1)] = 512,
+    group: Annotated[int, typer.Option(help="Rollouts per problem.", min=1)] = 32,
+    report: Annotated[
+        Path | None, typer.Option(help="HTML file to write, with a timeline of each scheduler.", show_default=False)
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare schedulers of agent rollouts in a simulation of many replicas.
+
+    A set has rollouts of up to 10 turns with heavy-tailed lengths. A run takes about half a minute per set on one
+    processor. Makespan: simulated seconds until the last rollout has ended, also relative to rstar's scheduler.
+    """
+    from rstar.agent.simulate import SCHEDULERS, compare_schedulers
+
+    with progress(traces * len(SCHEDULERS), "simulations") as advance:
+        outcomes = compare_schedulers(traces, seed, replicas=replicas, problems=problems, group=group, done=advance)
+    ours = outcomes["rstar"]
+    names = ("makespan s", "rstar's share", "idle", "pre-emptions per turn", "prefix hits")
+    table = figures_table("scheduler", names, least=12)
+    figures: dict[str, dict[str, float]] = {}
+    for name, found in outcomes.items():
+        shares = [mine.makespan / other.makespan for mine, other in zip(ours, found, strict=True)]
+        means = {key: mean(getattr(one, key) for one in found) for key in ("makespan", "idle", "preemptions", "hits")}
+        figures[name] = means | {"share": mean(shares), "least_share": min(shares), "largest_share": max(shares)}
+        spread = f" ({min(shares):.2f} to {max(shares):.2f})" if traces > 1 and found is not ours else ""
+        table.add(
+            name,
+            f"{means['makespan']:,.0f}",
+            f"{mean(shares):.2f}{spread}",
+            f"{means['idle']:.1%}",
+            f"{means['preemptions']:.2%}",
+            f"{means['hits']:.1%}",
+        )
+    if report is not None:
+        timelines = [timeline(name, found[0].running, "seconds", "replicas") for name, found in outcomes.items()]
+        report.write_text(page("Schedulers of rollouts: running turns of each replica", timelines), encoding="utf-8")
     print_result(figures, as_json, table)
 
 
