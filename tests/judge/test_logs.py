@@ -2,6 +2,7 @@
 
 import logging
 import socket
+import sys
 import time
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -38,12 +39,13 @@ def test_junk_of_strangers_leaves_few_lines(tmp_path: Path) -> None:
     assert "\x1b" not in text
 
 
-def test_a_record_is_bounded_and_plain(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_record_is_bounded_and_plain() -> None:
     try:
         raise ValueError("\x1b[2J\n2026-01-01 forged WARNING line\u202e\r" + "x" * 100_000)
     except ValueError:
-        logging.getLogger("rstar.judge").exception("failed on %s", "a\nb\ud800")
-    text = logs.PlainFormatter("%(levelname)s %(message)s").format(caplog.records[0])
+        failure = sys.exc_info()
+    record = logging.LogRecord("rstar", logging.ERROR, "file", 1, "failed on %s", ("a\nb\ud800",), failure)
+    text = logs.PlainFormatter("%(levelname)s %(message)s").format(record)
     first, *others = text.split("\n")
     assert first == "ERROR failed on a"
     assert all(line.startswith("    ") for line in others)
