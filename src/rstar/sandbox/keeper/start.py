@@ -78,8 +78,11 @@ def _become_run(link: socket.socket, message: channel.Message, jail: Jail) -> No
     limits, folder = Limits(**message["limits"]), message["folder"]
     if message["last"] and jail.namespaces:
         jail.mount_scratch(folder, limits.scratch)
-    on_listener = None if message["last"] else lambda listener: socket.send_fds(link, [LISTENER], [listener])
-    jail.confine(limits, folder, message["writable"], on_listener)
+    forks = not message["last"]
+    on_listener = (
+        (lambda listener: socket.send_fds(link, [LISTENER], [listener])) if forks or jail.starts_programs else None
+    )
+    jail.confine(limits, folder, message["writable"], on_listener, forks=forks)
     link.send(HELLO)
     os.close(RULESET_FD)
     os.close(PROC_FD)
