@@ -215,3 +215,51 @@ def test_what_does_not_compile_holds_no_descriptor() -> None:
             return len(os.listdir("/proc/self/fd")) - before
 
     assert asyncio.run(run()) <= 1  # its zygote's link
+
+
+PIPES = """
+#include <cstdio>
+#include <unistd.h>
+int main() {
+    for (int n = 0; n < 5; n++) fork();
+    int ends[2], count = 0;
+    while (count < 60 && !pipe(ends)) count++;
+    printf("%d\\n", count);
+    fflush(stdout);
+    sleep(1);
+}
+"""
+TALKS = """
+#include <cstdio>
+#include <sys/wait.h>
+#include <unistd.h>
+int main() {
+    for (int n = 0; n < 200; n++) {
+        int ends[2];
+        char text[4] = {};
+        if (pipe(ends)) return 1;
+        if (!fork()) { write(ends[1], "ok", 2); _exit(0); }
+        read(ends[0], text, 2);
+        wait(nullptr);
+        close(ends[0]); close(ends[1]);
+        if (n == 199) puts(text);
+    }
+}
+"""
+ASKS = "#include <unistd.h>\nint main(){int ends[2];for(;;)if(!pipe(ends)){close(ends[0]);close(ends[1]);}}"
+
+
+def test_a_program_has_few_pipes() -> None:
+    """Their buffers are limited per user, and all programs have one user."""
+    result = outcome(PIPES, Limits(5.0, memory_mb=256))
+    counts = [int(line) for line in result.stdout.split()]
+    assert len(counts) > 8
+    assert 8 <= sum(counts) <= 32
+
+
+def test_pipes_that_are_closed_do_not_count() -> None:
+    assert outcome(TALKS, Limits(10.0, memory_mb=256)).stdout == "ok\n"
+
+
+def test_a_program_that_asks_for_pipes_all_the_time_is_ended() -> None:
+    assert outcome(ASKS, Limits(10.0, memory_mb=256)).status == "killed"

@@ -143,3 +143,13 @@ def test_memory_is_not_shared_with_forks() -> None:
         assert call("mmap", 0, 4096, 1, flags, forks=0) == ALLOW
     for flags in (shared | anonymous, validate | anonymous):  # whose pages stay where no count sees them
         assert call("mmap", 0, 4096, 1, flags, forks=0) == EPERM
+
+
+def test_the_gate_of_programs_asks_about_pipes() -> None:
+    gate = seccomp.build_gate(programs=True)
+    for name in ("pipe", "pipe2"):
+        if name in NUMBERS:
+            assert decide(gate, NUMBERS[name]) == NOTIFY
+            assert decide(seccomp.build_gate(), NUMBERS[name]) == ALLOW
+    for number in {0, 1, NEWEST, NUMBERS["clone"], NUMBERS["pipe2"] - 1, NUMBERS["pipe2"] + 1}:
+        assert decide(gate, number, seccomp.FORK) == ALLOW

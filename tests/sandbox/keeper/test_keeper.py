@@ -7,12 +7,14 @@ import os
 import platform
 import socket
 import textwrap
+from typing import Any
 
 import pytest
 
-from rstar.sandbox import Result, State
+from rstar.sandbox import Result, State, channel
 from rstar.sandbox.jail.seccomp import FORK
 from rstar.sandbox.keeper.processes import hung_up
+from rstar.sandbox.keeper.start import make_template
 from tests.sandbox.conftest import Box
 
 SAYS_ITS_END = """
@@ -124,6 +126,39 @@ def test_forks_are_possible_after_interrupted_ones(box: Box) -> None:
         return shown
 
     assert box.do(work()) == ["True\n", "7\n(None, None)\n"]
+
+
+class FullJail:
+    """Lets the template be made, and then nothing more: there are too many processes."""
+
+    def __init__(self) -> None:
+        self._full = False
+
+    def clone(self, **_: bool) -> int:
+        if self._full:
+            raise BlockingIOError
+        self._full = True
+        return os.fork()
+
+
+def test_a_template_outlives_a_fork_that_the_kernel_refuses() -> None:
+    """With it all states of its tree would end."""
+    jail: Any = FullJail()
+    template = make_template(jail, jail, new=False)
+    try:
+        template.link.settimeout(10)
+        for number in range(3):
+            ours, theirs = channel.pair()
+            with ours:
+                template.fork(theirs)
+                theirs.close()
+                ours.settimeout(10)
+                assert ours.recv(10) == b""
+            template.ping(number)
+            assert template.link.recv(10) == str(number).encode()
+    finally:
+        template.link.close()
+        os.waitpid(template.pid, 0)
 
 
 def test_hung_up() -> None:

@@ -130,7 +130,7 @@ class Jail:
             with mechanism("seccomp"):
                 if not NUMBERS:
                     raise OSError("this processor is not supported: x86_64 and aarch64 are")
-                self._gate = seccomp.build_gate()
+                self._gate = seccomp.build_gate(programs=self.starts_programs)
                 self._programs = {
                     forks: seccomp.build(forks=forks, namespaces=self.namespaces, programs=self.starts_programs)
                     for forks in (False, True)
@@ -263,7 +263,7 @@ class Jail:
             listens = forks and self.seccomp
             on_listener = (lambda listener: socket.send_fds(link, [b"listener"], [listener])) if listens else None
             limits = Limits(cpu_seconds=10, memory_mb=64, scratch_mb=1)
-            self.confine(limits, self.folder, self.folder, on_listener)
+            self.confine(limits, self.folder, self.folder, on_listener, forks=listens)
             # The first process of a namespace cannot make a sibling.
             if listens and not self.namespaces and self.clone(new=False, parent=True) == 0:
                 os._exit(0)
@@ -276,20 +276,28 @@ class Jail:
         finally:
             os._exit(0)
 
-    def confine(self, limits: Limits, scratch: str, writable: str, on_listener: Callable[[int], object] | None) -> None:
+    def confine(
+        self,
+        limits: Limits,
+        scratch: str,
+        writable: str,
+        on_listener: Callable[[int], object] | None,
+        *,
+        forks: bool,
+    ) -> None:
         """Confine this process irrevocably, before the first line of model-written code.
 
         Args:
             limits: become hard limits.
             scratch: its scratch folder, which becomes the working directory.
             writable: where it and its forks may write: `scratch`, or the parent of a tree's scratch folders.
-            on_listener: for a state that may be forked: sends the descriptor of the fork listener to the keeper while
-                this process still can. None: no forks.
+            on_listener: sends the descriptor of the listener (see `seccomp.build_gate`) to the keeper while this
+                process still can. None: no listener.
+            forks: it is a state that may be forked.
 
         Raises:
             MechanismRefusedError: a mechanism failed; the process is unusable.
         """
-        forks = on_listener is not None
         if self.starts_programs and os.getpgrp() != os.getpid():
             os.setpgid(0, 0)  # its priority is lowered as a group
         with mechanism("limits"):

@@ -39,10 +39,17 @@ FORK = kernel.FORK_FLAGS | kernel.CLONE_PARENT
 """The only flags allowed for a fork; the child's parent is the keeper, not the forking process."""
 
 
-def build_gate() -> kernel.Program:
-    """The filter that asks its listener about every fork and thread and allows all else; install before `build`'s."""
+def build_gate(*, programs: bool = False) -> kernel.Program:
+    """The filter that asks its listener about every fork and thread and allows all else; install before `build`'s.
+
+    With `programs` it asks about every new pipe instead.
+    """
     new = _one_of(0, (FORK, *THREADS), _NOTIFY, otherwise=_result(_ALLOW))
-    return _assemble([(0, _result(_ALLOW)), (NUMBERS["clone"], new), (NUMBERS["clone"] + 1, _result(_ALLOW))])
+    asked = {name: _result(_NOTIFY) for name in ("pipe", "pipe2") if name in NUMBERS} if programs else {"clone": new}
+    starts = [(0, _result(_ALLOW))]
+    for number, code in sorted((NUMBERS[name], code) for name, code in asked.items()):
+        starts += [(number, code), (number + 1, _result(_ALLOW))]
+    return _assemble(starts)
 
 
 def build(*, forks: bool, namespaces: bool, programs: bool = False) -> kernel.Program:

@@ -84,8 +84,8 @@ PROGRAMS = _numbers("""
 execve 59 221; execveat 322 281; fork 57 -; vfork 58 -; arch_prctl 158 -; pipe 22 -; pipe2 293 59
 """)
 """For runs that start other programs. Not setpgid: such a run is one process group, and its priority is that of the
-group. Only these runs get pipes: the kernel limits pipe buffers per user, so a run with many pipes would leave other
-runs with small ones."""
+group. Only these runs get pipes, and few (`PipeQuota`): the kernel limits pipe buffers per user, so a run with many
+pipes would leave other runs with small ones."""
 
 SENDING = _numbers("kill 62 129; tkill 200 130; tgkill 234 131")
 """For the same runs, in a PID namespace, which hides all other processes."""

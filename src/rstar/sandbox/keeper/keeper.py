@@ -42,6 +42,7 @@ from rstar.sandbox.keeper.processes import (
     LISTENER,
     OWN_FDS,
     Children,
+    PipeQuota,
     Run,
     Template,
     count_maps,
@@ -289,8 +290,9 @@ class Keeper:
         pid = sender if packet == HELLO else 0
         run.started_at = time.monotonic()
         if packet == LISTENER and run.source is None:
+            decide = self._decide_clone if self._holds_tree else self._pipe_decision(run)
             for listener in handles:
-                self._listen(listener, partial(self._on_clone_request, listener))
+                self._listen(listener, partial(self._on_request, listener, decide))
             return
         channel.close_all(handles)
         if run.source is not None:
@@ -356,12 +358,8 @@ class Keeper:
         if rss > source.rss + _MAX_GROWN or source.maps > most or self._jail.proc.threads(host_pid) > 1:
             self._abort(source)
 
-    def _on_clone_request(self, listener: int) -> None:
-        """Decide on a fork (allowed once per request) or a new thread (allowed while the process runs code).
-
-        A state woken to fork, and a fork before its hello, get no threads: their thread limit is raised
-        (`Jail.set_fork_limit`).
-        """
+    def _on_request(self, listener: int, decide: Callable[[int, int, int, int], None]) -> None:
+        """Decide on the call that a process asks about; see `seccomp.build_gate`."""
         if hung_up(listener):  # no process is left under this filter
             self._stop_listening(listener)
             os.close(listener)
@@ -369,9 +367,15 @@ class Keeper:
         if not readable(listener, 0):  # the request was interrupted
             return
         waiting = kernel.notification(listener)
-        if waiting is None:  # its caller is gone or was interrupted
-            return
-        cookie, caller, flags = waiting
+        if waiting is not None:  # else its caller is gone or was interrupted
+            decide(listener, *waiting)
+
+    def _decide_clone(self, listener: int, cookie: int, caller: int, flags: int) -> None:
+        """Allow a fork once per request, and a new thread while the process runs code.
+
+        A state woken to fork, and a fork before its hello, get no threads: their thread limit is raised
+        (`Jail.set_fork_limit`).
+        """
         run = next((run for run in self._runs.values() if run.pid == caller), None)
         if flags & kernel.CLONE_THREAD:
             allowed = run.running if run is not None else not is_child(caller)
@@ -381,6 +385,16 @@ class Keeper:
         elif kernel.answer(listener, cookie, None):
             run.forks_requested -= 1
             run.forks_unconfirmed += 1
+
+    def _pipe_decision(self, run: Run) -> Callable[[int, int, int, int], None]:
+        quota = PipeQuota(lambda: self._jail.proc.pipes(self._host_pid(run)))
+
+        def decide(listener: int, cookie: int, *_: int) -> None:
+            kernel.answer(listener, cookie, None if quota.allows() else errno.EMFILE)
+            if quota.used_up and run.pid:
+                self._abort(run)
+
+        return decide
 
     def _freeze(self, run: Run, report: str) -> None:
         """Stop a process and forward its report with the figures of the state.

@@ -86,6 +86,16 @@ class Proc:
         """The descriptors of a process of the same user."""
         return set(self._list(f"{host_pid}/fd"))
 
+    def pipes(self, host_pid: int) -> int:
+        """Number of pipes that a process and its descendants hold. Raises `OSError` if one cannot be read."""
+        owners = {name.partition("/")[0] for name, _ in self.tasks(host_pid)}
+        found: set[str] = set()
+        for owner in owners:
+            for name in self.descriptors(int(owner)):
+                with suppress(FileNotFoundError):  # closed meanwhile
+                    found.add(os.readlink(f"{owner}/fd/{name}", dir_fd=self.handle))
+        return sum(place.startswith("pipe:") for place in found)
+
     def _list(self, folder: str) -> list[str]:
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY, dir_fd=self.handle)
         try:

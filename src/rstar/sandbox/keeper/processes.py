@@ -26,6 +26,7 @@ _ANCILLARY = socket.CMSG_SPACE(12) + socket.CMSG_SPACE(4)
 _LARGE, _WIDE = 16 << 20, 1 << 20
 _UNSEEN_SECONDS = 0.02
 _MAP_BYTES, _MAP_LINK_BYTES = 256, 64
+_MAX_PIPES, _MAX_REQUESTS, _COUNT_PAUSE = 32, 10_000, 5
 _SOON_MS = 50
 """How long to block for the death of a process. With millions of entries in a kernel table it can take seconds, which
 would hold up other runs."""
@@ -83,6 +84,41 @@ class Run:
     cpu: float = 0.0
     unseen_cpu: float = 0.0
     progress_before: Progress = field(default_factory=Progress)
+
+
+class PipeQuota:
+    """Bounds the pipes of one program: the kernel limits the buffers of all pipes of a user, which programs share.
+
+    Live pipes are counted only when so many have been asked for that there may be too many. Counting is slow, so it is
+    done a small part of the time; meanwhile pipes are refused.
+    """
+
+    def __init__(self, count: Callable[[], int]) -> None:
+        self._count, self._most, self._next_count, self._asked = count, 0, 0.0, 0
+
+    def allows(self) -> bool:
+        """Whether the program may have another pipe."""
+        self._asked += 1
+        if self._most >= _MAX_PIPES:
+            started = time.monotonic()
+            if started < self._next_count:
+                return False
+            try:
+                self._most = self._count()
+            except OSError:
+                return False
+            finally:
+                ended = time.monotonic()
+                self._next_count = ended + _COUNT_PAUSE * (ended - started)
+        if self._most >= _MAX_PIPES:
+            return False
+        self._most += 1
+        return True
+
+    @property
+    def used_up(self) -> bool:
+        """It has asked so often that it can only mean to keep the keeper busy."""
+        return self._asked > _MAX_REQUESTS
 
 
 @dataclass(frozen=True, slots=True)

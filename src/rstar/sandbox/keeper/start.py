@@ -32,7 +32,7 @@ def make_template(jail: Jail, interpreter: Interpreter, *, new: bool) -> Templat
     os.dup2(theirs.fileno(), LINK_FD)
     kernel.close_from(LINK_FD + 1)
     kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
-    link = socket.socket(fileno=LINK_FD)
+    link, own = socket.socket(fileno=LINK_FD), os.getpid()
     while True:
         packet, handles, _, _ = socket.recv_fds(link, 16, 1)
         if not packet:
@@ -40,8 +40,12 @@ def make_template(jail: Jail, interpreter: Interpreter, *, new: bool) -> Templat
         if not handles:  # a ping
             link.send(packet)
             continue
-        if jail.clone(new=new, parent=True) == 0:
-            start_process(handles[0], jail, interpreter)
+        try:
+            if jail.clone(new=new, parent=True) == 0:
+                start_process(handles[0], jail, interpreter)
+        except OSError:  # the keeper sees that the link is closed
+            if os.getpid() != own:
+                os._exit(1)
         os.close(handles[0])
 
 
@@ -78,8 +82,11 @@ def _become_run(link: socket.socket, message: channel.Message, jail: Jail) -> No
     limits, folder = Limits(**message["limits"]), message["folder"]
     if message["last"] and jail.namespaces:
         jail.mount_scratch(folder, limits.scratch)
-    on_listener = None if message["last"] else lambda listener: socket.send_fds(link, [LISTENER], [listener])
-    jail.confine(limits, folder, message["writable"], on_listener)
+    forks = not message["last"]
+    on_listener = (
+        (lambda listener: socket.send_fds(link, [LISTENER], [listener])) if forks or jail.starts_programs else None
+    )
+    jail.confine(limits, folder, message["writable"], on_listener, forks=forks)
     link.send(HELLO)
     os.close(RULESET_FD)
     os.close(PROC_FD)

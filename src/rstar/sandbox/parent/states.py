@@ -200,10 +200,12 @@ class States:
         """
         steps: list[Node] = []
         base, source = node, None
+        room = 2 if node.unforkable else 1
+        ceiling = _widened(Limits(cpu_seconds=0, memory_mb=0, scratch_mb=0), limits, room)
         while base.parent is not None and source is None:
             steps.append(base)
+            ceiling = _widened(ceiling, base.limits, room)
             base = base.parent
-            ceiling = _combined_limits(limits, steps, room=2 if node.unforkable else 1)
             source = None if base.unforkable else self._usable_process(base, tier, limits)
             if source is not None and source.limits.whole_cpu_seconds < ceiling.whole_cpu_seconds:
                 if node.unforkable:  # later runs continue in this process
@@ -355,11 +357,10 @@ def _order(do: str, node: Node, number: int, source: Process | None, limits: Lim
     }
 
 
-def _combined_limits(limits: Limits, steps: list[Node], room: int) -> Limits:
-    """Hard limits of a process that runs all `steps` and then a run under `limits`; CPU time is scaled by `room`."""
-    every = [limits, *(step.limits for step in steps)]
+def _widened(limits: Limits, more: Limits, room: int) -> Limits:
+    """Hard limits that also cover a run under `more`, with `room` times its CPU time."""
     return Limits(
-        cpu_seconds=room * sum(each.whole_cpu_seconds for each in every),
-        memory_mb=max(each.memory_mb for each in every),
-        scratch_mb=max(each.scratch_mb for each in every),
+        cpu_seconds=(limits.cpu_seconds or 0) + room * more.whole_cpu_seconds,
+        memory_mb=max(limits.memory_mb, more.memory_mb),
+        scratch_mb=max(limits.scratch_mb, more.scratch_mb),
     )
