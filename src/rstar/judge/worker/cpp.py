@@ -39,8 +39,11 @@ _END = f"""
 code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
 raise SystemExit(code if code >= 0 else {_SIGNALLED} - code)
 """
+_OUT_OF_TIME = 2
+"""Exit code of the compiler's driver if the compiler has used up its CPU time."""
+
 _COMPILE = f"""
-import os
+import os, resource
 with open("main.cpp", "wb") as file:
     while block := os.read(0, 1 << 20):
         file.write(block)
@@ -48,7 +51,10 @@ command = ["g++", *{_FLAGS!r}, "-o", "main", "main.cpp"]
 process = os.posix_spawn("/usr/bin/g++", command, {{"PATH": "/usr/bin", "LANG": "C.UTF-8", "TMPDIR": "."}})
 status = os.waitpid(process, 0)[1]
 if status:
-    raise SystemExit(1)
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    limit, _ = resource.getrlimit(resource.RLIMIT_CPU)
+    late = 0 < limit <= used.ru_utime + used.ru_stime + 0.5
+    raise SystemExit({_OUT_OF_TIME} if late else 1)
 with open("main", "rb") as file:
     while os.sendfile(3, file.fileno(), None, 1 << 30):
         pass
@@ -164,7 +170,9 @@ class Compiler:
         finally:
             self._at_normal -= seconds > 0
         program = _Program(memory)
-        return _Compiled(replace(result, error=None), program if result.ok else None)
+        late = result.status == "error" and result.exit_code == _OUT_OF_TIME
+        result = replace(result, status="timeout" if late else result.status, error=None)
+        return _Compiled(result, program if result.ok else None)
 
     def _store(self, name: str, compiled: _Compiled) -> None:
         self._cache[name] = compiled
