@@ -29,17 +29,17 @@ class SearchConfig(Section):
     """Settings shared by all search methods (arXiv 2501.04519, section 3)."""
 
     method: Method = Field("mcts", description=_METHODS)
-    max_depth: int = Field(16, ge=1, description="maximum steps of a solution")
-    max_step_tokens: int = Field(256, ge=1, description="maximum tokens of one step")
+    max_depth: int = Field(16, ge=1, description="maximum number of steps in a solution")
+    max_step_tokens: int = Field(256, ge=1, description="maximum number of tokens in a step")
     max_tokens: int | None = Field(
-        None, ge=1, description="budget of generated tokens per problem; nothing starts once it is spent"
+        None, ge=1, description="budget of generated tokens per problem; once it is spent, nothing new is sampled"
     )
-    errors_threshold: int = Field(0, ge=0, description="failed steps in a row that a branch survives")
+    errors_threshold: int = Field(0, ge=0, description="number of consecutive failed steps that a branch survives")
     shots: int = Field(
         0, ge=0, le=4, description="worked examples before the question, for models not trained on the step format"
     )
     concurrency: int | None = Field(
-        None, ge=1, description="problems searched concurrently; unset: 64, or 16 where a local model samples"
+        None, ge=1, description="number of problems searched concurrently; unset: 64, or 16 if a local model samples"
     )
     keep_trees: bool = Field(True, description="write trees.jsonl")
     record_tokens: bool = Field(False, description="keep token ids and log-probabilities in trees.jsonl")
@@ -55,12 +55,13 @@ class SamplingConfig(SearchConfig):
     """Settings shared by all methods that sample."""
 
     temperature: float = Field(1.0, ge=0, description="sampling temperature, above 0")
-    top_p: float = Field(1.0, gt=0, le=1, description="nucleus mass")
+    top_p: float = Field(1.0, gt=0, le=1, description="probability mass of nucleus sampling")
     choose: Choice | None = Field(
         None,
-        description="answer choice: best value | majority | weighted majority; unset: majority for sample, else best",
+        description="rule for the answer: best (highest value) | majority | weighted (majority weighted by value); "
+        "unset: majority for sample, else best",
     )
-    top_k: int | None = Field(None, ge=1, description="vote only among the K solutions of highest value")
+    top_k: int | None = Field(None, ge=1, description="number of solutions, of highest value, that vote; unset: all")
 
     @field_validator("temperature")
     @classmethod
@@ -74,42 +75,48 @@ class SampleConfig(SamplingConfig):
     """Independent programs, each sampled and run as a whole."""
 
     method: Literal["sample"] = Field("sample", description=_METHODS)
-    samples: int = Field(16, ge=1, description="programs drawn per problem")
-    expansions: int = Field(8, ge=1, description="with a token budget: programs drawn together")
+    samples: int = Field(16, ge=1, description="number of programs sampled per problem")
+    expansions: int = Field(8, ge=1, description="with a token budget: number of programs sampled together")
 
 
 class EarlyStopConfig(SamplingConfig):
     """Settings shared by all methods that can stop once an answer is settled."""
 
-    early_stop: bool = Field(False, description="stop when the leading answer has `settled_share` and `settled_votes`")
-    settled_share: float = Field(0.75, gt=0, le=1, description="early stop: minimum mass share of the leading answer")
-    settled_votes: int = Field(3, ge=1, description="early stop: minimum votes of the leading answer")
+    early_stop: bool = Field(
+        False, description="stop when the leading answer reaches `settled_share` and `settled_votes`"
+    )
+    settled_share: float = Field(
+        0.75, gt=0, le=1, description="early stop: minimum share of the leading answer, by mass"
+    )
+    settled_votes: int = Field(3, ge=1, description="early stop: minimum number of votes for the leading answer")
 
 
 class BestOfNConfig(EarlyStopConfig):
     """Independent programs whose steps run as they are sampled."""
 
     method: Literal["best-of-n"] = Field("best-of-n", description=_METHODS)
-    samples: int = Field(16, ge=1, description="programs drawn per problem")
-    expansions: int = Field(8, ge=1, description="with a token budget or early stop: programs drawn together")
+    samples: int = Field(16, ge=1, description="number of programs sampled per problem")
+    expansions: int = Field(
+        8, ge=1, description="with a token budget or early stop: number of programs sampled together"
+    )
 
 
 class BeamConfig(EarlyStopConfig):
     """Step beam search."""
 
     method: Literal["beam"] = Field("beam", description=_METHODS)
-    expansions: int = Field(8, ge=1, description="steps sampled at each partial solution of the beam")
-    beam_width: int = Field(8, ge=1, description="partial solutions kept after each step")
+    expansions: int = Field(8, ge=1, description="number of steps sampled at each partial solution of the beam")
+    beam_width: int = Field(8, ge=1, description="number of partial solutions kept after each step")
 
 
 class MctsConfig(EarlyStopConfig):
     """Monte Carlo tree search."""
 
     method: Literal["mcts"] = Field("mcts", description=_METHODS)
-    rollouts: int = Field(12, ge=1, description="MCTS rollouts: descents from the root to a terminal node")
-    expansions: int = Field(8, ge=1, description="steps sampled at a node")
-    root_expansions: int | None = Field(None, ge=1, description="steps sampled at the root; unset: as `expansions`")
-    c: float = Field(2.0, ge=0, description="exploration constant of UCT")
+    rollouts: int = Field(12, ge=1, description="number of MCTS rollouts, descents from the root to a terminal node")
+    expansions: int = Field(4, ge=1, description="number of steps sampled each time that search samples at a node")
+    parallel: int = Field(1, ge=1, description="number of rollouts of one problem that run at the same time")
+    c: float = Field(2.0, ge=0, description="exploration constant of PUCT")
 
 
 AnySearch = GreedyConfig | SampleConfig | BestOfNConfig | BeamConfig | MctsConfig
@@ -123,40 +130,47 @@ def _method_of(search: Any) -> Any:
 class SandboxConfig(Section):
     """Where a step's code runs, and its limits."""
 
-    place: str = Field("local", description="local | http://HOST:PORT of a judge service")
-    token_file: Path | None = Field(None, description="judge service: file with its token")
-    level: Level = Field("full", description="required isolation: full | no-namespaces | limits")
-    workers: int | None = Field(None, ge=1, description="concurrent runs; unset: number of processors")
-    seconds: float = Field(5.0, gt=0, description="wall time of one step")
-    memory_mb: int = Field(256, ge=16, description="memory a step may add, MiB")
-    output_bytes: int = Field(8_000, ge=100, description="maximum bytes of stdout and of stderr, each")
+    place: str = Field("local", description="where code runs: local | http://HOST:PORT of a judge service")
+    token_file: Path | None = Field(None, description="file with the token of the judge service")
+    level: Level = Field("full", description="required isolation level: full | no-namespaces | limits")
+    workers: int | None = Field(None, ge=1, description="number of concurrent runs; unset: number of processors")
+    seconds: float = Field(5.0, gt=0, description="limit of a step's wall time, seconds")
+    memory_mb: int = Field(256, ge=16, description="maximum memory that a step may add, MiB")
+    output_bytes: int = Field(8_000, ge=100, description="maximum size of stdout and of stderr, bytes each")
     budget_mb: int = Field(
-        2_000, ge=64, description="memory for frozen interpreter states, MiB; colder ones are replayed"
+        2_000,
+        ge=64,
+        description="memory for frozen interpreter states, MiB; if it is full, the least recently used states are "
+        "dropped, and replayed when needed",
     )
     total_mb: int | None = Field(
-        None, ge=64, description="memory of all programs and states together, MiB; unset: 60% of this machine's"
+        None,
+        ge=64,
+        description="memory limit of all programs and states together, MiB; unset: 60% of this machine's memory",
     )
 
 
 class EngineConfig(Section):
     """How a model is run or reached. The first group is for local engines, the second for servers."""
 
-    batch: int = Field(64, ge=1, description="local: sequences decoded together")
+    batch: int = Field(64, ge=1, description="local: number of sequences decoded together")
     dtype: Literal["auto", "float32", "bfloat16"] = Field("auto", description="local: data type; auto: float32 on CPU")
     device: str = Field(
         "auto", description="local models and PPMs: cpu, cuda, cuda:1 …; auto: an accelerator if available"
     )
     threads: int | None = Field(
-        None, ge=1, description="local: processor threads; unset: all, or one for a small model"
+        None, ge=1, description="local: number of threads; unset: number of processors, or one for a small model"
     )
     processes: int | None = Field(
-        None, ge=0, description="local: worker processes; 0: none; unset: as many as help a small model on a CPU"
+        None,
+        ge=0,
+        description="local: number of worker processes; 0: none; unset: as many as speed up a small model on a CPU",
     )
-    max_context: int = Field(2048, ge=64, description="maximum tokens of prompt and completion together")
-    concurrency: int = Field(64, ge=1, description="server: concurrent requests")
-    timeout: float = Field(120.0, gt=0, description="server: seconds for one request")
-    retries: int = Field(5, ge=0, description="server: retries after 429, 5xx and lost connections")
-    key_file: Path | None = Field(None, description="server: file with the API key (else OPENAI_API_KEY)")
+    max_context: int = Field(2048, ge=64, description="maximum number of tokens in prompt and completion together")
+    concurrency: int = Field(64, ge=1, description="server: number of concurrent requests")
+    timeout: float = Field(120.0, gt=0, description="server: time limit of a request, seconds")
+    retries: int = Field(5, ge=0, description="server: number of retries after 429, 5xx and lost connections")
+    key_file: Path | None = Field(None, description="server: file with the API key; unset: OPENAI_API_KEY")
 
 
 class Config(Section):
@@ -165,10 +179,10 @@ class Config(Section):
     policy: ModelSetting = Field(Bundled(), description="the model: tiny | hf:PATH | openai:URL#MODEL | fake:KIND")
     value: ValueSetting = Field(
         "auto",
-        description="estimate of a solution: agreement | grounded | logprob | ppm:PATH | ppm:tiny, the bundled PPM; "
-        "auto: ppm:tiny where the bundled policy writes a tree or several programs step by step, else agreement",
+        description="how solutions are scored: agreement | grounded | logprob | ppm:PATH | ppm:tiny (the bundled PPM); "
+        "auto: ppm:tiny for the bundled policy with mcts, beam or best-of-n, else agreement",
     )
-    seed: int = Field(0, ge=0, description="every random choice of the run derives from it")
+    seed: int = Field(0, ge=0, description="seed of all random choices")
     search: Annotated[
         Annotated[GreedyConfig, Tag("greedy")]
         | Annotated[SampleConfig, Tag("sample")]

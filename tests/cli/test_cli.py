@@ -231,7 +231,7 @@ def test_compare(tmp_path: Path) -> None:
     assert [row["name"] for row in rows] == ["greedy", "sample"]
     assert rows[0]["p"] is None
     assert (tmp_path / "c" / "sample" / "summary.json").exists()
-    assert "against greedy" in rstar(*arguments, cwd=tmp_path).stdout
+    assert "relative to greedy" in rstar(*arguments, cwd=tmp_path).stdout
     rows = json.loads(rstar(*arguments, "--by", "level=1", "--by", "kind", "--json", cwd=tmp_path).stdout)
     groups = {row["group"]: row["n"] for row in rows if row["name"] == "sample"}
     assert groups.pop("all problems") == 4

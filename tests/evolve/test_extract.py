@@ -24,7 +24,7 @@ from rstar.trees import Tree
 
 LOOSE = ExtractConfig(margin=0.0, distance=0)
 PROMPT = Segment(prompt.prompt("What is 3 + 4?"), "template").to_json(tokens=True)
-ROOT = {"parent": -1, "visits": 1, "q": 0.0, "value": None, "votes": 1, "finish": None, "answer": None}
+ROOT = {"parent": -1, "visits": 1, "q": 0.0, "value": None, "votes": 1, "share": 1.0, "finish": None, "answer": None}
 
 
 def row(parent: int, q: float, status: str, *segments: Segment) -> dict[str, Any]:
@@ -112,6 +112,36 @@ def test_pairs_of_steps_and_of_solutions():
     ends = [node["segments"] for node in nodes if node["parent"] >= 0]
     assert all([one["author"] for one in of_end] == ["policy", "tool", "policy"] for of_end in ends)
     assert all("<output>" in of_end[1]["text"] for of_end in ends)
+
+
+def failing(parent: int, text: str, votes: int = 1) -> dict[str, Any]:
+    return step(parent, text, -1.0, "error") | {"finish": "code_error", "votes": votes, "value": -1.0}
+
+
+def test_dead_ends_are_worse_than_steps_that_lead_to_a_right_answer():
+    """As in search families, where no wrong answer is ever reached."""
+    rows = (
+        step(0, "take(3)\n<end_of_step>", -0.8),  # 1
+        step(0, "take(5)\n<end_of_step>", -0.9),  # 2
+        step(0, "take(8)\n<end_of_step>", -1.0),  # 3: too few samples to say
+        step(0, "take(9)\n<end_of_step>", -1.0),  # 4: not everything below was tried
+        end(1, "print(7)\n<end_of_code>", "7", 1.0),
+        failing(1, "take(1)\n<end_of_step>", 9),
+        step(2, "take(2)\n<end_of_step>", -1.0),  # 7: below 2
+        failing(7, "take(4)\n<end_of_step>", 2),
+        failing(7, "take(6)\n<end_of_step>", 2),
+        failing(3, "take(4)\n<end_of_step>", 3),
+        failing(4, "take(4)\n<end_of_step>", 9),
+        step(4, "take(6)\n<end_of_step>", 0.0),
+    )
+    counts = Counts()
+    line = pair_line(tree(*rows), ExtractConfig(distance=1), counts)
+    assert line is not None
+    (found,) = line["steps"]
+    assert [[written(line["nodes"][n]) for n in pair] for pair in found["pairs"]] == [
+        ["take(3)\n<end_of_step>", "take(5)\n<end_of_step>"]
+    ], "although their Q hardly differ"
+    assert counts.found == {"step pairs kept": 1, "dead ends in pairs": 1}
 
 
 def test_pairs_that_say_little_are_left_out():

@@ -18,7 +18,15 @@ from rstar.cli.app import app
 from rstar.datasets import ProblemSet
 from rstar.errors import ConfigError, DataError, ResumeError
 from rstar.evals.compare import Row
-from rstar.evolve.rounds import Result, _evenly_spaced, _Evolution, _problems_by_round, evolve, read_results
+from rstar.evolve.rounds import (
+    Result,
+    _evenly_spaced,
+    _Evolution,
+    _problems_by_round,
+    _unsolved,
+    evolve,
+    read_results,
+)
 from rstar.evolve.settings import ProblemSource, Round, read_recipe
 from rstar.models.spec import fingerprint, local_folder
 from rstar.problems import Problem
@@ -271,6 +279,16 @@ def test_rounds_share_the_problems_by_difficulty():
         _problems_by_round(ProblemSet(problems, {}), [Round(take=9, levels="1-2"), Round(take=11, levels="3-4")])
     with pytest.raises(DataError, match="round 1 takes all new problems of level 5, and there are 0"):
         _problems_by_round(ProblemSet(problems, {}), [Round(levels="5")])
+
+
+def test_longer_searches_keep_the_problems_that_shorter_ones_left():
+    problems = [Problem(str(n), "?") for n in range(10)]
+    solved = {str(n): n % 2 == 0 for n in range(9)}  # 9 was not searched yet
+    first = _unsolved(problems, solved, 3)
+    assert [problem.id for problem in first] == ["1", "3", "5"]
+    again = _unsolved(first, solved | {"3": True}, 3)
+    assert [problem.id for problem in again] == ["1", "5"], "not 7, which the first further search left out"
+    assert _unsolved(again, solved | {"1": True, "5": True}, None) == []
 
 
 def test_problems_are_spread():

@@ -33,7 +33,7 @@ def test_docs_have_many_examples():
 
 
 @pytest.mark.parametrize(
-    ("prediction", "gold"), re.findall(r"`([^`]*)` for `([^`]*)`", section("What is not, on purpose"))
+    ("prediction", "gold"), re.findall(r"`([^`]*)` for `([^`]*)`", section("What is not equal, on purpose"))
 )
 def test_documented_unequal_pairs(prediction, gold):
     assert grade(gold, prediction).outcome in ("wrong", "unparseable")

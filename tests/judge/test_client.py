@@ -1,8 +1,10 @@
 """The client, at a real service: as a sandbox for search, through restarts, with a token."""
 
 import asyncio
+import itertools
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,7 @@ import pytest
 
 from rstar.config import resolve
 from rstar.errors import ConfigError, SandboxError
-from rstar.judge.client import JudgeClient, JudgeError, JudgeSandbox
+from rstar.judge.client import JudgeClient, JudgeError, JudgeSandbox, SessionGoneError
 from rstar.judge.wire import Submission
 from rstar.problems import Problem
 from rstar.sandbox import Limits, LocalSandbox, Sandbox, State
@@ -164,3 +166,43 @@ def test_a_released_state_cannot_be_run_from(service: tuple[str, Service]) -> No
 def test_places_that_are_none_are_refused() -> None:
     with pytest.raises(ConfigError, match="expected local or http"):
         resolve(overrides=["sandbox.place=here"])
+
+
+class Forgetful:
+    """A service in memory that adds up numbers, and may lose all its sessions."""
+
+    def __init__(self) -> None:
+        self.sums: dict[str, int] = {}
+        self._names = itertools.count()
+
+    async def request(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
+        before = path.split("/")[2] if body else None
+        if before is not None and before not in self.sums:
+            raise SessionGoneError(path)
+        name = str(next(self._names))
+        self.sums[name] = 0 if before is None else self.sums[before] + int(body["code"])
+        if before is None:
+            return {"session_id": name, "cells": 0}
+        empty = {"stderr": "", "exit_code": None, "signal": None, "error": None, "truncated": False, "values": []}
+        ran = {"status": "ok", "run_success": True, "seconds": 0.0, "stdout": str(self.sums[name])}
+        return {"session_id": name, **empty, **ran}
+
+
+def test_long_solutions_are_rebuilt() -> None:
+    """Longer than Python's stack."""
+    depth = 2 * sys.getrecursionlimit()
+
+    async def work() -> list[str]:
+        service: Any = Forgetful()
+        state: State | None = JudgeSandbox(service).start()
+        shown = []
+        for _ in range(depth):
+            assert state is not None
+            state, _ = await state.run("1")
+        assert state is not None
+        for _ in range(2):
+            shown.append((await state.run("1"))[1].stdout)
+            service.sums.clear()
+        return shown
+
+    assert asyncio.run(work()) == [str(depth + 1)] * 2

@@ -109,3 +109,18 @@ def test_the_next_service_cleans_up_after_a_killed_one_and_lets_the_living_be(tm
             assert folders(temp) == living
             assert runs(first)
         assert not folders(temp)
+
+
+@pytest.mark.parametrize("level", ["full", "no-namespaces"])
+def test_the_mask_of_the_caller_keeps_no_worker_from_working(tmp_path: Path, level: str) -> None:
+    setup = "import os; os.umask(0o077)"
+    with serving(tmp_path, "--level", level, workers=1, setup=setup) as (url, _):
+        main = '#include <fstream>\nint main() { std::ofstream("x") << 1; return !std::ifstream("x").good(); }'
+        programs = [("python", "open('x', 'w').write('1')\nassert open('x').read() == '1'"), ("cpp", main)]
+        for kind, code in programs:
+            report = httpx.post(f"{url}/run", json={"type": kind, "solution": code}, timeout=60).json()
+            assert report["run_success"], report
+        session = httpx.post(f"{url}/sessions").json()["session_id"]
+        for code in ("open('x', 'w').write('1')", "assert open('x').read() == '1'"):
+            cell = httpx.post(f"{url}/sessions/{session}/run", json={"code": code}, timeout=60).json()
+            assert cell["status"] == "ok", cell

@@ -263,7 +263,7 @@ def test_forks_that_nobody_greets_die(box: Box) -> None:
         state.release()
 
     box.do(work())
-    assert settles(lambda: len(descendants(os.getpid()) - before) <= 2), "more is left than a keeper and its template"
+    assert settles(lambda: len(descendants(os.getpid()) - before) <= 1), "more is left than the keeper of the tree"
 
 
 BREAKS_ITS_FOLDER = {

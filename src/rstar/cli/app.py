@@ -45,7 +45,7 @@ def common(
         bool, typer.Option("--version", help="Show the version and exit.", callback=_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Small language models that reason: tree search over steps of language and code that really run."""
+    """Small language models that reason by tree search over steps of language and executed code."""
 
 
 app.command("solve")(solve.solve)

@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
+from statistics import mean
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,7 +16,7 @@ from rstar.cli.common import AsJson, print_result
 from rstar.prompts import code_steps as prompt
 from rstar.specs import Bundled
 from rstar.tiny.generate import draw
-from rstar.view.chart import curves, page
+from rstar.view.chart import curves, page, timeline
 from rstar.view.chart import table as html_table
 from rstar.view.progress import progress
 from rstar.view.tables import Column, Grid, figures_table
@@ -27,16 +28,16 @@ PROGRAM_TOKENS = 512
 """Most tokens of a solution in the engine's benchmark."""
 
 app = typer.Typer(
-    no_args_is_help=True, help="Measure the sandbox, the engine, the search, extraction, grading, the judge."
+    no_args_is_help=True, help="Measure the speed of the search, the sandbox, the engine and other parts."
 )
 
 
 @app.command("search")
 def search(
-    expansions: Annotated[int, typer.Option(help="Node expansions to time.", min=100)] = 10_000,
+    expansions: Annotated[int, typer.Option(help="Number of node expansions to time.", min=100)] = 10_000,
     as_json: AsJson = False,
 ) -> None:
-    """Node expansions per second of the search alone, with a model and a sandbox that take no time."""
+    """Measure the node expansions per second of the search alone, with a model and a sandbox that take no time."""
     from rstar.search.bench import bench_search
 
     figures = bench_search(expansions)
@@ -47,7 +48,10 @@ def search(
 
 @app.command("sandbox")
 def sandbox(as_json: AsJson = False) -> None:
-    """Calls per second and CPU per call by program and isolation level; a step at depth 8 against replaying."""
+    """Measure calls per second and CPU time per call, by program and isolation level, and a step against a replay.
+
+    The step at depth 8 runs from its parent's state; the replay runs all steps up to depth 8 again.
+    """
     from rstar.sandbox.bench import DEPTH, measure
 
     report = asyncio.run(measure())
@@ -65,10 +69,10 @@ def sandbox(as_json: AsJson = False) -> None:
 
 @app.command("extract")
 def extract(
-    trees: Annotated[int, typer.Option(help="Trees to make and extract from.", min=1)] = 10_000,
+    trees: Annotated[int, typer.Option(help="Number of trees to make and extract from.", min=1)] = 10_000,
     as_json: AsJson = False,
 ) -> None:
-    """Seconds and memory of turning search trees into training data."""
+    """Measure the time and the memory that the extraction of training data from search trees takes."""
     from rstar.evolve.bench import bench_extract
 
     figures = bench_extract(trees)
@@ -83,14 +87,14 @@ def engine(
         Path | None, typer.Option(help="Folder of a model.", show_default="the bundled model", exists=True)
     ] = None,
     n: Annotated[int, typer.Option("--n", help="Number of problems to solve greedily.", min=1)] = 256,
-    threads: Annotated[int, typer.Option(help="Threads of each engine.", min=1)] = 1,
-    dtype: Annotated[str, typer.Option(help="float32, bfloat16 or float16.")] = "float32",
+    threads: Annotated[int, typer.Option(help="Number of threads of each engine.", min=1)] = 1,
+    dtype: Annotated[str, typer.Option(help="Data type: float32, bfloat16 or float16.")] = "float32",
     as_json: AsJson = False,
 ) -> None:
-    """Tokens per second of the local engine against `transformers.generate`: same weights, same run, greedy.
+    """Compare the tokens per second of the local engine and `transformers.generate`, greedy and with equal weights.
 
-    Three workloads: the model solves held-out problems; models with random weights write completions of equal length
-    (uniform) or of different lengths (ragged).
+    Both engines are measured in the same run, on three workloads. In the first, the model solves held-out problems. In
+    the others, models with random weights write completions of equal length (uniform) or of different lengths (ragged).
     """
     from rstar.models.bench import SHAPES, bench_engine, ragged_work, text_work, uniform_work, write_random_model
     from rstar.models.spec import local_folder
@@ -120,7 +124,7 @@ def grading(
     seconds: Annotated[float, typer.Option(help="Minimum CPU seconds of each measurement.", min=0.1)] = 2.0,
     as_json: AsJson = False,
 ) -> None:
-    """Verdicts per CPU-second on exact golds and on expressions, compared with math-verify if that is installed."""
+    """Measure verdicts per CPU-second on exact golds and on expressions; if installed, math-verify is measured, too."""
     from rstar.grading.bench import bench_grading
 
     speeds = bench_grading(seconds)
@@ -136,30 +140,31 @@ def grading(
 @app.command("judge")
 def judge(
     url: Annotated[str | None, typer.Option(help="URL of a running service.", show_default="starts a service")] = None,
-    calls: Annotated[int, typer.Option(help="Calls of each load.", min=10)] = 1_000,
-    burst: Annotated[int, typer.Option(help="Also this many calls submitted at once, in batches of 32.", min=0)] = 0,
+    calls: Annotated[int, typer.Option(help="Number of calls of each load.", min=10)] = 1_000,
+    burst: Annotated[int, typer.Option(help="Also submit this many calls at once, in batches of 32.", min=0)] = 0,
     loops: Annotated[
         list[int] | None,
-        typer.Option(help="Also this many endless loops at once, to measure their run times; may be repeated."),
+        typer.Option(help="Also measure the run times of this many simultaneous endless loops; may be repeated."),
     ] = None,
     redis: Annotated[
         str | None, typer.Option(help="Redis URL for the queue of the started service.", show_default="memory")
     ] = None,
     pid: Annotated[
-        int, typer.Option(help="Process id of a local running service, to measure its CPU time.", show_default=False)
+        int, typer.Option(help="Process id of a running local service, to measure its CPU time.", show_default=False)
     ] = 0,
     token_file: Annotated[
         Path | None, typer.Option(help="File with the token of a running service.", show_default=False)
     ] = None,
     report: Annotated[
-        Path | None, typer.Option(help="HTML page to write, with charts of the last load.", show_default=False)
+        Path | None, typer.Option(help="HTML file to write, with charts of the last load.", show_default=False)
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Calls per second, latency and CPU per call of a judge service, under several kinds of load.
+    """Measure calls per second, latency and CPU time per call of a judge service under several kinds of load.
 
-    Each program, one call at a time and in batches; a mix of programs, with and without endless loops; with
-    `--burst 45000`, that many calls at once. The loads use only Code Judge's interface, so `--url` may be a Code Judge.
+    The loads are calls of each program, one at a time and in batches, and calls of a mix of programs, with and without
+    endless loops. With `--burst 45000`, 45,000 calls at once are a further load. The loads use only Code Judge's
+    interface, so `--url` may also name a Code Judge service.
     """
     from rstar.judge.bench import bench_judge
     from rstar.judge.settings import read_token
@@ -185,6 +190,50 @@ def judge(
     for name, row in figures.items():
         numbers = ("" if row[key] is None else f"{row[key]:,}" for key in row if key != "wrong")
         table.add(name, *numbers, str(row["wrong"] or ""))
+    print_result(figures, as_json, table)
+
+
+@app.command("rollout")
+def rollout(
+    traces: Annotated[int, typer.Option(help="Number of sets of rollouts.", min=1)] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of the sets.", min=0)] = 0,
+    replicas: Annotated[int, typer.Option(help="Number of replicas of the model.", min=1)] = 64,
+    problems: Annotated[int, typer.Option(help="Number of problems of a set.", min=1)] = 512,
+    group: Annotated[int, typer.Option(help="Rollouts per problem.", min=1)] = 32,
+    report: Annotated[
+        Path | None, typer.Option(help="HTML file to write, with a timeline of each scheduler.", show_default=False)
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare schedulers of agent rollouts in a simulation of many replicas.
+
+    A set has rollouts of up to 10 turns with heavy-tailed lengths. A run takes about half a minute per set on one
+    processor. Makespan: simulated seconds until the last rollout has ended, also relative to rstar's scheduler.
+    """
+    from rstar.agent.simulate import SCHEDULERS, compare_schedulers
+
+    with progress(traces * len(SCHEDULERS), "simulations") as advance:
+        outcomes = compare_schedulers(traces, seed, replicas=replicas, problems=problems, group=group, done=advance)
+    ours = outcomes["rstar"]
+    names = ("makespan s", "rstar's share", "idle", "pre-emptions per turn", "prefix hits")
+    table = figures_table("scheduler", names, least=12)
+    figures: dict[str, dict[str, float]] = {}
+    for name, found in outcomes.items():
+        shares = [mine.makespan / other.makespan for mine, other in zip(ours, found, strict=True)]
+        means = {key: mean(getattr(one, key) for one in found) for key in ("makespan", "idle", "preemptions", "hits")}
+        figures[name] = means | {"share": mean(shares), "least_share": min(shares), "largest_share": max(shares)}
+        spread = f" ({min(shares):.2f} to {max(shares):.2f})" if traces > 1 and found is not ours else ""
+        table.add(
+            name,
+            f"{means['makespan']:,.0f}",
+            f"{mean(shares):.2f}{spread}",
+            f"{means['idle']:.1%}",
+            f"{means['preemptions']:.2%}",
+            f"{means['hits']:.1%}",
+        )
+    if report is not None:
+        timelines = [timeline(name, found[0].running, "seconds", "replicas") for name, found in outcomes.items()]
+        report.write_text(page("Schedulers of rollouts: running turns of each replica", timelines), encoding="utf-8")
     print_result(figures, as_json, table)
 
 

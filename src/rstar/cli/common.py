@@ -28,24 +28,27 @@ ConfigFile = Annotated[
 ]
 Overrides = Annotated[
     list[str] | None,
-    typer.Option("--set", help="One setting, such as `search.rollouts=64`; may be repeated.", show_default=False),
+    typer.Option("--set", help="Set one setting, `KEY=VALUE`; may be repeated.", show_default=False),
 ]
 Policy = Annotated[
     str | None,
     typer.Option(help="The model: `tiny`, `hf:PATH`, `openai:URL#MODEL` or `fake:KIND`.", show_default="tiny"),
 ]
-Seed = Annotated[int | None, typer.Option(help="Seed of every random choice.", show_default="0")]
+Seed = Annotated[int | None, typer.Option(help="Seed of all random choices.", show_default="0")]
 GradedProblems = Annotated[
     Path, typer.Option("--problems", help="Problem file with gold answers.", exists=True, dir_okay=False)
 ]
-RunFolder = Annotated[Path, typer.Option("--out", help="Run folder; resumes the run in it.")]
+RunFolder = Annotated[Path, typer.Option("--out", help="Run folder. A run that is already in it is resumed.")]
 QuestionField = Annotated[
     str | None,
     typer.Option(help="Field of the problem file that holds the question.", show_default="question, problem, prompt"),
 ]
 AnswerField = Annotated[
     str | None,
-    typer.Option(help="Field that holds the gold answer.", show_default="answer, final_answer, … (docs/solving.md)"),
+    typer.Option(
+        help="Field of the problem file that holds the gold answer.",
+        show_default="answer, final_answer, … (docs/solving.md)",
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 

@@ -33,9 +33,9 @@ def demo(
     out: Annotated[Path | None, typer.Option(help="Folder for the two runs.", show_default="runs/demo-…")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the search.", min=0)] = 0,
 ) -> None:
-    """Solve by tree search 20 bundled problems that the bundled model has not seen, and compare with greedy decoding.
+    """Solve 20 problems that the bundled model has not seen, by tree search and by greedy decoding.
 
-    Prints the results, both accuracies with their 95% intervals, and one search tree.
+    The command prints the results of tree search, one search tree, and both accuracies with their 95% intervals.
     """
     with as_file(files("rstar.tiny") / "demo.jsonl") as file:
         problems = read_problems(file).head(n)

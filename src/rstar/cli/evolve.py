@@ -50,7 +50,7 @@ def search(
     out: RunFolder,
     policy: Policy = None,
     ppm: Annotated[
-        Path | None, typer.Option(help="PPM whose scores initialise Q of partial solutions.", file_okay=False)
+        Path | None, typer.Option(help="PPM folder. Its scores initialise the Q of partial solutions.", file_okay=False)
     ] = None,
     config: ConfigFile = None,
     set_: Overrides = None,
@@ -58,10 +58,11 @@ def search(
     question_field: QuestionField = None,
     answer_field: AnswerField = None,
 ) -> None:
-    """Search problems for training data: trees whose ends are checked with the gold answers.
+    """Search problems to make training data: trees whose terminals are checked against the gold answers.
 
-    Like `rstar solve` with MCTS, but the gold answers decide the value of an end, +1 or -1, so this measures no model.
-    For a PPM that reads the policy's log-probabilities, like the bundled one, add --set search.record_tokens=true.
+    The search is that of `rstar solve` with MCTS, except that the gold answer decides the value of a terminal, +1 or
+    -1. The share of solved problems is therefore not a model's accuracy. For the training of a PPM that reads the
+    policy's log-probabilities, like the bundled PPM, add `--set search.record_tokens=true`.
 
     Example: `rstar evolve search --problems train.jsonl --set search.rollouts=8 --out runs/trees`
     """
@@ -94,16 +95,18 @@ def score(
     ] = None,
     run_: Annotated[
         Path | None,
-        typer.Option("--run", help="Run of method sample, with search.record_tokens, to choose solutions from."),
+        typer.Option(
+            "--run", help="Run folder of method `sample` with `search.record_tokens`, to choose solutions from."
+        ),
     ] = None,
     fit: Annotated[
-        Path | None, typer.Option(help="pairs.jsonl to fit a baseline: a regression on simple features.")
+        Path | None, typer.Option(help="pairs.jsonl for fitting a baseline, a regression on simple features.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Measure preference models: accuracy on pairs, calibration, and choice among solutions.
 
-    The interval of the accuracy is clustered by problem: pairs of one problem are not independent.
+    The interval of the accuracy is clustered by problem, because the pairs of a problem are not independent.
 
     Examples:
     `rstar evolve score runs/evolve/round4/ppm/model --pairs runs/held-out/pairs.jsonl`
@@ -124,19 +127,22 @@ def score(
 
 @app.command("extract")
 def extract(
-    runs: Annotated[list[Path], typer.Argument(help="Run folders whose trees have verified ends.", file_okay=False)],
+    runs: Annotated[
+        list[Path],
+        typer.Argument(help="Search folders of `rstar evolve search` or `rstar evolve run`.", file_okay=False),
+    ],
     out: Annotated[Path, typer.Option(help="Folder for sft.jsonl, pairs.jsonl and counts.json.")],
     solutions: Annotated[
-        int, typer.Option(help="Correct solutions of a problem for the policy, of highest mean Q.", min=1)
+        int, typer.Option(help="Number of correct solutions kept per problem, those with the highest mean Q.", min=1)
     ] = _DEFAULTS.solutions,
     candidates: Annotated[
-        int, typer.Option(help="Candidates on either side of a step's pairs.", min=1)
+        int, typer.Option(help="Number of candidates on each side of a step's pairs.", min=1)
     ] = _DEFAULTS.candidates,
     margin: Annotated[
-        float, typer.Option(help="Least difference of Q between the two of a pair.", min=0, max=2)
+        float, typer.Option(help="Minimum difference in Q within a pair.", min=0, max=2)
     ] = _DEFAULTS.margin,
     distance: Annotated[
-        int, typer.Option(help="Least edit distance between the two of a pair, characters.", min=0)
+        int, typer.Option(help="Minimum edit distance within a pair, in characters.", min=0)
     ] = _DEFAULTS.distance,
     as_json: AsJson = False,
 ) -> None:
@@ -153,19 +159,20 @@ def extract(
 
 @app.command("run")
 def run(
-    recipe: Annotated[Path, typer.Argument(help="TOML file: models, problems, rounds.", exists=True, dir_okay=False)],
+    recipe: Annotated[Path, typer.Argument(help="TOML file with the settings.", exists=True, dir_okay=False)],
     out: RunFolder,
     smoke: Annotated[
-        bool, typer.Option("--smoke", help="A small run with the settings of the recipe's table `smoke`.")
+        bool, typer.Option("--smoke", help="Do a small run with the settings in the recipe's `[smoke]` table.")
     ] = False,
     set_: Overrides = None,
     as_json: AsJson = False,
 ) -> None:
-    """Let a policy and a process preference model train themselves, round after round (rStar-Math).
+    """Train a policy and a process preference model (PPM) on their own search trees, in rounds (rStar-Math).
 
     Each round searches problems with gold answers, takes solutions and preference pairs from the trees, trains the
-    policy from the base and the PPM from the policy, and measures both on held-out problems. An interrupted run
-    resumes, and ends with the same table. `OUT/report.html` has the charts. `rstar evolve settings` lists the settings.
+    policy from the base and the PPM from the policy, and measures both on held-out problems. `OUT/report.html` has the
+    charts. To resume an interrupted run, repeat the command; its final table is the same as without the interruption.
+    `rstar evolve settings` lists the settings.
 
     Example: `rstar evolve run recipes/tiny/evolve.toml --smoke --out runs/evolve-smoke`
     """
@@ -198,10 +205,10 @@ def run(
 
 @app.command("settings")
 def settings(as_json: AsJson = False) -> None:
-    """List the settings of a self-evolution recipe, with defaults.
+    """List the settings of a self-evolution recipe with their defaults.
 
-    A recipe is a TOML file. Tables `[[round]]` are the rounds; tables `[[entry]]` are measured after each of them.
-    `--set` changes all settings outside these lists.
+    A recipe is a TOML file. Each `[[round]]` table is a round. Each `[[entry]]` table is an evaluation after every
+    round. `--set` can change all settings outside these two lists.
     """
     from rstar.evolve.settings import EvolveConfig
     from rstar.train.ppm import PPMConfig

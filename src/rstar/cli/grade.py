@@ -34,12 +34,12 @@ def grade(
         str | None, typer.Argument(help="The prediction: an answer, or a text with one.", show_default=False)
     ] = None,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Show the forms compared and the rule that decided.")
+        bool, typer.Option("--explain", help="Show the compared forms and the rule that decided.")
     ] = False,
     file: Annotated[
         Path | None,
         typer.Option(
-            help='Grade pairs from JSONL or a JSON list: {"id"?, "gold", "pred"}; - reads standard input.',
+            help='File of pairs to grade, {"id"?, "gold", "pred"}, as JSONL or a JSON list; - is standard input.',
             show_default=False,
         ),
     ] = None,
@@ -54,15 +54,15 @@ def grade(
     check_golds: Annotated[
         Path | None,
         typer.Option(
-            help="Check the gold answers of a data set (JSONL or a JSON list) in the field answer, final_answer, gold "
-            "or expected_answer, or in the last box of solution.",
+            help="Data set (JSONL or a JSON list) whose gold answers to check: those in the field answer, "
+            "final_answer, gold or expected_answer, or in the last box of solution.",
             show_default=False,
         ),
     ] = None,
     run: Annotated[
         Path | None,
         typer.Option(
-            help="Grade a finished run again and show what changes. The run is not modified.",
+            help="Folder of a finished run to grade again. The run is not modified.",
             exists=True,
             file_okay=False,
             show_default=False,
@@ -76,13 +76,15 @@ def grade(
     answer_field: AnswerField = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare answers: are they equal as mathematics, and why?
+    """Decide whether answers are equal as mathematics, and explain the verdict.
 
     Give two answers as arguments, or a file of pairs with `--file`. `--check-golds` tests whether each gold answer of a
-    data set can be read and equals itself when a prediction states it. `--run` grades the answers of a finished run
-    again, with this version of the grader or the gold answers of `--problems`; `--out` writes a new run folder.
+    data set can be read, and whether it equals itself when a prediction states it. `--run` grades the answers of a
+    finished run again, with this version of the grader or with the gold answers of `--problems`. With `--run`, `--out`
+    writes a new run folder.
 
-    Exit code: 0 correct, 1 not correct (or a gold answer that cannot be graded), 2 bad input; `--file` and `--run`: 0.
+    Exit code: 0 if the answer is correct, 1 if it is not correct (or a gold answer cannot be graded), 2 for bad input.
+    With `--file` and `--run`, the exit code is 0 whatever the verdicts are.
 
     Examples: `rstar grade '\\frac{1}{2}' 'The answer is 0.5.' --explain`
 

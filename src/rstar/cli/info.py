@@ -19,12 +19,14 @@ from rstar.view.tables import Column, Grid
 
 
 def info(
-    settings: Annotated[bool, typer.Option("--settings", help="List all settings instead, with defaults.")] = False,
+    settings: Annotated[
+        bool, typer.Option("--settings", help="List all settings with their defaults instead.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show versions, the sandbox's isolation on this machine and the models found; or all settings.
+    """Show versions, the sandbox's isolation on this machine and the bundled models; or list all settings.
 
-    Settings are set in a TOML file (`--config`), with a table per group, or with `--set`.
+    Give settings in a TOML file (`--config`) with one table per group, or with `--set`.
     """
     if settings:
         print_settings(Config, as_json)

@@ -16,35 +16,35 @@ from rstar.errors import ConfigError
 
 app = typer.Typer(no_args_is_help=True, help="Run the sandbox as a network service (the code judge).")
 
-Workers = Annotated[int | None, typer.Option(help="Concurrent programs.", min=1, show_default="processors")]
+Workers = Annotated[int | None, typer.Option(help="Number of concurrent programs.", min=1, show_default="processors")]
 Redis = Annotated[str | None, typer.Option(help="URL of a shared queue, such as `redis://host:6379/0`.")]
-Isolation = Annotated[Level, typer.Option(help="Required isolation.")]
+Isolation = Annotated[Level, typer.Option(help="Required isolation level.")]
 
 
 @app.command("serve")
 def serve(
-    host: Annotated[str, typer.Option(help="Address to listen on; any but a loopback address needs --token-file.")] = (
-        "127.0.0.1"
-    ),
-    port: Annotated[int, typer.Option(help="Port to listen on; 0: any free port.", min=0, max=65_535)] = 8000,
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; all but loopback addresses require --token-file.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen on; 0 picks a free port.", min=0, max=65_535)] = 8000,
     workers: Workers = None,
     redis: Redis = None,
     token_file: Annotated[
         Path | None, typer.Option(help="File with the token that clients must send.", show_default=False)
     ] = None,
     level: Isolation = "full",
-    seconds: Annotated[float, typer.Option(help="Default wall time of a call.", min=0.1)] = 10.0,
-    memory_mb: Annotated[int, typer.Option(help="Default memory of a call, MiB.", min=16)] = 256,
-    idle_seconds: Annotated[float, typer.Option(help="Idle seconds after which a session ends.", min=1)] = 600.0,
+    seconds: Annotated[float, typer.Option(help="Default limit of a call's wall time, seconds.", min=0.1)] = 10.0,
+    memory_mb: Annotated[int, typer.Option(help="Default limit of a call's memory, MiB.", min=16)] = 256,
+    idle_seconds: Annotated[float, typer.Option(help="Seconds without use after which a session ends.", min=1)] = 600.0,
     max_sessions: Annotated[
-        int, typer.Option(help="Maximum number of sessions; one client host may have half.", min=1)
+        int, typer.Option(help="Maximum number of sessions; a client host may hold half of them.", min=1)
     ] = 100_000,
 ) -> None:
-    """Serve isolated programs, answer checks and notebook sessions over HTTP.
+    """Start an HTTP service that runs programs in isolation, checks answers and holds notebook sessions.
 
-    Clients of Code Judge run unchanged (`/run`, `/run/batch`, `/run/long-batch`, `/judge` …); `/docs` describes all
-    endpoints. Without `--redis`, the queue is in memory; with it, calls wait in Redis, and `rstar judge worker` adds
-    workers on any machine.
+    Clients of Code Judge work unchanged (`/run`, `/run/batch`, `/run/long-batch`, `/judge` …). `/docs` describes all
+    endpoints. Without `--redis`, the queue is in memory. With `--redis`, calls wait in Redis, and `rstar judge worker`
+    adds workers on any machine.
 
     Example: `rstar judge serve --port 8000`, then `rstar solve … --sandbox http://127.0.0.1:8000`
     """

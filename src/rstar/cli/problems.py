@@ -21,21 +21,22 @@ app = typer.Typer(no_args_is_help=True, help="Make problem files from the synthe
 def make(
     n: Annotated[int, typer.Option("--n", help="Number of problems.", min=1)],
     out: Annotated[Path, typer.Option(help="JSONL file to write.", dir_okay=False)],
-    seed: Annotated[int, typer.Option(help="Seed of the set.", min=0)] = 0,
-    levels: Annotated[str, typer.Option(help="Difficulty, such as `3` or `1-5`.")] = "1-5",
+    seed: Annotated[int, typer.Option(help="Seed of the drawn problems.", min=0)] = 0,
+    levels: Annotated[str, typer.Option(help="Difficulty levels, such as `3` or `1-5`.")] = "1-5",
     family: Annotated[
         list[str] | None,
         typer.Option(
-            help="Family, kind of families or `all`, `search:3` for three times as many; may be repeated.",
+            help="Family, kind of families, or `all`. A number, as in `search:3`, gives these families three times the"
+            " weight. May be repeated.",
             show_default="all",
         ),
     ] = None,
     split: Annotated[
-        Split, typer.Option(help="`numbers`: held-out numbers; `templates`: held-out templates too; `train`.")
+        Split, typer.Option(help="`numbers`: held-out numbers; `templates`: also held-out templates; `train`: neither.")
     ] = "numbers",
     solutions: Annotated[bool, typer.Option("--solutions", help="Add the reference solutions, for training.")] = False,
 ) -> None:
-    """Draw problems with exact answers; by default ones that the bundled model was not trained on.
+    """Draw synthetic problems with exact answers; by default, problems that the bundled model was not trained on.
 
     Example: `rstar problems make --n 500 --seed 7 --family game24 --out game24.jsonl`
     """
@@ -58,7 +59,7 @@ def make(
 
 @app.command("families")
 def list_families() -> None:
-    """List the families."""
+    """List the families of synthetic problems."""
     table = Grid([Column("family"), Column("kind", rank=1), Column("about", flow="wrap"), Column("templates", rank=2)])
     for name, family in families().items():
         forms = f"{len(family.templates)} + {len(family.held_templates)} held out"

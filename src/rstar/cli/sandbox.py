@@ -28,7 +28,7 @@ def run(
 ) -> None:
     """Run a Python file in the sandbox, under the limits of the configuration, and print its output.
 
-    Exit code: 0 if the code ran without an error, else 1. `--json` prints the result as one object.
+    Exit code: 0 if the code ran without an error, else 1. `--json` prints the result as one JSON object.
 
     Example: `echo 'print(1 + 1)' | rstar sandbox run - --json`
     """

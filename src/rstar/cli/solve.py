@@ -41,9 +41,11 @@ from rstar.search.solver import Solution, Solver
 from rstar.view.progress import progress
 from rstar.view.terminal import NOTICES, reasons, results_table, search_tree
 
-SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Skip and count bad entries of the problem file.")]
+SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Skip bad entries of the problem file, and count them.")]
 Limit = Annotated[int | None, typer.Option(help="Solve only the first N problems.", min=1, show_default=False)]
-Out = Annotated[Path | None, typer.Option(help="Run folder; resumes the run in it.", show_default="runs/…")]
+Out = Annotated[
+    Path | None, typer.Option(help="Run folder. A run that is already in it is resumed.", show_default="runs/…")
+]
 
 
 def solve(
@@ -51,14 +53,14 @@ def solve(
     problems: Annotated[
         Path | None,
         typer.Option(
-            help="Problem file (JSONL, JSON list or CSV) with questions, and answers if known.", show_default=False
+            help="Problem file (JSONL, JSON list or CSV) with questions, and gold answers if known.", show_default=False
         ),
     ] = None,
     method: Annotated[
         Method | None,
         typer.Option(
-            help="One solution (`greedy`), `search.samples` independent ones (`sample`, `best-of-n`), or a tree of"
-            " steps (`beam`, `mcts`).",
+            help="Search method: one solution (`greedy`), several independent solutions (`sample`, `best-of-n`;"
+            " `search.samples` sets how many), or a tree of steps (`beam`, `mcts`).",
             show_default="mcts",
         ),
     ] = None,
@@ -66,12 +68,14 @@ def solve(
     value: Annotated[
         str | None,
         typer.Option(
-            help="Value of a solution: `agreement`, `grounded`, `logprob`, `ppm:PATH`, or `ppm:tiny`, the bundled PPM.",
+            help="How solutions are scored: `agreement`, `grounded`, `logprob`, `ppm:PATH`, or `ppm:tiny` (the bundled"
+            " PPM).",
             show_default="ppm:tiny for the bundled policy with mcts, beam or best-of-n, else agreement",
         ),
     ] = None,
     sandbox: Annotated[
-        str | None, typer.Option(help="`local`, or `http://HOST:PORT` of a judge service.", show_default="local")
+        str | None,
+        typer.Option(help="Where code runs: `local`, or `http://HOST:PORT` of a judge service.", show_default="local"),
     ] = None,
     out: Out = None,
     seed: Seed = None,
@@ -83,17 +87,18 @@ def solve(
     answer_field: AnswerField = None,
     as_json: AsJson = False,
 ) -> None:
-    """Solve a question, or a file of problems, by search over steps of code that really run.
+    """Solve a question or a file of problems by search over steps of code, each of which is executed.
 
-    With a question, the answer and the solution are printed. With `--problems`, each result is stored in a run folder
-    when its problem is finished; after an interruption, the same command with the same `--out` resumes. Gold answers in
-    the file are used for grading only.
+    With a question, the command prints the answer and the solution. With `--problems`, it stores each result in a run
+    folder when the problem is finished. To resume an interrupted run, repeat the command with the same `--out`. Gold
+    answers in the file are used for grading only.
 
-    Notices warn that the bundled model was not trained on a question's wording, that its PPM gives the answer a low
-    value, or that a question is too long for the model's context. `docs/solving.md` describes how far to trust answers,
-    and the format of problem files.
+    A notice warns that the bundled model was not trained on the question's wording, that its PPM gives the answer a low
+    value, or that the question is too long for the model's context. `docs/solving.md` says how far answers can be
+    trusted, and describes the format of problem files.
 
-    Exit code: 0 done, 1 the model or the sandbox failed, 2 bad input, 3 a single question got no answer.
+    Exit code: 0 on success, 1 if the model or the sandbox failed, 2 for bad input, 3 if no answer was found for the
+    question on the command line (not used with `--problems`).
 
     Examples:
     `rstar solve "Find the value of k when 167 = 9k + 14."`
@@ -235,7 +240,7 @@ def _to_json(solution: Solution) -> dict[str, Any]:
 def compare(
     recipe: Annotated[Path, typer.Argument(help="TOML file with one `[[entry]]` per method.", exists=True)],
     problems: GradedProblems,
-    out: Annotated[Path, typer.Option(help="Folder for one run folder per entry.")],
+    out: Annotated[Path, typer.Option(help="Parent folder of the run folders, one for each entry.")],
     policy: Policy = None,
     seed: Seed = None,
     limit: Limit = None,
@@ -244,8 +249,8 @@ def compare(
     by: Annotated[
         list[str] | None,
         typer.Option(
-            help="Also compare within groups: `LABEL` makes a group of each value of a problem label, `LABEL=VALUE`"
-            " one of the problems with this value and one of the rest; may be repeated.",
+            help="Also compare within groups of problems. `LABEL` makes one group for each value of that label."
+            " `LABEL=VALUE` makes two groups: problems with this value, and all others. May be repeated.",
             show_default=False,
         ),
     ] = None,
@@ -253,12 +258,12 @@ def compare(
 ) -> None:
     """Run several methods on the same problems and print one table: accuracy with 95% intervals, and tokens.
 
-    Each method is compared with the first on the same problems: the difference in points with its 95% interval, and p
-    of the exact paired test (McNemar). An entry with `samples_of = "NAME"` chooses among the solutions of an earlier
-    entry by its own `value` and `search.choose`.
+    The table also compares each method with the first method: the difference in percentage points with its 95%
+    interval, and the p value of McNemar's exact test. An entry with `samples_of = "NAME"` samples nothing: it uses its
+    `value` and `search.choose` to choose among the solutions of the earlier entry NAME.
 
-    Runs in the folder are resumed. The recipe lists the methods and their settings; the bundled model's recipe takes
-    about 15 seconds per problem on 2 cores.
+    The recipe lists the methods and their settings. Runs that are already in the `--out` folder are resumed. The
+    bundled model's recipe takes about 15 seconds per problem on 2 cores.
 
     Examples:
     `rstar compare recipes/tiny/compare.toml --problems problems.jsonl --limit 20 --out runs/compared`
@@ -282,9 +287,9 @@ def compare(
         comparison_table(group, escape(f"{name} (n = {group[0].n})") if by else "") for name, group in rows.items()
     )
     legend = (
-        f"n = {len(problem_set)}; any correct: at least one of the solutions found is correct; difference (points) and"
-        f" p (exact paired test) are against {escape(entries[0].name)}; one run folder per method below"
-        f" [bold]{escape(str(out))}[/]"
+        f"n = {len(problem_set)}; any correct: at least one of the solutions is correct; difference (points) and p"
+        f" (exact paired test) are relative to {escape(entries[0].name)}; [bold]{escape(str(out))}[/] has one run"
+        " folder per method"
     )
     lines = [{"group": name, **row.to_json()} for name, group in rows.items() for row in group]
     print_result(lines, as_json, *tables, legend)

@@ -14,7 +14,7 @@ from rstar.cli.common import AsJson, Overrides, console, print_settings
 if TYPE_CHECKING:
     from rstar.train.command import Kind
 
-Out = Annotated[Path, typer.Option(help="Training folder; resumes the training in it.")]
+Out = Annotated[Path, typer.Option(help="Training folder. A training that is already in it is resumed.")]
 Wandb = Annotated[
     str | None, typer.Option(help="Weights & Biases project that also receives the metrics.", show_default=False)
 ]
@@ -38,19 +38,20 @@ def sft(
 ) -> None:
     """Train a policy on solutions: from scratch, tokenizer included, or from the recipe's `base`.
 
-    The finished model is a transformers folder, `OUT/model`. An interrupted training resumes from its last checkpoint
-    and ends with the same weights. Metrics are in `OUT/metrics.jsonl`, and in `OUT/tensorboard` for `tensorboard
-    --logdir`.
+    The finished model is a transformers folder, `OUT/model`. To resume an interrupted training, repeat the command: the
+    training continues from its last checkpoint and ends with the same weights. Metrics are in `OUT/metrics.jsonl`, and
+    in `OUT/tensorboard` for `tensorboard --logdir`.
 
-    Under a launcher, several processes (such as one per GPU) share model and data; their number may change on resume. A
-    step has `batch_tokens / micro_tokens` micro-batches, which should be a multiple of the number of processes.
+    Under a launcher, several processes (such as one per GPU) share the model and the data. The number of processes may
+    change on resume. The number of micro-batches in a step, `batch_tokens / micro_tokens`, should be a multiple of the
+    number of processes.
 
     `rstar train settings` lists the settings of a recipe.
 
     Example: `rstar train sft recipes/tiny/sft.toml --data train.jsonl --out runs/tiny-sft`
 
     On 8 GPUs: `torchrun --nproc-per-node 8 -m rstar train sft RECIPE --data train.jsonl --out OUT`
-    (or `accelerate launch --num_processes 8 -m rstar train sft …`; on several machines, OUT is a shared folder)
+    (or `accelerate launch --num_processes 8 -m rstar train sft …`). On several machines, OUT must be a shared folder.
     """
     _train("sft", recipe, data, out, set_, wandb)
 
@@ -59,14 +60,16 @@ def sft(
 def ppm(
     recipe: Annotated[
         Path,
-        typer.Argument(help="TOML file with the training settings; `base` is the policy.", exists=True, dir_okay=False),
+        typer.Argument(
+            help="TOML file with the training settings; its `base` is the policy.", exists=True, dir_okay=False
+        ),
     ],
     data: Annotated[list[Path], typer.Option(help="pairs.jsonl, as written by `rstar evolve extract`.")],
     out: Out,
     set_: Overrides = None,
     wandb: Wandb = None,
 ) -> None:
-    """Train a process preference model on pairs of steps: the policy's backbone with a scalar head.
+    """Train a process preference model, the policy's backbone with a scalar head, on pairs of steps.
 
     The finished model is a transformers folder, `OUT/model`: a sequence classifier with one label. Resuming, metrics
     and several processes work as in `rstar train sft`. `rstar train settings` lists the settings of a recipe.
@@ -78,9 +81,10 @@ def ppm(
 
 @app.command("settings")
 def settings(as_json: AsJson = False) -> None:
-    """List the settings of a training recipe, with defaults; `inputs` and `target` are for `rstar train ppm` only.
+    """List the settings of a training recipe with their defaults.
 
-    Set them in the recipe, a TOML file with a table per group, or with `--set`.
+    Give settings in the recipe, a TOML file with one table per group, or with `--set`. The settings `inputs` and
+    `target` are for `rstar train ppm` only.
     """
     from rstar.train.ppm import PPMConfig
 

@@ -21,14 +21,14 @@ from rstar.view.terminal import NOTICES, results_table, search_tree
 
 def view(
     run: Annotated[Path, typer.Argument(help="Folder of a run or of a self-evolution.", exists=True, file_okay=False)],
-    problem: Annotated[str | None, typer.Argument(help="Id of a problem: draw its search tree.")] = None,
-    nodes: Annotated[int, typer.Option(help="Draw at most this many nodes.", min=1)] = 40,
+    problem: Annotated[str | None, typer.Argument(help="Id of the problem whose search tree is drawn.")] = None,
+    nodes: Annotated[int, typer.Option(help="Maximum number of nodes that are drawn.", min=1)] = 40,
     as_json: AsJson = False,
 ) -> None:
     """Show the results of a run, the search tree of one of its problems, or the table of a self-evolution.
 
-    With `--json`, prints one object. For a run: the summary (null while the run is not finished) and all results. For
-    a problem: its result and its whole tree. For a self-evolution: the rounds.
+    `--json` prints one JSON object. For a run, the object holds the summary (null while the run is not finished) and
+    all results; for a problem, its result and its whole tree; for a self-evolution, the rounds.
 
     Example: `rstar view runs/first numbers-7-12`
     """

@@ -4,12 +4,12 @@ r"""Training data from trees: solutions for the policy, preference pairs for the
 ``{"id", "pieces": [prompt, written, shown, written]}``, the input of `rstar train sft`.
 
 ``pairs.jsonl``: per step, among candidates with the same prefix, those of highest Q that ran and lead to a correct
-answer against those of lowest Q that lead to a wrong one. The last step compares whole solutions, whose prefixes may
-differ: the correct ones of highest mean Q against the wrong ones of lowest. Uninformative pairs are dropped: their Q
-differs by less than a margin, or their texts hardly differ. A line is the compared part of a problem's tree, each step
-once: ``{"id", "prompt", "nodes": [{"parent", "q", …STEP}, …], "steps": [{"kind": "step" | "final", "pairs": [[i, j],
-…]}, …]}``. `rstar.trajectories.Step` defines `STEP`; `parent` is -1 for a first step; of pair (i, j), node i is
-preferred to node j.
+answer against those of lowest Q that lead to a wrong one, or that are dead ends. The last step compares whole
+solutions, whose prefixes may differ: the correct ones of highest mean Q against the wrong ones of lowest. Uninformative
+pairs are dropped: their Q differs by less than a margin (dead ends apart), or their texts hardly differ. A line is the
+compared part of a problem's tree, each step once: ``{"id", "prompt", "nodes": [{"parent", "q", …STEP}, …], "steps":
+[{"kind": "step" | "final", "pairs": [[i, j], …]}, …]}``. `rstar.trajectories.Step` defines `STEP`; `parent` is -1 for a
+first step; of pair (i, j), node i is preferred to node j.
 
 Trees are read one at a time and not kept. Given several folders, hashes of each problem's best solutions are kept.
 """
@@ -45,6 +45,9 @@ class ExtractConfig(Section):
     solutions: int = Field(2, ge=1, description="correct solutions kept per problem")
     candidates: int = Field(2, ge=1, description="candidates on each side of a step's pairs")
     margin: float = Field(0.5, ge=0, le=2, description="minimum difference in Q within a pair")
+    dead_end: int = Field(
+        4, ge=1, description="failed samples below a step, and nothing else, that make it a dead end: a worse candidate"
+    )
     distance: int = Field(20, ge=0, description="minimum edit distance within a pair, characters")
 
 
@@ -172,12 +175,16 @@ def pair_line(tree: VerifiedTree, config: ExtractConfig, counts: Counts) -> Reco
     """The preference pairs of a tree, of each step and of whole solutions; None if there are none."""
     compared: list[tuple[str, list[tuple[TreeNode, TreeNode]]]] = []
     for node in tree.tree.nodes:
-        steps = [(child, child.step) for child in node.children if child.answer is None and child.finish_reason is None]
-        good = [(child, step) for child, step in steps if step is not None and tree.right[child] and step.ran]
-        bad = [(child, step) for child, step in steps if step is not None and tree.wrong[child]]
+        good, bad = [], []
+        for child in node.children:
+            if child.step is None or child.finish_reason is not None:
+                continue
+            dead_end = tree.is_dead_end(child, config.dead_end)
+            candidate = Candidate(child, child.step.text, child.q, dead_end)
+            good += [candidate] * (tree.right[child] > 0 and child.step.ran)
+            bad += [candidate] * (tree.wrong[child] > 0 or dead_end)
         if good and bad:
-            better, worse = ([Candidate(child, step.text, child.q) for child, step in side] for side in (good, bad))
-            compared.append(("step", informative_pairs(better, worse, config, counts, "step")))
+            compared.append(("step", informative_pairs(good, bad, config, counts, "step")))
     whole = [(one, Candidate(one.nodes[-1], one.text, one.mean_q)) for one in tree.solved]
     right = [candidate for one, candidate in whole if one.correct and one.ran]
     wrong = [candidate for one, candidate in whole if not one.correct]
@@ -212,6 +219,7 @@ class Candidate(NamedTuple):
     node: TreeNode
     text: str
     q: float
+    dead_end: bool = False
 
 
 def informative_pairs(
@@ -221,11 +229,12 @@ def informative_pairs(
     pairs: list[tuple[TreeNode, TreeNode]] = []
     for better in sorted(good, key=lambda candidate: -candidate.q)[: config.candidates]:
         for worse in sorted(bad, key=lambda candidate: candidate.q)[: config.candidates]:
-            if better.q - worse.q < config.margin:
+            if better.q - worse.q < config.margin and not worse.dead_end:
                 counts.dropped[f"{kind} pair: Q differs by less than {config.margin:g}"] += 1
             elif Levenshtein.distance(better.text, worse.text, score_cutoff=config.distance) < max(config.distance, 1):
                 counts.dropped[f"{kind} pair: texts differ by less than {config.distance}"] += 1
             else:
                 pairs.append((better.node, worse.node))
                 counts.found[f"{kind} pairs kept"] += 1
+                counts.found["dead ends in pairs"] += worse.dead_end
     return pairs

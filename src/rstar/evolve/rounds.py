@@ -219,9 +219,10 @@ class _Evolution:
         found: list[Path] = []
         for number, rollouts in enumerate((settings.rollouts, *settings.unsolved), 1):
             if found:
-                solved, everything = _solved_ids([*before, *found]), self._problems
-                unsolved = [problem for problem in everything.problems if not solved.get(problem.id, True)]
-                problems = everything.subset(_evenly_spaced(unsolved, settings.most or len(unsolved)))
+                solved = _solved_ids([*before, *found])
+                # The first further search draws from all rounds; the next ones keep what it left unsolved.
+                among = self._problems if len(found) == 1 else problems
+                problems = self._problems.subset(_unsolved(among.problems, solved, settings.most))
                 if not problems:
                     break
             out = folder / (f"search-{number}" if found else "search")
@@ -355,6 +356,12 @@ def _problems_by_round(problems: ProblemSet, rounds: Sequence[Round]) -> list[Pr
         taken |= {problem.id for problem in fit}
         shares.append(problems.subset(fit))
     return shares
+
+
+def _unsolved(problems: Sequence[Problem], solved: Mapping[str, bool], most: int | None) -> list[Problem]:
+    """Searched problems without a verified solution, at most `most`, evenly spaced."""
+    left = [problem for problem in problems if not solved.get(problem.id, True)]
+    return _evenly_spaced(left, most or len(left))
 
 
 def _evenly_spaced(problems: list[Problem], most: int) -> list[Problem]:

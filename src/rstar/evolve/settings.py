@@ -23,12 +23,16 @@ from rstar.train.settings import C, TrainConfig
 class ProblemSource(Section):
     """Source of problems: a file, or draws from the families of the bundled model."""
 
-    file: Path | None = Field(None, description="problem file with gold answers; excludes all settings below")
+    file: Path | None = Field(
+        None, description="problem file with gold answers; cannot be combined with the settings below"
+    )
     n: int | None = Field(None, ge=1, description="number of problems to draw")
     seed: int = Field(0, ge=0, description="seed of the drawn set")
-    levels: str = Field("1-5", description="difficulty, such as 3 or 1-5")
-    family: list[str] = Field([], description="families or kinds of families; empty: all")
-    split: Split = Field("train", description="train, or held out: numbers, templates")
+    levels: str = Field("1-5", description="difficulty levels, such as 3 or 1-5")
+    family: list[str] = Field([], description="families, or kinds of families, to draw from; empty: all")
+    split: Split = Field(
+        "train", description="train | numbers (held-out numbers) | templates (held-out numbers and templates)"
+    )
 
     @model_validator(mode="after")
     def _exactly_one_source(self) -> Self:
@@ -43,8 +47,8 @@ class Bootstrap(Section):
     """A base model trained from scratch on reference solutions."""
 
     problems: list[ProblemSource] = Field(min_length=1, description="sets to draw: the stages of a curriculum")
-    train: TrainConfig = Field(description="settings of the training: `rstar train settings`")
-    replay: bool = Field(False, description="also train every policy on these solutions")
+    train: TrainConfig = Field(description="training settings: `rstar train settings`")
+    replay: bool = Field(False, description="train every policy on these reference solutions, too")
 
     @model_validator(mode="after")
     def _drawn(self) -> Self:
@@ -56,18 +60,21 @@ class Bootstrap(Section):
 class Round(Section):
     """One round: search, then training on the results."""
 
-    rollouts: int = Field(16, ge=1, description="MCTS rollouts of each problem")
-    take: int | None = Field(None, ge=1, description="number of problems not yet searched; unset: all problems")
-    levels: str = Field("", description="difficulties to search, such as 1-3; unset: all")
+    rollouts: int = Field(16, ge=1, description="number of MCTS rollouts per problem")
+    take: int | None = Field(None, ge=1, description="number of new problems to search; unset: all problems")
+    levels: str = Field("", description="difficulty levels to search, such as 1-3; unset: all")
     value: Literal["terminal", "ppm"] = Field(
         "terminal",
-        description="initial Q of partial solutions: none (terminal), or the score of the previous round's PPM",
+        description="initial Q of partial solutions: terminal (none) | ppm (score of the previous round's PPM)",
     )
     unsolved: list[int] = Field(
         [],
-        description="rollouts of further searches of unsolved problems, each with a new seed",
+        description="rollouts of each further search of the unsolved problems, such as [64, 128]; every search has "
+        "a new seed",
     )
-    most: int | None = Field(None, ge=1, description="maximum problems per further search, evenly spaced")
+    most: int | None = Field(
+        None, ge=1, description="maximum number of unsolved problems per further search, evenly spaced"
+    )
     policy: dict[str, Any] = Field({}, description="policy training settings that differ in this round")
     ppm: dict[str, Any] = Field({}, description="PPM training settings that differ in this round")
 
@@ -88,9 +95,9 @@ class EvolveConfig(Section):
     model_config = ConfigDict(populate_by_name=True)
 
     base: ModelSetting | None = Field(
-        None, description="model that every round fine-tunes: tiny | hf:PATH; excludes `bootstrap`"
+        None, description="model that every round fine-tunes: tiny | hf:PATH; cannot be combined with `bootstrap`"
     )
-    bootstrap: Bootstrap | None = Field(None, description="train the base from scratch; excludes `base`")
+    bootstrap: Bootstrap | None = Field(None, description="train the base from scratch; cannot be combined with `base`")
     first_policy: ModelSetting | None = Field(None, description="model that searches in round 1; unset: the base")
     first_shots: int = Field(
         0, ge=0, le=4, description="worked examples in round 1, for models not trained on the step format"
@@ -98,7 +105,9 @@ class EvolveConfig(Section):
     seed: int = Field(0, ge=0, description="seed of all searches")
     problems: ProblemSource = Field(description="training problems: questions and gold answers")
     held_out: ProblemSource = Field(description="evaluation problems")
-    accumulate: bool = Field(False, description="train on the trees of all rounds so far; false: of the current round")
+    accumulate: bool = Field(
+        False, description="true: train on the trees of all rounds so far; false: of the current round"
+    )
     search: MctsConfig = Field(MctsConfig(), description="search settings: `rstar info --settings`")
     sandbox: SandboxConfig = Field(SandboxConfig(), description="sandbox settings: `rstar info --settings`")
     engine: EngineConfig = Field(EngineConfig(), description="engine settings: `rstar info --settings`")
@@ -111,13 +120,13 @@ class EvolveConfig(Section):
     )
     launcher: list[str] = Field(
         [],
-        description="command that starts training processes, such as torchrun --nproc-per-node 8; empty: one",
+        description="command that starts training processes, such as torchrun --nproc-per-node 8; empty: one process",
     )
     serve: list[str] = Field(
-        [], description="command that serves a model and contains {model} and {port}; empty: models run in this process"
+        [], description="command that serves a model, with {model} and {port} in it; empty: models run in this process"
     )
     serve_port: int = Field(8765, ge=1, le=65535, description="port of the server")
-    serve_seconds: float = Field(600.0, gt=0, description="timeout until the server is ready, seconds")
+    serve_seconds: float = Field(600.0, gt=0, description="time limit for the start of the server, seconds")
 
     @model_validator(mode="after")
     def _combinations(self) -> Self:

@@ -51,6 +51,8 @@ class VerifiedTree:
         id, question: of the problem.
         tree: its ends have the value `RIGHT` or `WRONG`.
         right, wrong: number of solutions at or below a node with a correct, with a wrong answer.
+        failed: number of samples at or below a node that ended without an answer.
+        open: number of nodes at or below a node from which nothing was sampled yet.
 
     Raises:
         ValueError: an end has another value.
@@ -61,18 +63,29 @@ class VerifiedTree:
     tree: Tree
     right: dict[TreeNode, int] = field(init=False)
     wrong: dict[TreeNode, int] = field(init=False)
+    failed: dict[TreeNode, int] = field(init=False)
+    open: dict[TreeNode, int] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.right, self.wrong = dict.fromkeys(self.tree.nodes, 0), dict.fromkeys(self.tree.nodes, 0)
+        self.right, self.wrong, self.failed, self.open = (dict.fromkeys(self.tree.nodes, 0) for _ in range(4))
         for node in reversed(self.tree.nodes):  # children come after their parents
             if node.answer is not None:
                 if node.value not in (RIGHT, WRONG):
                     raise ValueError(f"an end of value {node.value!r}")
                 self.right[node] += node.value == RIGHT
                 self.wrong[node] += node.value == WRONG
+            elif node.finish_reason is not None:
+                self.failed[node] += node.votes
+            elif not node.children:
+                self.open[node] += 1
             if node.parent is not None:
-                self.right[node.parent] += self.right[node]
-                self.wrong[node.parent] += self.wrong[node]
+                for counts in (self.right, self.wrong, self.failed, self.open):
+                    counts[node.parent] += counts[node]
+
+    def is_dead_end(self, node: TreeNode, failures: int) -> bool:
+        """Whether all samples below an unfinished node failed, and at least that many."""
+        others = self.right[node] + self.wrong[node] + self.open[node]
+        return node.finish_reason is None and not others and self.failed[node] >= failures
 
     @cached_property
     def solved(self) -> list[Solved]:

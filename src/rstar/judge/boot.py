@@ -6,13 +6,13 @@ import asyncio
 import contextlib
 import ctypes
 import json
-import logging
 import os
 import resource
 import signal
 import sys
 from typing import Any
 
+from rstar.judge.logs import set_up_logging
 from rstar.judge.settings import JudgeSettings
 
 _PR_SET_PDEATHSIG = 1
@@ -35,5 +35,5 @@ def boot() -> tuple[JudgeSettings, dict[str, Any]]:
     settings = JudgeSettings.model_validate_json(sys.stdin.buffer.read())
     if os.getppid() != parent:
         sys.exit("the service ended while this process was starting")
-    logging.basicConfig(format="%(asctime)s %(name)s %(levelname)s %(message)s", level=logging.WARNING)
+    set_up_logging()
     return settings, json.loads(sys.argv[1])

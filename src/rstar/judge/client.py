@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Self, cast
 
@@ -25,6 +25,7 @@ BATCH = 32
 """Maximum calls per request."""
 
 _MAX_REBUILDS = 3
+_LOST = f"the session was lost {_MAX_REBUILDS} times in a row"
 _FIRST_RETRIES = 3  # fail fast on the first contact
 _TIMEOUT = httpx.Timeout(3_700.0, connect=10.0)
 
@@ -228,31 +229,56 @@ class JudgeState:
         self._released = True
 
     async def _reply(self, code: str, limits: Limits) -> CellReply:
-        client = self._sandbox._client
-        body = CellRequest(code=code, limits=_wire_limits(limits), fork=True).model_dump(exclude_none=True)
         for _ in range(_MAX_REBUILDS):
             session = await self._session_id()
-            try:
-                return CellReply.model_validate(await client.request("POST", f"/sessions/{session}/run", body))
-            except SessionGoneError:
-                if self._session == session:
-                    self._session = None
-        raise JudgeError(f"the session was lost {_MAX_REBUILDS} times in a row")
+            if (reply := await self._reply_from(session, code, limits)) is not None:
+                return reply
+        raise JudgeError(_LOST)
+
+    async def _reply_from(self, session: str, code: str, limits: Limits) -> CellReply | None:
+        """The reply of this state's session; None if the service has lost the session."""
+        body = CellRequest(code=code, limits=_wire_limits(limits), fork=True).model_dump(exclude_none=True)
+        try:
+            reply = await self._sandbox._client.request("POST", f"/sessions/{session}/run", body)
+        except SessionGoneError:
+            if self._session == session:
+                self._session = None
+            return None
+        return CellReply.model_validate(reply)
 
     async def _session_id(self) -> str:
-        """The session id; the session is rebuilt from the code if the service has lost it."""
+        """The session id. If the service has lost the session, it is rebuilt from the nearest ancestor's.
+
+        A loop: the chain of states may be longer than Python's stack.
+        """
+        losses: Counter[JudgeState] = Counter()
+        while (session := self._session) is None:
+            state = self
+            while state._parent is not None and state._parent._session is None:
+                state = state._parent
+            if not await state._rebuild():
+                losses[state] += 1
+                if losses[state] == _MAX_REBUILDS:
+                    raise JudgeError(_LOST)
+        return session
+
+    async def _rebuild(self) -> bool:
+        """Make this state's session from its parent's. Returns False if the parent's was lost meanwhile."""
         async with self._session_lock:
             if self._session is not None:
-                return self._session
+                return True
             if self._parent is None:
                 created = await self._sandbox._client.request("POST", "/sessions")
                 self._session = SessionReply.model_validate(created).session_id
-            else:
-                reply = await self._parent._reply(self._code, self._own_limits)
-                if reply.session_id is None:
-                    raise JudgeError(f"the session could not be rebuilt: its code now ended in {reply.status!r}")
-                self._session = reply.session_id
-            return self._session
+                return True
+            session = self._parent._session
+            reply = session and await self._parent._reply_from(session, self._code, self._own_limits)
+            if not reply:
+                return False
+            if reply.session_id is None:
+                raise JudgeError(f"the session could not be rebuilt: its code now ended in {reply.status!r}")
+            self._session = reply.session_id
+            return True
 
 
 def _encoding_error(code: str) -> Result | None:

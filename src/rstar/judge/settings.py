@@ -32,7 +32,7 @@ class JudgeSettings(BaseModel):
     long_queue_seconds: float = Field(3600.0, gt=0, description="maximum wait of a call in a long batch, seconds")
     idle_seconds: float = Field(600.0, gt=0, description="idle seconds after which a session ends")
     max_sessions: int = Field(100_000, ge=1, description="maximum number of sessions; one host may have half")
-    max_waiting: int = Field(1_000_000, ge=1, description="maximum number of waiting calls; more are refused with 503")
+    max_waiting: int = Field(1_000_000, ge=1, description="maximum number of waiting calls; one client may have half")
 
 
 def read_token(file: Path) -> str:

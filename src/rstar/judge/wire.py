@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StrictBool
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, model_validator
 
 from rstar.judge.queue.jobs import SHOWN, Answer
 
@@ -37,13 +37,33 @@ def _printable(value: str) -> str:
     return value.encode(errors="replace").decode()
 
 
+def _texts(value: object) -> object:
+    """Refuse an object at its first value that is not text; pydantic would report every one."""
+    if isinstance(value, dict) and not all(isinstance(item, str) for item in value.values()):
+        raise ValueError("expected text values")
+    return value
+
+
+Options = Annotated[dict[str, str], BeforeValidator(_texts)]
 Name = Annotated[str, AfterValidator(_printable)]
 
 
-class CallLimits(BaseModel):
-    """Limits of one call; omitted fields use the service's defaults."""
+class _Strict(BaseModel):
+    """A model that refuses unknown fields. Of very many, it reports only the first: each error takes time."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _first_unknown(cls, value: object) -> object:
+        if not isinstance(value, dict) or len(value) <= len(cls.model_fields):
+            return value
+        unknown = next(name for name in value if name not in cls.model_fields)
+        return {name: item for name, item in value.items() if name in cls.model_fields or name == unknown}
+
+
+class CallLimits(_Strict):
+    """Limits of one call; omitted fields use the service's defaults."""
 
     seconds: float | None = Field(None, gt=0, le=3600, description="wall time, seconds")
     memory_mb: Megabytes | None = Field(None, description="memory, MiB")
@@ -59,7 +79,7 @@ class Submission(BaseModel):
 
     sub_id: Name | None = Field(None, description="id of the submission; generated if omitted")
     type: Literal["python", "cpp", "math"] = Field(description="kind of the solution")
-    options: dict[str, str] | None = Field(None, description="accepted for compatibility; ignored")
+    options: Options | None = Field(None, description="accepted for compatibility; ignored")
     solution: str = Field(description="the program; for math, the text that contains the answer")
     input: str | None = Field(None, description="standard input; null for empty")
     expected_output: str | None = Field(None, description="compared with stdout, both stripped; math: the gold answer")
@@ -128,10 +148,8 @@ class Status(BaseModel):
     num_workers: int = Field(description="programs that can run at a time")
 
 
-class CellRequest(BaseModel):
+class CellRequest(_Strict):
     """Code to run in a session."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     code: str = Field(description="Python; the value of a last-line expression is shown")
     limits: CallLimits | None = Field(None, description="limits of this cell; defaults where omitted")

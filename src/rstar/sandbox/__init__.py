@@ -4,7 +4,8 @@ from rstar.sandbox.api import CodeError, Limits, Result, Sandbox, State
 from rstar.sandbox.folders import temporary_folder
 from rstar.sandbox.levels import LEVELS, Capabilities, Level, probe
 from rstar.sandbox.parent.local import LocalSandbox
-from rstar.sandbox.parent.memory import OversizedRunError, memory_for_programs
+from rstar.sandbox.parent.memory import MemoryHeldError, OversizedRunError, memory_for_programs
+from rstar.sandbox.parent.pool import RunLostError
 from rstar.sandbox.parent.scheduler import FOREGROUND_SECONDS
 
 __all__ = [
@@ -15,8 +16,10 @@ __all__ = [
     "Level",
     "Limits",
     "LocalSandbox",
+    "MemoryHeldError",
     "OversizedRunError",
     "Result",
+    "RunLostError",
     "Sandbox",
     "State",
     "memory_for_programs",

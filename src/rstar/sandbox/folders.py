@@ -19,9 +19,7 @@ from pathlib import Path
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _MAX_DEPTH = 50
 _MAX_ENTRIES = 20_000
-_ENTRY_BYTES = 16 << 10
-"""A file counts as this much more than its size, as in a scratch folder with a file system of its own."""
-
+_ENTRY_BYTES = 4096
 _MIN_FREE_BYTES = 1 << 16
 
 
@@ -118,8 +116,7 @@ def exceeds(folder: str, skipped: Container[str], size: int) -> bool:
                     continue
                 entries += 1
                 with suppress(FileNotFoundError):
-                    status = entry.stat(follow_symlinks=False)
-                    total += max(status.st_size, status.st_blocks * 512) + _ENTRY_BYTES
+                    total += entry.stat(follow_symlinks=False).st_size + _ENTRY_BYTES
                     if entry.is_dir(follow_symlinks=False):
                         folders.append(entry.path)
                 if total > size or entries > _MAX_ENTRIES or len(entry.path) > 2_000:

@@ -27,6 +27,7 @@ from rstar.jsonl import atomic_write
 from rstar.prompts import code_steps as prompt
 from rstar.seeds import derive
 from rstar.tiny.family import LEVELS, Family, Instance, Split
+from rstar.tiny.vary import blur, vary
 
 MOST_REPEATS = 20  # draws per requested problem before giving up on finding distinct ones
 
@@ -40,6 +41,13 @@ def families() -> dict[str, Family]:
             for family in getattr(importlib.import_module(f"{package.__name__}.{module.name}"), "FAMILIES", ()):
                 found[family.name] = family
     return dict(sorted(found.items(), key=lambda item: (item[1].kind, item[0])))
+
+
+@cache
+def question_words() -> tuple[str, ...]:
+    """Lower-case words of all trained templates, as often as they occur."""
+    texts = [text for family in families().values() for text in family.templates.values()]
+    return tuple(word for text in texts for word in re.findall(r"(?<![\w{:])[a-z]{2,}(?![\w}:])", text))
 
 
 def pick(names: Sequence[str]) -> list[Family]:
@@ -74,7 +82,7 @@ class Drawn:
     instance: Instance
 
     def row(self, solution: bool = False) -> dict[str, Any]:
-        """Line of a problem file; `solution` adds the pieces that a policy is trained on."""
+        """Line of a problem file; `solution` adds what a policy is trained on (see `rstar.tiny.vary`)."""
         instance = self.instance
         row: dict[str, Any] = {
             "id": self.id,
@@ -87,7 +95,9 @@ class Drawn:
         if instance.check is not None:
             row["check"] = instance.check
         if solution:
-            row["pieces"] = [prompt.prompt(instance.question), *prompt.solution(instance.steps, instance.answer)]
+            rng = random.Random(derive(0, "vary", self.id))
+            question, steps = blur(instance.question, question_words(), rng), vary(instance.steps, rng)
+            row["pieces"] = [prompt.prompt(question), *prompt.solution(steps, instance.answer)]
         return row
 
 

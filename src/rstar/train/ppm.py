@@ -42,7 +42,9 @@ class PPMConfig(TrainConfig):
     """Training of a process preference model on the backbone of the policy `base`."""
 
     inputs: list[Input] = Field([], description="inputs besides the text: logprobs, numbers, values")
-    target: Target = Field("pairs", description="pairs; baselines: q (regression), outcome (right or wrong)")
+    target: Target = Field(
+        "pairs", description="pairs | q (baseline: regression on Q) | outcome (baseline: right or wrong)"
+    )
 
 
 @dataclass(frozen=True, slots=True)

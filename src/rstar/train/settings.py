@@ -20,7 +20,7 @@ class TokenizerConfig(Section):
     vocab_size: int = Field(1536, ge=300, description="number of tokens, including markers and phrases")
     sample: int = Field(40_000, ge=100, description="number of solutions to train the tokenizer on")
     phrase_share: float = Field(
-        0.002, gt=0, description="a code block that at least this share of the solutions repeats verbatim is one token"
+        0.002, gt=0, description="minimum share of the solutions with the same code block for the block to be one token"
     )
 
 
@@ -29,10 +29,10 @@ class ShapeConfig(Section):
 
     hidden_size: int = Field(192, ge=8, description="width of the residual stream")
     layers: int = Field(6, ge=1, description="number of blocks")
-    heads: int = Field(6, ge=1, description="number of attention heads; their width is hidden_size / heads")
+    heads: int = Field(6, ge=1, description="number of attention heads, each of width hidden_size / heads")
     kv_heads: int = Field(3, ge=1, description="number of key-value heads; divides `heads`")
     intermediate_size: int = Field(512, ge=8, description="width of the MLP")
-    max_context: int = Field(1024, ge=64, description="maximum sequence length, tokens; longer ones are dropped")
+    max_context: int = Field(1024, ge=64, description="maximum sequence length, tokens; longer sequences are dropped")
 
 
 class TrainConfig(Section):
@@ -41,29 +41,37 @@ class TrainConfig(Section):
     base: Path | None = Field(None, description="model folder to start from; unset: a new model of `shape`")
     tokenizer: TokenizerConfig = TokenizerConfig()
     shape: ShapeConfig = ShapeConfig()
-    tokens: int = Field(1_000_000, ge=1, description="training tokens, prompts included; data repeats as needed")
+    tokens: int = Field(
+        1_000_000, ge=1, description="number of training tokens, prompts included; data repeats as needed"
+    )
     epochs: float | None = Field(None, gt=0, description="passes over the data; replaces `tokens`")
-    curriculum: bool = Field(True, description="every pass goes through several data files in order; false: mixed")
+    curriculum: bool = Field(True, description="true: every pass reads the data files in order; false: mixed")
     batch_tokens: int = Field(8192, ge=64, description="tokens per step, padding included")
     micro_tokens: int = Field(
-        2048, ge=64, description="tokens per forward pass, in sequences of similar length; fewer need less memory"
+        2048,
+        ge=64,
+        description="tokens per forward pass, in sequences of similar length; fewer tokens need less memory",
     )
     packing: bool = Field(
         False,
-        description="sft: pack sequences into shared rows; each attends only to itself. Less padding if lengths differ "
-        "within a micro-batch; slower on a CPU, where attention computes whole rows",
+        description="sft: pack sequences into shared rows, where each sequence attends only to itself. Packing reduces "
+        "padding if lengths differ within a micro-batch; it is slower on a CPU, where attention computes whole rows",
     )
-    optimizer: Literal["muon", "adamw"] = Field("muon", description="muon (AdamW outside the blocks' matrices) | adamw")
+    optimizer: Literal["muon", "adamw"] = Field(
+        "muon", description="muon (AdamW for weights outside the blocks' matrices) | adamw"
+    )
     matrix_lr: float = Field(0.02, gt=0, description="learning rate of Muon")
     other_lr: float = Field(3e-3, gt=0, description="learning rate of AdamW")
-    weight_decay: float = Field(0.0, ge=0, description="decoupled weight decay; muon: of its matrices only")
-    warmup_tokens: int = Field(300_000, ge=0, description="tokens in the linear warmup of the learning rates")
-    decay: float = Field(0.5, ge=0, le=1, description="share of the steps, at the end, in the linear decay to 0")
+    weight_decay: float = Field(0.0, ge=0, description="decoupled weight decay; with muon, of Muon's matrices only")
+    warmup_tokens: int = Field(300_000, ge=0, description="number of tokens in the linear warmup of the learning rates")
+    decay: float = Field(
+        0.5, ge=0, le=1, description="share of the steps in the final, linear decay of the learning rates to 0"
+    )
     clip: float = Field(1.0, gt=0, description="maximum gradient norm")
     bf16: bool | Literal["auto"] = Field(
         "auto",
         description="compute in bfloat16 (weights and optimizer stay in float32); auto: if the hardware supports it. "
-        "A resumed training keeps its choice",
+        "A resumed training keeps its first choice",
     )
     seed: int = Field(0, ge=0, description="seed of new weights and of the data order")
     device: str = Field("auto", description="cpu, cuda, cuda:1 …; auto: an accelerator if available")

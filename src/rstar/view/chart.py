@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import math
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -58,6 +59,48 @@ def curves(title: str, series: Mapping[str, Points], x: str, y: str) -> str:
             parts.append(f"<text {right}>{escape(name)}</text>")
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" width="{_WIDTH}"'
     return f'{head} font-family="system-ui, sans-serif" font-size="11" fill="#334155">{"".join(parts)}</svg>'
+
+
+def timeline(title: str, rows: Sequence[Points], x: str, y: str, bins: int = 160) -> str:
+    """How values develop over time, as one row of colour each: the darker, the larger.
+
+    Args:
+        title: heading.
+        rows: for each row, (time, value from then on) in ascending time.
+        x, y: what the time is, with its unit, and what the rows are.
+        bins: number of times shown.
+    """
+    end = max((points[-1][0] for points in rows if points), default=0.0) or 1.0
+    shown = [_sampled(points, end, bins) for points in rows]
+    most = max((value for values in shown for value in values), default=0.0) or 1.0
+    high = min(8.0, 320 / max(1, len(rows)))
+    wide = (_WIDTH - _LEFT - _RIGHT) / bins
+    bottom = _TOP + high * len(rows)
+    parts = [f'<text x="{_LEFT}" y="20" font-weight="600">{escape(title)}</text>']
+    for number, values in enumerate(shown):
+        start = 0
+        for place in range(1, bins + 1):  # equal neighbours are one rectangle
+            if place < bins and round(8 * values[place] / most) == round(8 * values[start] / most):
+                continue
+            if level := round(8 * values[start] / most):
+                box = f'x="{_LEFT + wide * start:.1f}" y="{_TOP + high * number:.1f}" height="{high * 0.9:.1f}"'
+                parts.append(f'<rect {box} width="{wide * (place - start):.1f}" fill-opacity="{level / 8:g}"/>')
+            start = place
+    for value in (0.0, end / 2, end):
+        across = _LEFT + (_WIDTH - _LEFT - _RIGHT) * value / end
+        parts.append(f'<text x="{across:.1f}" y="{bottom + 16:.1f}" text-anchor="middle">{value:,.0f}</text>')
+    parts.append(f'<text x="{_WIDTH - _RIGHT}" y="{bottom + 32:.1f}" text-anchor="end">{escape(x)}</text>')
+    parts.append(f'<text x="{_LEFT}" y="{bottom + 32:.1f}" fill="#64748b">{escape(y)}; dark: {most:g}</text>')
+    size = f'viewBox="0 0 {_WIDTH} {bottom + 40:.0f}" width="{_WIDTH}"'
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="system-ui, sans-serif" font-size="11"'
+    return f'{head} fill="#1d4ed8"><g>{"".join(parts)}</g></svg>'
+
+
+def _sampled(points: Points, end: float, bins: int) -> list[float]:
+    """The values at `bins` times, evenly spaced; 0 before the first."""
+    times = [time for time, _ in points]
+    places = (bisect.bisect_right(times, end * (number + 0.5) / bins) - 1 for number in range(bins))
+    return [points[place][1] if place >= 0 else 0.0 for place in places]
 
 
 def ticks(low: float, high: float, most: int = 6) -> list[float]:

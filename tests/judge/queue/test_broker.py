@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -133,14 +134,23 @@ def test_who_does_not_wait_any_more_costs_nothing(tmp_path: Path) -> None:
     with_broker(test, tmp_path)
 
 
-def test_a_full_queue_refuses(tmp_path: Path) -> None:
+def test_a_full_queue_refuses_and_no_client_fills_it(tmp_path: Path) -> None:
     async def test(broker: MemoryBroker, path: Path) -> None:
-        for number in range(3):
-            broker.submit(job(str(number)))
-        with pytest.raises(BusyError):
-            broker.submit(job("more"))
+        def accepted(client: str) -> list[asyncio.Future[Answer]]:
+            found: list[asyncio.Future[Answer]] = []
+            with suppress(BusyError):
+                while True:
+                    found.append(broker.submit(replace(job(f"{client}{len(found)}"), client=client)))
+            return found
 
-    with_broker(test, tmp_path, most=3)
+        greedy = accepted("greedy")
+        assert [len(greedy), len(accepted("modest")), len(accepted("third"))] == [10, 5, 2]
+        for future in greedy:
+            future.cancel()
+        await asyncio.sleep(0)
+        assert len(accepted("late")) == 6
+
+    with_broker(test, tmp_path, most=20)
 
 
 def test_cells_go_to_the_worker_that_has_their_state(tmp_path: Path) -> None:
@@ -159,6 +169,30 @@ def test_cells_go_to_the_worker_that_has_their_state(tmp_path: Path) -> None:
         assert {(await cell).worker for cell in cells} == {"one"}
         broker.forget(["s", "t"], "one")
         await until(lambda: (frames.FORGET, b"s\nt") in one.said)
+
+    with_broker(test, tmp_path)
+
+
+def test_cells_take_turns_with_calls(tmp_path: Path) -> None:
+    """Busy sessions, whose cells never end, leave others their turns."""
+
+    async def test(broker: MemoryBroker, path: Path) -> None:
+        worker = Worker("w")
+        await worker.call(path, 1)
+        await until(lambda: bool(broker._workers))
+        broker.submit(job("first"))
+        for client in range(6):
+            for number in range(3):
+                broker.submit(replace(job(f"{client}-{number}"), kind="cell", client=str(client)), prefer="w")
+        for number in range(2):
+            broker.submit(replace(job(f"call{number}"), client="modest"))
+        await until(lambda: bool(worker.names))
+        while len(worker.names) < 21:
+            worker.answer(worker.names[-1])
+            count = len(worker.names)
+            await until(lambda count=count: len(worker.names) > count)  # type: ignore[misc]
+        assert worker.names.index("call0") <= 7
+        assert worker.names.index("call1") <= 14
 
     with_broker(test, tmp_path)
 

@@ -73,7 +73,7 @@ def test_nothing_is_kept_of_what_nobody_waits_for() -> None:
         queue.discard(one.id)
     queue.discard("599 and never there")
     assert {one.code for one in jobs[:500]} == {""}
-    assert sum(len(heap) for lanes in queue._lanes for lane in lanes for heap in lane.values()) <= 300
+    assert sum(len(lane.entries()) for lane in queue._lanes) <= 300
     assert sorted(one.id for one in drain(queue)) == sorted(one.id for one in jobs[500:])
     assert queue.pop() is None
 
@@ -92,6 +92,43 @@ def test_a_client_that_has_enough_is_passed_over() -> None:
     assert queue.pop() is None  # nobody has said that this has changed
     queue.resume()
     assert [one.id for one in drain(queue)] == ["1", "5", "2"]
+
+
+def test_jobs_for_one_worker_take_turns_with_all_others() -> None:
+    queue = FairQueue()
+    for number in range(3):
+        for client in ("a", "b", "c"):
+            queue.push(job(f"{client}{number}", client, kind="cell"), "w")
+        for client in ("x", "y"):
+            queue.push(job(f"{client}{number}", client))
+    taken = [queue.pop("w") for _ in range(15)]
+    turns = [one.client for one in taken if one is not None]
+    assert turns[:5] == turns[5:10] == turns[10:]
+    assert sorted(turns[:5]) == ["a", "b", "c", "x", "y"]
+
+
+def test_a_client_has_one_turn_for_jobs_of_both_sorts() -> None:
+    queue = FairQueue()
+    for number in range(4):
+        queue.push(job(f"any{number}", "both"))
+        queue.push(job(f"cell{number}", "both", kind="cell"), "w")
+        queue.push(job(f"other{number}", "other"))
+    assert [one.client for one in (queue.pop("w") for _ in range(8)) if one is not None] == ["both", "other"] * 4
+
+
+def test_only_its_worker_takes_a_directed_job() -> None:
+    queue = FairQueue()
+    queue.push(job("cell", "a", kind="cell"), "w")
+    assert queue.pop("v") is None
+    assert queue.pop() is None
+    assert len(queue) == 1
+    queue.release("w")
+    assert next_of(queue).id == "cell"
+    queue.push(job("late", "a", -1.0, "cell"), "w")
+    queue.push(job("gone", "a", kind="cell"), "w")
+    queue.discard("gone")
+    assert [one.id for one in queue.expired(time.time())] == ["late"]
+    assert (queue.pop("w"), len(queue)) == (None, 0)
 
 
 PUSHES = st.tuples(st.sampled_from("abcd"), st.sampled_from([SOON, SOON + 1, PATIENT, PATIENT + 1]))

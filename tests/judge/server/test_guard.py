@@ -2,7 +2,9 @@
 
 import asyncio
 import http.client
+import itertools
 import json
+import socket
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +21,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from rstar.judge.queue.quotas import ClientQuotas
 from rstar.judge.server.guard import MAX_BODY, MAX_VALUES, Guard, ValueCount
+from rstar.judge.server.turns import Turns
 from rstar.judge.settings import JudgeSettings
 from rstar.judge.wire import MAX_SUBMISSIONS
 from tests.judge.services import Service, serving
@@ -60,16 +63,30 @@ def test_a_batch_of_too_many_is_refused_and_a_batch_of_most_is_done(service: tup
     assert sum(result["success"] for result in reply["results"]) == MAX_SUBMISSIONS
 
 
-def test_a_refusal_names_some_errors_and_counts_the_others(service: tuple[str, Service]) -> None:
-    reply = send(service[0], json.dumps(GOOD | {"options": {f"x{n}": n for n in range(1_000)}}).encode(), "/run")
-    detail = reply.json()["detail"]
-    assert (reply.status_code, len(detail)) == (422, 21)
-    assert detail[0]["loc"] == ["body", "options", "x0"]
-    assert detail[-1] == {"type": "more", "loc": [], "msg": "980 more errors"}
-    long = send(
-        service[0], json.dumps({"type": "python", "limits": {"y" * 10_000: 1}, "solution": ""}).encode(), "/run"
-    )
-    assert len(long.content) < 2_000
+MANY = {f"x{n}": n for n in range(1_000)}
+
+
+@pytest.mark.parametrize(
+    ("body", "location"),
+    [
+        ({"options": MANY}, ["body", "options"]),
+        ({"limits": MANY}, ["body", "limits", "x0"]),
+        ({"limits": {"y" * 10_000: 1}}, ["body", "limits", "y" * 100]),
+        ({"limits": {"seconds": 1, "values": 2} | MANY}, ["body", "limits", "x0"]),
+    ],
+)
+def test_a_refusal_names_the_first_of_many_errors(
+    service: tuple[str, Service], body: dict[str, Any], location: list[str]
+) -> None:
+    reply = send(service[0], json.dumps(GOOD | body).encode(), "/run")
+    assert (reply.status_code, [error["loc"] for error in reply.json()["detail"]]) == (422, [location])
+    assert len(reply.content) < 2_000
+
+
+def test_a_cell_with_many_unknown_fields_is_refused_by_the_first(service: tuple[str, Service]) -> None:
+    session = httpx.post(f"{service[0]}/sessions").json()["session_id"]
+    reply = send(service[0], json.dumps({"code": "1"} | MANY).encode(), f"/sessions/{session}/run")
+    assert (reply.status_code, [error["loc"] for error in reply.json()["detail"]]) == (422, [["body", "x0"]])
 
 
 # Bodies of the largest size that ask for nothing: many values are many objects when they are read.
@@ -114,6 +131,33 @@ def test_large_batches_do_not_hold_up_others(service: tuple[str, Service]) -> No
             assert (sending.result().status_code == 200) == (name == "done")
     print(worst)
     assert max(worst.values()) < 5.0, worst
+
+
+def test_many_large_requests_at_once_leave_the_loop_to_others(service: tuple[str, Service]) -> None:
+    """While dozens of them are parsed and refused, calls are answered in between; the API process survives."""
+    url, processes = service
+    (api,) = processes.children("server")
+    body = json.dumps({"submissions": [GOOD] * (MAX_SUBMISSIONS - 1) + [{"type": "other"}]}).encode()
+    head = f"POST /run/batch HTTP/1.1\r\nhost: me\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n"
+    links = [socket.create_connection(("127.0.0.1", urlsplit(url).port or 0), 60) for _ in range(30)]
+    for link in links:
+        link.sendall(head.encode() + b"\r\n" + body[:-1])
+    time.sleep(1)
+    for link in links:
+        link.sendall(body[-1:])
+    order: list[str] = []
+    with ThreadPoolExecutor(len(links)) as pool, httpx.Client(base_url=url, timeout=60) as client:
+        refused = [pool.submit(link.recv, 65_536) for link in links]
+        for future in refused:
+            future.add_done_callback(lambda _: order.append("refused"))
+        while not all(future.done() for future in refused):
+            assert client.get("/ping").json() == "pong"
+            order.append("pong")
+    assert {future.result()[:12] for future in refused} == {b"HTTP/1.1 422"}
+    assert sum(one != other for one, other in itertools.pairwise(order)) > len(links) / 2, order
+    assert processes.children("server") == [api]
+    for link in links:
+        link.close()
 
 
 def test_other_encodings_are_refused(service: tuple[str, Service]) -> None:
@@ -172,7 +216,7 @@ def test_what_is_in_memory_for_a_client_is_bounded() -> None:
 
         scope = {"type": "http", "headers": [], "path": "/run", "client": client}
         try:
-            await Guard(app, JudgeSettings(), memory)(scope, receive, send)
+            await Guard(app, JudgeSettings(), memory, Turns())(scope, receive, send)
         except HTTPException as error:
             return error.status_code
         return 200

@@ -6,19 +6,35 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from threading import Thread
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import uvicorn
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from starlette.types import Receive, Scope, Send
 
 from rstar.judge.queue.quotas import ClientQuotas
 from rstar.judge.server import protocol
-from rstar.judge.server.protocol import MAX_HEAD, BoundedProtocol
+from rstar.judge.server.protocol import MAX_BEHIND, MAX_HEAD, BoundedProtocol
 
 SECONDS = 0.4
 LARGE = 30 << 20
 HEAD = "POST {path} HTTP/1.1\r\nhost: me\r\ncontent-length: {size}\r\n\r\n"
+
+
+gone: list[str] = []
+"""Paths of the requests whose callers went away."""
+
+
+class Recorded(BoundedProtocol):
+    """Remembers its instances."""
+
+    made: ClassVar[list[BoundedProtocol]] = []
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.made.append(self)
 
 
 async def app(scope: Scope, receive: Receive, send: Send) -> None:
@@ -31,6 +47,10 @@ async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if message["type"] == "http.disconnect":
             return
         size, more = size + len(message["body"]), message["more_body"]
+    if scope["path"] == "/wait":
+        assert (await receive())["type"] == "http.disconnect"
+        gone.append(scope["query_string"].decode())
+        return
     await asyncio.sleep(2 * SECONDS if scope["path"] == "/slow" else 0)
     body = b"%d bytes;" % size if scope["path"] != "/large" else bytes(LARGE)
     await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % len(body))]})
@@ -44,8 +64,8 @@ def connect(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], socket.soc
     monkeypatch.setattr(protocol, "BODY_SECONDS", SECONDS)
     opened: list[socket.socket] = []
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        settings: Any = {"http": BoundedProtocol, "loop": "uvloop", "log_level": "error", "lifespan": "off"}
-        server = uvicorn.Server(uvicorn.Config(app, **settings))
+        options: Any = {"http": Recorded, "loop": "uvloop", "log_level": "error", "lifespan": "off"}
+        server = uvicorn.Server(uvicorn.Config(app, **options))
         thread = Thread(target=server.run, args=([listener],))
         thread.start()
 
@@ -153,6 +173,99 @@ def test_deadlines_are_for_callers_only(connect: Callable[[], socket.socket]) ->
     link.sendall(head("/slow") + head("/", large) + b"x" * 100)  # the server stops to read until it has answered
     Thread(target=link.sendall, args=(bytes(large - 100),)).start()
     assert until(link, b"%d bytes;" % large).count(b" 200 ") == 2
+
+
+def test_requests_behind_another_take_no_memory(connect: Callable[[], socket.socket]) -> None:
+    """A client that sends all it can and reads nothing: one request at a time is parsed, and few bytes are kept."""
+    link = connect()
+    link.sendall(head())
+    until(link, b";")
+    (connection,) = [one for one in Recorded.made if one.client == link.getsockname()]
+    link.setblocking(False)
+    flood, sent, quiet = head() * 20_000, 0, 0.0
+    started = len(connection.server_state.tasks)
+    while quiet < SECONDS and sent < LARGE:
+        try:
+            sent += link.send(flood[sent % len(head()) :])
+            quiet = 0.0
+        except BlockingIOError:
+            time.sleep(0.05)
+            quiet += 0.05
+        assert not connection.pipeline
+        assert len(connection._behind) <= MAX_BEHIND + (1 << 18)
+        assert len(connection.server_state.tasks) <= started + 2  # one may just have ended
+    link.close()
+    link = connect()
+    link.sendall(head() * 2_000)
+    said = b""
+    while said.count(b";") < 2_000:
+        said += link.recv(1 << 20)
+    assert said.count(b" 200 ") == 2_000
+
+
+@pytest.mark.parametrize("behind", [0, 1, MAX_BEHIND])
+def test_a_request_behind_hides_no_caller_that_has_gone(connect: Callable[[], socket.socket], behind: int) -> None:
+    link = connect()
+    link.sendall(head(f"/wait?{behind}"))
+    link.setblocking(False)
+    with suppress(BlockingIOError):
+        link.send((head() + bytes(behind))[:behind])
+    time.sleep(SECONDS)
+    assert str(behind) not in gone
+    link.close()
+    until_true(lambda: str(behind) in gone)
+
+
+def test_only_a_request_whose_end_is_unknown_takes_none_behind_it(connect: Callable[[], socket.socket]) -> None:
+    """A client must not send a request behind a POST that is not answered; behind a known length, it may."""
+    chunked = b"POST / HTTP/1.1\r\nhost: me\r\ntransfer-encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n"
+    link = connect()
+    link.sendall(head("/", 7) + b"1234567" + head("/slow", 2) + b"12" + head() + chunked)
+    assert until(link, b"1 bytes;").count(b" 200 ") == 4
+    link.sendall(chunked)
+    assert until(link, b"1 bytes;").count(b" 200 ") == 1
+    link.sendall(chunked + head())
+    assert all_of(link).startswith(b"HTTP/1.1 400 ")
+
+
+@given(st.lists(st.integers(1, 60), min_size=1, max_size=30))
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_requests_are_answered_however_they_are_cut(connect: Callable[[], socket.socket], cuts: list[int]) -> None:
+    link = connect()
+    link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    text = (head("/", 5) + b"\r\n\r\n1" + head() + b"\r\n" + head("/", 3) + b"xyz") * 2
+    while text:
+        for cut in cuts:
+            link.sendall(text[:cut])
+            text = text[cut:]
+    replies = b""
+    while replies.count(b";") < 6:
+        replies += link.recv(65_536)
+    assert [int(part[-1:]) for part in replies.split(b" bytes;")[:-1]] == [5, 0, 3] * 2
+    link.close()
+
+
+def test_unread_replies_leave_memory_to_others(
+    connect: Callable[[], socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = ClientQuotas(4 * LARGE)
+    monkeypatch.setattr(BoundedProtocol, "memory", memory)
+    links = [connect() for _ in range(12)]
+    for link in links:
+        link.sendall(head("/large"))
+        time.sleep(0.05)
+        assert memory.fits("other", LARGE // 4)
+    time.sleep(2 * SECONDS)
+    assert memory.fits("other", LARGE // 4)
+    got = 0
+    while block := links[0].recv(1 << 20):
+        got += len(block)
+        if got > LARGE:  # a head, too
+            break
+    assert got > LARGE
+    for link in links:
+        link.close()
+    until_true(lambda: memory.fits("x", 4 * LARGE))
 
 
 def test_a_host_has_so_many_connections(connect: Callable[[], socket.socket], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 """What travels with the cells of a session: no history, unless a worker misses it; and no more than there is room."""
 
 import asyncio
+import json
 import os
 import time
 from collections.abc import Iterator
@@ -146,3 +147,67 @@ def test_looking_at_a_session_does_not_keep_it() -> None:
         sessions.get(name, use=False)
     sessions.expire()
     assert len(sessions) == 0
+
+
+def test_a_history_that_is_sent_counts(broker: Forgetful, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is a copy of the cells, which are charged to the host, and lives as long as the call."""
+    monkeypatch.setattr(calls, "memory_for_programs", lambda: 6 * 100_000)
+    app = api.create_app(broker, JudgeSettings(), "me", os.open(os.devnull, os.O_WRONLY))
+    held: list[int] = []
+    submit = broker.submit
+
+    def watched(job: Job, prefer: str = "") -> asyncio.Future[Answer]:
+        held.append(app.memory.held("testclient:50000"))
+        return submit(job, prefer)
+
+    monkeypatch.setattr(broker, "submit", watched)
+    with TestClient(app) as client:
+        session = begin(client)
+        assert [run(client, session, "x" * 10_000) for _ in range(2)] == [200] * 2
+        broker.states.clear()
+        held.clear()
+        assert run(client, session, "1") == 200
+        assert held[1] - held[0] > 20_000
+        assert app.memory.held("testclient:50000") == 0
+        broker.states.clear()
+        app.memory.add("another", 40_000)
+        assert run(client, session, "1") == 503
+        app.memory.add("another", -40_000)
+        assert run(client, session, "1") == 200
+
+
+def test_answers_count_until_all_is_sent(broker: Forgetful, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Output that waits for the rest of its batch is in memory; a client may not have more of it than its share."""
+    monkeypatch.setattr(calls, "memory_for_programs", lambda: 6 * 1_000_000)
+    app = api.create_app(broker, JudgeSettings(), "me", os.open(os.devnull, os.O_WRONLY))
+    waiting: list[asyncio.Future[Answer]] = []
+
+    def submit(job: Job, prefer: str = "") -> asyncio.Future[Answer]:
+        future = asyncio.get_running_loop().create_future()
+        if job.code == "wait":
+            waiting.append(future)
+            asyncio.get_running_loop().call_later(0.3, future.set_result, Answer(job.id))
+            asyncio.get_running_loop().call_later(0.2, lambda: held.append(app.memory.held("testclient:50000")))
+        else:
+            future.set_result(Answer(job.id, stdout="x" * int(job.code)))
+        return future
+
+    held: list[int] = []
+    monkeypatch.setattr(broker, "submit", submit)
+    with TestClient(app) as client:
+
+        def send(*codes: str, lines: bool = False) -> list[str]:
+            body = {"submissions": [{"type": "python", "solution": code, "limits": {"shown": 10**6}} for code in codes]}
+            headers = {"accept": api.LINES} if lines else {}
+            reply = client.post("/run/batch", json=body, headers=headers)
+            if lines:
+                return sorted(json.loads(line)["reason"] for line in reply.text.splitlines())
+            return sorted(one["reason"] for one in reply.json()["results"])
+
+        assert send("100000", "1000", "wait") == ["", "", ""]
+        assert 100_000 < held[-1] < 140_000
+        for lines in (False, True):
+            reasons = send(*["150000"] * 6, "wait", lines=lines)
+            assert reasons == [""] * 4 + ["internal_error"] * 3
+            assert 400_000 < held[-1] < 500_000
+        assert app.memory.held("testclient:50000") == 0

@@ -1,29 +1,90 @@
-"""An executor keeps the states of sessions, and those of no host at the cost of another."""
+"""Jobs whose zygote dies: who kills it fails after three times, and the others are done."""
 
 import asyncio
 import time
+from typing import Any
 
-from rstar.judge.queue.jobs import Job
+from rstar.judge.queue.jobs import Answer, Job
 from rstar.judge.settings import JudgeSettings
-from rstar.judge.worker.executor import Executor
-from rstar.sandbox import LocalSandbox
+from rstar.judge.worker.executor import MAX_LOSSES, Executor
+from rstar.sandbox import LocalSandbox, Result, RunLostError
 
 
-def cell(name: str, client: str, state: str = "") -> Job:
-    return Job(name, "api", "cell", "x = 1", expires=time.time() + 60, state=state, client=client)
+class Sandbox:
+    """One zygote, which the program ``kill`` kills with all that runs there."""
+
+    total = 1 << 40
+
+    def __init__(self) -> None:
+        self.ran: list[str] = []
+        self._dead = asyncio.Event()
+
+    async def run(self, code: str, *_: Any, **__: Any) -> Result:
+        self.ran.append(code)
+        zygote = self._dead
+        if code.startswith("kill"):
+            await asyncio.sleep(0.01)
+            zygote.set()
+            self._dead = asyncio.Event()
+        try:
+            await asyncio.wait_for(zygote.wait(), 0.05)
+        except TimeoutError:
+            return Result("ok")
+        raise RunLostError("it died")
 
 
-def test_a_host_with_many_states_loses_its_own() -> None:
-    async def work() -> list[str]:
-        async with LocalSandbox() as sandbox:
-            executor = Executor("worker", sandbox, JudgeSettings(), max_states=4)
-            for name in ("mine 1", "mine 2"):
-                assert (await executor.execute(cell(name, "10.0.0.1:5"))).lives
-            for number in range(5):
-                assert (await executor.execute(cell(f"other {number}", f"10.0.0.2:{number}"))).lives
-            executor.forget(["other 4", "unknown"])
-            states = ["mine 1", "mine 2", *(f"other {number}" for number in range(5))]
-            answers = [await executor.execute(cell("mine 2", "10.0.0.3:1", state)) for state in states]
-            return [answer.outcome for answer in answers]
+def answers(codes: list[str]) -> tuple[list[Answer], list[str]]:
+    async def run() -> tuple[list[Answer], list[str]]:
+        sandbox: Any = Sandbox()
+        executor = Executor("w", sandbox, JudgeSettings())
+        jobs = [Job(str(n), "me", "python", code, expires=time.time() + 60) for n, code in enumerate(codes)]
+        return await asyncio.gather(*map(executor.execute, jobs)), sandbox.ran
 
-    assert asyncio.run(work()) == ["done", "done", "lost", "lost", "lost", "done", "lost"]
+    return asyncio.run(run())
+
+
+def test_a_job_that_kills_zygotes_runs_three_times() -> None:
+    (answer,), ran = answers(["kill"])
+    assert ran == ["kill"] * MAX_LOSSES
+    assert (answer.outcome, answer.message) == ("failed", "3 interpreters died with this call")
+
+
+def test_the_jobs_beside_it_are_done() -> None:
+    codes = [*(f"good{n}" for n in range(10)), "kill", *(f"good{n}" for n in range(10, 20))]
+    found, ran = answers(codes)
+    assert [answer.outcome for answer in found] == ["failed" if code == "kill" else "done" for code in codes]
+    assert ran.count("kill") == MAX_LOSSES
+    assert max(map(ran.count, codes)) == MAX_LOSSES
+
+
+def test_the_sandbox_of_a_worker_starts_a_lost_run_once(tmp_path: Any) -> None:
+    """So that the total is the executor's."""
+
+    async def run() -> None:
+        async with LocalSandbox(workers=1, attempts=1) as sandbox:
+            for start in (sandbox.run, sandbox.start().run):
+                running = asyncio.create_task(start("import time; time.sleep(60)"))  # type: ignore[arg-type]
+                await asyncio.sleep(0.5)
+                for zygote in list(sandbox._zygotes.values()):
+                    zygote.kill()
+                assert isinstance((await asyncio.gather(running, return_exceptions=True))[0], RunLostError)
+
+    asyncio.run(run())
+
+
+def test_the_sessions_of_a_host_have_one_owner() -> None:
+    """Of its states some are dropped before those of a host that has fewer."""
+
+    async def run() -> None:
+        async with LocalSandbox(workers=1) as sandbox:
+            executor = Executor("w", sandbox, JudgeSettings())
+            owners = []
+            for number, client in enumerate(("10.0.0.1:80", "10.0.0.1:81", "10.0.0.2:80")):
+                name = str(number)
+                await executor.execute(Job(name, "me", "cell", "x = 1", expires=time.time() + 60, client=client))
+                state: Any = executor._states[name]
+                owners.append(state._node.root.owner)
+            assert owners[0] is owners[1]
+            assert owners[0] is not owners[2]
+
+    asyncio.run(run())

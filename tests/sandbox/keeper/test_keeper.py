@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import os
+import platform
 import socket
 import textwrap
-from functools import partial
-from types import SimpleNamespace
-from typing import cast
+from typing import Any
 
 import pytest
 
-from rstar.sandbox import Result, State
-from rstar.sandbox.jail import kernel
-from rstar.sandbox.jail.isolation import Jail
-from rstar.sandbox.keeper.keeper import Keeper
-from rstar.sandbox.keeper.proc import Proc
-from rstar.sandbox.keeper.processes import Template, hung_up
+from rstar.sandbox import Result, State, channel
+from rstar.sandbox.jail.seccomp import FORK
+from rstar.sandbox.keeper.processes import hung_up
+from rstar.sandbox.keeper.start import make_template
 from tests.sandbox.conftest import Box
 
 SAYS_ITS_END = """
@@ -96,27 +93,83 @@ def test_a_fork_that_cannot_be_looked_at_is_killed(box: Box, child: str) -> None
     assert [sibling.stdout for sibling in siblings] == ["1\n", "1\n"]
 
 
-@pytest.mark.parametrize("waiting", [False, True])
-def test_an_interrupted_request_closes_the_listener_for_no_others(
-    waiting: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It is gone when the keeper looks, or when it asks for it. Only without any process is the listener closed."""
-    monkeypatch.setattr(kernel, "notification", lambda listener: None)
-    parent, template = socket.socketpair(), socket.socketpair()
-    jail = SimpleNamespace(proc=Proc(), namespaces=True)
-    keeper = Keeper(parent[0], cast(Jail, jail), "/", Template(template[0], 0), has_states=True)
-    listener, processes = socket.socketpair()
-    number = listener.fileno()
-    keeper._listen(number, partial(keeper._on_clone_request, number))
-    if waiting:
-        processes.send(b"request")
-    for _ in range(3):
-        keeper._handlers[number]()
-    processes.close()
-    assert hung_up(number)
-    keeper._handlers[number]()
-    assert number not in keeper._handlers
-    with pytest.raises(OSError, match="Bad file descriptor"):
-        os.fstat(listener.detach())
-    for end in (*parent, *template):
-        end.close()
+INTERRUPTS_CLONES = f"""
+import ctypes, signal, time
+count = 0
+def on_alarm(*_):
+    global count
+    count += 1
+signal.signal(signal.SIGALRM, on_alarm)
+call, end = ctypes.CDLL(None).syscall, time.monotonic() + 1.5
+tries = 0
+while time.monotonic() < end:
+    tries += 1
+    signal.setitimer(signal.ITIMER_REAL, 0.00001 + tries % 60 * 0.000001)
+    call({56 if platform.machine() == "x86_64" else 220}, {FORK}, 0, 0, 0, 0)
+signal.setitimer(signal.ITIMER_REAL, 0)
+"""
+
+
+def test_forks_are_possible_after_interrupted_ones(box: Box) -> None:
+    """A request that was interrupted is gone when the keeper wants to read it, but its listener is not."""
+
+    async def work() -> list[str]:
+        state, result = await box.sandbox.start().run(INTERRUPTS_CLONES)
+        assert state is not None, result
+        process, shown = state._node.process, []
+        for code in (
+            "count > 100",
+            "import threading\nt = threading.Thread(target=print, args=(7,))\nt.start(), t.join()\n",
+        ):
+            shown.append((await state.run(code))[1].stdout)
+        assert state._node.process is process, "it was rebuilt"
+        return shown
+
+    assert box.do(work()) == ["True\n", "7\n(None, None)\n"]
+
+
+class FullJail:
+    """Lets the template be made, and then nothing more: there are too many processes."""
+
+    def __init__(self) -> None:
+        self._full = False
+
+    def clone(self, **_: bool) -> int:
+        if self._full:
+            raise BlockingIOError
+        self._full = True
+        return os.fork()
+
+
+def test_a_template_outlives_a_fork_that_the_kernel_refuses() -> None:
+    """With it all states of its tree would end."""
+    jail: Any = FullJail()
+    template = make_template(jail, jail, new=False)
+    try:
+        template.link.settimeout(10)
+        for number in range(3):
+            ours, theirs = channel.pair()
+            with ours:
+                template.fork(theirs)
+                theirs.close()
+                ours.settimeout(10)
+                assert ours.recv(10) == b""
+            template.ping(number)
+            assert template.link.recv(10) == str(number).encode()
+    finally:
+        template.link.close()
+        os.waitpid(template.pid, 0)
+
+
+def test_hung_up() -> None:
+    """Not as long as the other end is open, whether or not there is something to read."""
+    for ours, theirs in (socket.socketpair(), os.pipe()):
+        one, other = (end if isinstance(end, int) else end.detach() for end in (ours, theirs))
+        assert not hung_up(one)
+        os.write(other, b"x")
+        assert not hung_up(one)
+        os.read(one, 1)
+        assert not hung_up(one)
+        os.close(other)
+        assert hung_up(one)
+        os.close(one)

@@ -15,7 +15,6 @@ import pytest
 from rstar.sandbox.api import Limits, Result
 from rstar.sandbox.keeper.proc import Proc, Progress
 from rstar.sandbox.parent import execution
-from rstar.sandbox.parent.disk import DiskWatch
 from rstar.sandbox.parent.execution import MAX_STRETCH, Execution, read_report
 from rstar.sandbox.parent.memory import MemoryWatch
 from rstar.sandbox.parent.pool import Link
@@ -66,7 +65,7 @@ class NoCache:
 
 
 async def run(keeper: Keeper, limits: Limits, processes: int = 2) -> Result:
-    async with Scheduler(1, 1, MemoryWatch(1 << 40, NoCache()), DiskWatch(None)).slot() as slot:
+    async with Scheduler(1, 1, MemoryWatch(1 << 40, NoCache())).slot() as slot:
         execution = Execution(cast(Link, keeper), limits, slot, processes=processes)
         outcome = await execution.outcome({"do": "run", "id": keeper.next_id()})
     return outcome.result
@@ -200,6 +199,12 @@ def test_reports_are_believed_as_far_as_they_go(report: dict[str, Any], expected
     error = read_report(json.dumps({"status": "error", **report})).error
     assert error is not None
     assert (error.kind, error.message, error.line) == expected
+
+
+def test_a_report_with_control_characters_is_read() -> None:
+    error = read_report('{"status": "error", "kind": "a\0b", "message": "\1", "line": 1}').error
+    assert error is not None
+    assert (error.kind, error.message, error.line) == ("a\0b", "\1", 1)
 
 
 @pytest.mark.parametrize(("others", "most"), [(0.0, 0.15), (0.1, 0.25), (None, 10.0)])

@@ -119,39 +119,57 @@ def test_reservation_waits_for_free_memory(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_reservations_are_served_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A small one that would fit does not overtake a large one, nor does one that is given up hold up others."""
+    """Small ones would else pass a large one for ever."""
     monkeypatch.setattr(memory, "_POLL_SECONDS", 0.001)
 
-    async def work() -> list[str]:
+    async def work() -> list[int]:
         watch, order = MemoryWatch(100, Cache()), []
 
-        async def hold(name: str, size: int) -> None:
+        async def hold(size: int) -> None:
             async with watch.reserve(size):
-                order.append(name)
-                await asyncio.sleep(0.02)
+                order.append(size)
+                await asyncio.sleep(0.01)
 
-        tasks = [asyncio.create_task(hold(*each)) for each in (("a", 40), ("given up", 90), ("b", 90), ("c", 5))]
-        await asyncio.sleep(0.005)
-        tasks[1].cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        sizes = [30, 90, 10, 40, 11]
+        runs = []
+        for size in sizes:
+            runs.append(asyncio.create_task(hold(size)))
+            await asyncio.sleep(0)
+        await asyncio.gather(*runs)
+        assert order == sizes
         return order
 
-    assert asyncio.run(work()) == ["a", "b", "c"]
+    asyncio.run(work())
 
 
-def test_programs_make_room_for_one_that_was_evicted_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also if there are always some that hold the memory: it would wait for ever."""
+def test_a_reservation_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "_POLL_SECONDS", 0.001)
-    monkeypatch.setattr(memory, "_PATIENCE_SECONDS", 0.02)
+    monkeypatch.setattr(memory, "MAX_WAIT_SECONDS", 0.2)
 
-    async def work() -> list[list[str]]:
-        watch = MemoryWatch(100, Cache())
-        programs = [Program(40), Program(30, background=True), Program(20)]
-        watch._programs = {program: program.used for program in programs}
-        async with asyncio.timeout(5), watch.reserve(30):
-            return [program.ends for program in programs]
+    async def work() -> None:
+        watch, holder = MemoryWatch(100, Cache()), Program(60)
 
-    assert asyncio.run(work()) == [[], ["evicted"], []]
+        async def hold(size: int) -> None:
+            async with watch.reserve(size):
+                pass
+
+        with watch.watch(holder):
+            watch._programs[holder] = holder.used
+            waiting = [asyncio.create_task(hold(50)) for _ in range(2)]
+            await asyncio.sleep(0.1)
+            last = asyncio.create_task(hold(30))
+            for error in await asyncio.gather(*waiting, return_exceptions=True):
+                assert isinstance(error, memory.MemoryHeldError)
+                assert "did not become free within 0.2 s" in str(error)
+            await last  # its turn comes when those before it give up
+            assert not watch._turns
+            cancelled = asyncio.create_task(hold(50))
+            await asyncio.sleep(0.01)
+            cancelled.cancel()
+            await asyncio.gather(cancelled, return_exceptions=True)
+            await hold(30)
+
+    asyncio.run(asyncio.wait_for(work(), 20))
 
 
 def test_programs_that_exceed_the_bound_together_all_finish() -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import sys
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rstar.errors import SandboxError
-from rstar.sandbox import Limits, LocalSandbox, Result
+from rstar.sandbox import LEVELS, Level, Limits, LocalSandbox, Result, probe
 from rstar.sandbox.parent import execution
 from rstar.sandbox.parent.local import LocalState
 from tests.sandbox.conftest import QUICK, Box, descendants, settles
@@ -161,9 +161,9 @@ def test_frozen_states_use_no_processor(box: Box) -> None:
     assert box.do(frozen()) < 0.25
 
 
-def with_sandbox(work: Any, limits: Limits = QUICK, **options: Any) -> Any:
+def with_sandbox(work: Any, **options: Any) -> Any:
     async def session() -> Any:
-        async with LocalSandbox(limits=limits, **options) as sandbox:
+        async with LocalSandbox(limits=QUICK, **options) as sandbox:
             return await work(sandbox)
 
     return asyncio.run(session())
@@ -293,6 +293,54 @@ def test_budget_that_nothing_fits_in() -> None:
     assert with_sandbox(work, max_states=1) == ["1\n", "2\n", "3\n"]
 
 
+@pytest.mark.parametrize("options", [{"max_states": 12}, {"memory_budget_mb": 64}], ids=["count", "memory"])
+@pytest.mark.parametrize("same", [True, False], ids=["one start", "many starts"])
+def test_who_holds_most_loses_states(same: bool, options: dict[str, int]) -> None:
+    """Not who used theirs long ago: such a client's states would be rebuilt with other random values."""
+
+    async def work(sandbox: LocalSandbox) -> bool:
+        modest = [sandbox.start("modest")]
+        for _ in range(2):
+            state, _ = await modest[-1].run("import os\nx = os.urandom(8)")
+            assert state is not None
+            modest.append(state)
+        _, before = await modest[-1].run("x")
+        starts, states = [sandbox.start("greedy")], []
+        for _ in range(20):
+            if not same:
+                starts.append(sandbox.start("greedy"))
+            states.append((await starts[-1].run("y = bytearray(4 << 20)"))[0])
+        _, after = await modest[-1].run("x")
+        assert any(state is not None and state._node.process is None for state in states)
+        return before.stdout == after.stdout
+
+    assert with_sandbox(work, **options)
+
+
+def test_long_solutions() -> None:
+    """Nothing recurses along a chain of states, neither a run nor a rebuilding."""
+    depth, stack = 300, 200
+
+    async def work(sandbox: LocalSandbox) -> list[str]:
+        state, _ = await sandbox.start().run("x = 1")
+        for _ in range(depth):
+            assert state is not None
+            state, _ = await state.run("x += 1")
+        assert state is not None
+        before, shown = sys.getrecursionlimit(), []
+        sys.setrecursionlimit(stack)
+        try:
+            for code in ("x", "import sympy\nx"):
+                shown.append((await state.run(code))[1].stdout)
+            sandbox._states.close()
+            shown.append((await state.run("x"))[1].stdout)
+        finally:
+            sys.setrecursionlimit(before)
+        return shown
+
+    assert with_sandbox(work, max_states=40) == [f"{depth + 1}\n"] * 3
+
+
 def test_a_dropped_handle_is_released(box: Box) -> None:
     async def drop() -> None:
         await (await _state(box)).run("1")
@@ -337,6 +385,25 @@ def test_states_with_threads_leave_some_to_others() -> None:
     assert with_sandbox(work) == ["300\n"] * 6
 
 
+@pytest.mark.parametrize("level", [level for level in LEVELS if level != "limits" and not probe().missing(level)])
+def test_states_with_threads_leave_some_to_other_solutions(level: Level) -> None:
+    """All frozen states together have few enough, and a solution with few keeps its own."""
+
+    async def work() -> tuple[list[str], int, bool]:
+        async with LocalSandbox(level, limits=QUICK) as sandbox:
+            modest, _ = await sandbox.start().run(TAKES_THREADS.format(most=10))
+            assert modest is not None
+            process = modest._node.process
+            found = [await sandbox.start().run(TAKES_THREADS.format(most=200)) for _ in range(8)]
+            threads = sum(process.threads - 1 for process in sandbox._states._frozen.values())
+            return [result.stdout for _, result in found], threads, modest._node.process is process
+
+    shown, threads, kept = asyncio.run(work())
+    assert shown == ["200\n"] * 8
+    assert 400 <= threads <= 512
+    assert kept
+
+
 def test_a_run_that_takes_all_threads_keeps_nobody_from_being_forked() -> None:
     async def work(sandbox: LocalSandbox) -> tuple[int, list[str]]:
         start, _ = await sandbox.start().run("x = 1")
@@ -347,8 +414,7 @@ def test_a_run_that_takes_all_threads_keeps_nobody_from_being_forked() -> None:
         _, taken = await greedy
         return int(taken.stdout), [result.stdout for _, result in others]
 
-    roomy = replace(QUICK, memory_mb=512)  # a thread that finds no memory to begin with is waited for without end
-    taken, others = with_sandbox(work, roomy)
+    taken, others = with_sandbox(work)
     assert 500 < taken < 1_100
     assert others == ["1\n"] * 20
 
@@ -403,6 +469,17 @@ def test_a_state_that_is_forked_gets_no_threads(when: str) -> None:
     assert with_sandbox(work) == (["100\n"] * 3, "[0]\n")
 
 
+MANY_MAPS = """
+import ctypes
+call = ctypes.CDLL(None).mmap
+call.restype, call.argtypes = ctypes.c_void_p, [ctypes.c_void_p, *[ctypes.c_long] * 5]
+def take(count):
+    for number in range(count):
+        call(None, 4096, 1 + number % 2, 34, -1, 0)
+take(30_000)
+"""
+
+
 @pytest.mark.parametrize(
     ("code", "least"),
     [
@@ -418,8 +495,9 @@ for at in range(2_000):
 """,
             20,
         ),
+        (MANY_MAPS, 12),
     ],
-    ids=["files", "threads", "page tables"],
+    ids=["files", "threads", "page tables", "memory maps"],
 )
 def test_memory_that_is_not_pages_counts(code: str, least: int) -> None:
     async def work(sandbox: LocalSandbox) -> int:
@@ -430,36 +508,22 @@ def test_memory_that_is_not_pages_counts(code: str, least: int) -> None:
     assert with_sandbox(work) >= least << 20
 
 
-MAKES_MAPS = """
-import ctypes
-protect = ctypes.CDLL(None).mprotect
-protect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
-space, page = bytearray(100 << 20), 0
-start = ctypes.addressof(ctypes.c_char.from_buffer(space)) + 4096 & ~4095
-def make(count):
-    global page
-    for _ in range(count // 2):
-        assert protect(start + page * 4096, 4096, 1) == 0
-        page += 2
-"""
+def test_memory_maps_of_forks_count() -> None:
+    """A fork copies the maps of its source, and hardly runs."""
 
+    async def work(sandbox: LocalSandbox) -> list[int]:
+        state, result = await sandbox.start().run(MANY_MAPS)
+        assert state is not None, result
+        states, sizes = [state], [sandbox._states.memory]
+        for _ in range(3):
+            after, _ = await state.run("1")
+            assert after is not None
+            states.append(after)
+            sizes.append(sandbox._states.memory)
+        return sizes
 
-@pytest.mark.parametrize("steps", [["make(20_000)"], ["make(20_000)", "1", "1"], ["make(1_500)"] * 12])
-def test_memory_maps_count(steps: list[str]) -> None:
-    """In each state that has them, however it got them."""
-
-    async def work(sandbox: LocalSandbox) -> int:
-        state, _ = await sandbox.start().run(MAKES_MAPS)
-        states, before = [state], 0
-        for code in steps:
-            assert states[-1] is not None
-            before = sandbox._states.memory
-            state, result = await states[-1].run(code)
-            assert result.ok, result
-            states.append(state)
-        return sandbox._states.memory - before
-
-    assert with_sandbox(work) > 4 << 20
+    sizes = with_sandbox(work)
+    assert all(after - before > 7 << 20 for before, after in itertools.pairwise(sizes)), sizes
 
 
 def test_runs_that_die_by_themselves_harm_no_others() -> None:
@@ -528,25 +592,3 @@ frame.f_globals["_fork"] = grow
         return shown, held
 
     assert with_sandbox(work) == (["1\n"] * 2, [False] * 2)
-
-
-def test_a_solution_longer_than_the_recursion_limit() -> None:
-    """It is run from its end, with packages that it has not loaded, and rebuilt from its start."""
-    steps = 250
-
-    async def work(sandbox: LocalSandbox) -> list[str]:
-        state: LocalState | None = sandbox.start()
-        for _ in range(steps):
-            assert state is not None
-            state, _ = await state.run("x = globals().get('x', 0) + 1")
-        assert state is not None
-        limit = sys.getrecursionlimit()
-        sys.setrecursionlimit(steps)
-        try:
-            shown = [(await state.run("import numpy\nprint(x)"))[1].stdout]
-            sandbox._states.close()
-            return [*shown, (await state.run("print(x)"))[1].stdout]
-        finally:
-            sys.setrecursionlimit(limit)
-
-    assert with_sandbox(work) == [f"{steps}\n"] * 2

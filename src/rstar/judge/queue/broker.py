@@ -14,8 +14,6 @@ beside suspects are not blamed for the worker's death.
 from __future__ import annotations
 
 import asyncio
-import heapq
-import itertools
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -94,7 +92,6 @@ class _Worker:
     credit: int = 0
     jobs: dict[str, Job] = field(default_factory=dict)
     trial: set[str] = field(default_factory=set)
-    directed: list[tuple[float, int, Job]] = field(default_factory=list)
     exclusive: bool = False  # reserved for a last trial
 
     @property
@@ -108,18 +105,17 @@ class MemoryBroker:
 
     Args:
         socket: path of the socket to which workers connect; its folder must be private.
-        max_waiting: maximum number of unanswered jobs.
+        max_waiting: maximum number of unanswered jobs, shared fairly by the clients.
     """
 
     def __init__(self, socket: Path, max_waiting: int = 1_000_000) -> None:
-        self._path, self._most = socket, max_waiting
+        self._path, self._unanswered = socket, ClientQuotas(max_waiting)
         self._running = ClientQuotas(0)
         self._waiting = FairQueue(lambda client: not self._running.fits(client))
         self._suspects: dict[str, Job] = {}
         self._futures: dict[str, asyncio.Future[Answer]] = {}
         self._deaths: dict[str, int] = {}
         self._workers: dict[Frames, _Worker] = {}
-        self._numbers = itertools.count()
         self._waking = False
 
     async def __aenter__(self) -> Self:
@@ -141,20 +137,13 @@ class MemoryBroker:
 
     def submit(self, job: Job, prefer: str = "") -> asyncio.Future[Answer]:
         """See `Broker.submit`."""
-        if len(self._futures) >= self._most:
+        if not self._unanswered.take(job.client):
             raise BusyError(f"{len(self._futures)} calls are waiting already")
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._futures[job.id] = future
-        future.add_done_callback(lambda done: self._on_done(job.id, done))
-        directed = (
-            next((worker.directed for worker in self._workers.values() if worker.name == prefer), None)
-            if prefer
-            else None
-        )
-        if directed is None:
-            self._waiting.push(job)
-        else:
-            heapq.heappush(directed, (job.expires, next(self._numbers), job))
+        future.add_done_callback(lambda done: self._on_done(job, done))
+        is_there = prefer and any(worker.name == prefer for worker in self._workers.values())
+        self._waiting.push(job, prefer if is_there else "")
         self._dispatch()
         return future
 
@@ -175,15 +164,17 @@ class MemoryBroker:
     def _dispatch(self) -> None:
         """Assign jobs to workers, the least busy first."""
         for worker in sorted(self._workers.values(), key=lambda worker: len(worker.jobs)):
-            while worker.free > 0 and worker.directed:
-                self._assign(worker, heapq.heappop(worker.directed)[2])
             if worker.credit > 0 and self._suspects and not worker.trial:
                 self._try_suspects(worker)
-        while self._waiting:
-            freest = max(self._workers.values(), key=lambda worker: worker.free, default=None)
-            if freest is None or freest.free <= 0 or (job := self._waiting.pop()) is None:
+        able = list(self._workers.values())
+        while self._waiting and able:
+            freest = max(able, key=lambda worker: worker.free)
+            if freest.free <= 0:
                 return
-            self._assign(freest, job)
+            if (job := self._waiting.pop(freest.name)) is not None:
+                self._assign(freest, job)
+            else:
+                able.remove(freest)  # others may have jobs of their own
 
     def _try_suspects(self, worker: _Worker) -> None:
         """Assign suspects to a worker; for a last trial, once it has no other jobs."""
@@ -243,15 +234,12 @@ class MemoryBroker:
         """Answer jobs whose deadline passes while all workers are busy."""
         while True:
             await asyncio.sleep(_SWEEP_SECONDS)
-            now = time.time()
-            expired = list(self._waiting.expired(now))
-            for heap in (worker.directed for worker in self._workers.values()):
-                while heap and heap[0][0] < now:
-                    expired.append(heapq.heappop(heap)[2])
-            for job in expired:
+            for job in list(self._waiting.expired(time.time())):
                 self._answer(Answer(job.id, "expired"))
 
-    def _on_done(self, name: str, future: asyncio.Future[Answer]) -> None:
+    def _on_done(self, job: Job, future: asyncio.Future[Answer]) -> None:
+        name = job.id
+        self._unanswered.add(job.client, -1)
         self._futures.pop(name, None)
         self._deaths.pop(name, None)
         self._suspects.pop(name, None)
@@ -299,8 +287,7 @@ class MemoryBroker:
         worker = self._workers.pop(link, None)
         if worker is None:
             return
-        for _, _, job in worker.directed:
-            self._waiting.push(job)
+        self._waiting.release(worker.name)
         self._update_capacity()
         for name, job in list(worker.jobs.items()):
             self._unassign(worker, name)

@@ -78,6 +78,11 @@ class Job:
     history: tuple[Cell, ...] = ()
     client: str = ""
 
+    @property
+    def host(self) -> str:
+        """The client without its port."""
+        return self.client.rpartition(":")[0]
+
     def clear(self) -> None:
         """Free the contents of a cancelled job, which may stay queued for long."""
         self.code, self.stdin, self.expected, self.history = "", None, None, ()

@@ -43,3 +43,27 @@ class ClientQuotas:
         self._held[client] += amount
         if not self._held[client]:
             del self._held[client]
+
+
+class Charge:
+    """What one request holds of a client's share, until it is released as a whole."""
+
+    def __init__(self, quotas: ClientQuotas, client: str) -> None:
+        self._quotas, self._client, self._amount = quotas, client, 0
+
+    @property
+    def amount(self) -> int:
+        """Amount held."""
+        return self._amount
+
+    def take(self, amount: int) -> bool:
+        """Take `amount` more if it fits. Returns whether it did."""
+        if not self._quotas.take(self._client, amount):
+            return False
+        self._amount += amount
+        return True
+
+    def release(self) -> None:
+        """Give everything back."""
+        self._quotas.add(self._client, -self._amount)
+        self._amount = 0

@@ -130,11 +130,11 @@ class RedisBroker:
     Args:
         url: Redis URL.
         owner: unique name of this API process.
-        max_waiting: maximum number of unanswered jobs of this process.
+        max_waiting: maximum number of unanswered jobs of this process, shared fairly by the clients.
     """
 
     def __init__(self, url: str, owner: str, max_waiting: int = 1_000_000, keys: Keys | None = None) -> None:
-        self._client, self._owner, self._most = connect(url), owner, max_waiting
+        self._client, self._owner, self._unanswered = connect(url), owner, ClientQuotas(max_waiting)
         self._keys = keys or Keys()
         self._pending: dict[str, _Pending] = {}
         self._running = ClientQuotas(_WINDOW)
@@ -170,7 +170,7 @@ class RedisBroker:
 
     def submit(self, job: Job, prefer: str = "") -> asyncio.Future[Answer]:
         """See `Broker.submit`."""
-        if len(self._pending) >= self._most:
+        if not self._unanswered.take(job.client):
             raise BusyError(f"{len(self._pending)} calls are waiting already")
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         urgent = job.expires - time.time() < URGENT_SECONDS
@@ -368,6 +368,7 @@ class RedisBroker:
             pending.future.set_result(answer)
 
     def _on_done(self, pending: _Pending, future: asyncio.Future[Answer]) -> None:
+        self._unanswered.add(pending.job.client, -1)
         self._stop_counting(pending)
         if future.cancelled():
             self._outbox.discard(pending.job.id)

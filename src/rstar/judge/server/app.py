@@ -22,6 +22,9 @@ from rstar.judge.server.session_routes import add_sessions
 from rstar.judge.settings import JudgeSettings
 
 LINES = "application/x-ndjson"
+_QUICK_ANSWERS = 10
+"""A reply with more answers waits for its turn."""
+
 _BODY = wire.FULL | wire.UNREADABLE | wire.LARGE
 
 
@@ -41,7 +44,7 @@ def create_app(broker: Broker, settings: JudgeSettings, owner: str, heartbeat_fd
     _add_calls(app, service)
     add_sessions(app, service)
     _add_state(app, service)
-    return Guard(app, settings, service.memory)
+    return Guard(app, settings, service.memory, service.turns)
 
 
 def _add_calls(app: fastapi.FastAPI, service: Service) -> None:
@@ -53,6 +56,8 @@ def _add_calls(app: fastapi.FastAPI, service: Service) -> None:
 
     async def run_many(batch: wire.Batch, request: Request, max_wait: float) -> wire.BatchReports:
         answers = await service.answers(service.jobs(batch, max_wait, request), request)
+        if len(answers) > _QUICK_ANSWERS:
+            await service.turns.wait()
         results = list(map(report_of, batch.submissions, answers))
         return wire.BatchReports(sub_id=batch.sub_id or str(uuid.uuid4()), results=results)
 
@@ -63,7 +68,7 @@ def _add_calls(app: fastapi.FastAPI, service: Service) -> None:
 
     async def reply(batch: wire.Batch, request: Request, max_wait: float) -> Response:
         if LINES in request.headers.get("accept", ""):
-            lines = service.lines(service.jobs(batch, max_wait, request), batch.submissions)
+            lines = service.lines(service.jobs(batch, max_wait, request), batch, request)
             return StreamingResponse(lines, media_type=LINES)
         return json(await run_many(batch, request, max_wait))
 

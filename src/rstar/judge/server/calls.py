@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 import uuid
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TypeVar
 
 import fastapi
@@ -17,15 +19,20 @@ from rstar.errors import SandboxError
 from rstar.judge import wire
 from rstar.judge.boot import send_heartbeats
 from rstar.judge.queue.broker import Broker, BusyError, QueueStatus
-from rstar.judge.queue.jobs import MAX_SHOWN, OUTPUT_BYTES, Answer, Cell, Job, Kind
-from rstar.judge.queue.quotas import ClientQuotas
+from rstar.judge.queue.jobs import MAX_SHOWN, OUTPUT_BYTES, Answer, Job, Kind
+from rstar.judge.queue.quotas import Charge, ClientQuotas
+from rstar.judge.server.guard import CHARGE, take
 from rstar.judge.server.metrics import Metrics
 from rstar.judge.server.sessions import Session, Sessions
+from rstar.judge.server.turns import Turns
 from rstar.judge.settings import JudgeSettings
 from rstar.sandbox import Limits, memory_for_programs
 
 _EXPIRY_SECONDS = 1.0
 _QUICK_SECONDS = 0.05
+_SMALL_ANSWER = 4_096
+"""Bytes of output that are not charged: the submission's values cover them."""
+
 _MEMORY_SHARE = 6
 """Clients may use a sixth of the programs' memory, a tenth of the machine's."""
 
@@ -40,6 +47,7 @@ class Service:
         self.memory = ClientQuotas(memory_for_programs() // _MEMORY_SHARE)
         self.sessions = Sessions(ClientQuotas(settings.max_sessions), self.memory, settings.idle_seconds)
         self.metrics = Metrics()
+        self.turns = Turns()
         self._numbers = 0
 
     @asynccontextmanager
@@ -82,15 +90,20 @@ class Service:
         return jobs
 
     async def run_cell(self, session: Session, cell: wire.CellRequest, request: Request) -> tuple[Job, Answer]:
-        """Run a cell on the worker with the session's state; if that is lost, once more with the full history."""
-        prefer, history = session.worker, tuple[Cell, ...]()
-        while True:
-            job = self._job("cell", cell.code, cell.limits, self.settings.long_queue_seconds, request)
-            job.state, job.history, job.shown = session.state, history, wire.shown(cell.limits)
-            (answer,) = await self.answers([job], request, prefer)
-            if answer.outcome != "lost" or history:
-                return job, answer
-            prefer, history = "", session.cells
+        """Run a cell on the worker with the session's state; if that is lost, once more with the full history.
+
+        The history is sent as a copy, which is charged to the request.
+        """
+        job = self._job("cell", cell.code, cell.limits, self.settings.long_queue_seconds, request)
+        job.state, job.shown = session.state, wire.shown(cell.limits)
+        (answer,) = await self.answers([job], request, session.worker)
+        if answer.outcome != "lost":
+            return job, answer
+        job = self._job("cell", cell.code, cell.limits, self.settings.long_queue_seconds, request)
+        job.state, job.shown, job.history = session.state, wire.shown(cell.limits), session.cells
+        take(request.scope[CHARGE], session.size)
+        (answer,) = await self.answers([job], request)
+        return job, answer
 
     def _job(self, kind: Kind, code: str, given: wire.CallLimits | None, max_wait: float, request: Request) -> Job:
         self._numbers += 1
@@ -122,7 +135,7 @@ class Service:
         started = time.perf_counter()
         futures: list[asyncio.Future[Answer]] = []
         try:
-            futures += [self._submit(job, prefer) for job in jobs]
+            futures += [self._submit(job, request, prefer) for job in jobs]
             _, waiting = await asyncio.wait(futures, timeout=_QUICK_SECONDS)
             if waiting:
                 await _while_connected(asyncio.ensure_future(asyncio.wait(waiting)), request)
@@ -135,10 +148,13 @@ class Service:
         self.metrics.count(jobs, answers, time.perf_counter() - started)
         return answers
 
-    async def lines(self, jobs: Sequence[Job], submissions: Sequence[wire.Submission]) -> AsyncIterator[bytes]:
+    async def lines(self, jobs: Sequence[Job], batch: wire.Batch, request: Request) -> AsyncIterator[bytes]:
         """Reports as JSON lines, in order of completion; submissions that find the queue full fail."""
         started = time.perf_counter()
-        futures = {self._submitted(job): (job, submission) for job, submission in zip(jobs, submissions, strict=True)}
+        futures = {
+            self._submitted(job, request): (job, submission)
+            for job, submission in zip(jobs, batch.submissions, strict=True)
+        }
         done: asyncio.Queue[asyncio.Future[Answer]] = asyncio.Queue()
         for future in futures:
             future.add_done_callback(done.put_nowait)
@@ -152,20 +168,33 @@ class Service:
             for future in futures:
                 future.cancel()
 
-    def _submitted(self, job: Job) -> asyncio.Future[Answer]:
+    def _submitted(self, job: Job, request: Request) -> asyncio.Future[Answer]:
         try:
-            return self._submit(job)
+            return self._submit(job, request)
         except BusyError as error:
             return _resolved(Answer(job.id, "expired", message=str(error)))
 
-    def _submit(self, job: Job, prefer: str = "") -> asyncio.Future[Answer]:
+    def _submit(self, job: Job, request: Request, prefer: str = "") -> asyncio.Future[Answer]:
         """Submit a job, or answer ``invalid`` if its text cannot be encoded."""
         for name, text in (("program", job.code), ("input", job.stdin), ("expected output", job.expected)):
             try:
                 (text or "").encode()
             except UnicodeEncodeError:
                 return _resolved(Answer(job.id, "invalid", message=f"lone surrogate (half a character) in the {name}"))
-        return self.broker.submit(job, prefer)
+        future = self.broker.submit(job, prefer)
+        future.add_done_callback(partial(_charge_answer, request.scope[CHARGE]))
+        return future
+
+
+def _charge_answer(charge: Charge, future: asyncio.Future[Answer]) -> None:
+    """Charge the output of an answer to its request, or drop the output if it exceeds the client's share."""
+    if future.cancelled() or future.exception() is not None:
+        return
+    answer = future.result()
+    size = sys.getsizeof(answer.stdout) + sys.getsizeof(answer.stderr)
+    if size > _SMALL_ANSWER and not charge.take(size):
+        answer.outcome, answer.stdout, answer.stderr = "failed", "", ""
+        answer.message = "there is no room for the output: too much is in memory already"
 
 
 def _resolved(answer: Answer) -> asyncio.Future[Answer]:

@@ -1,7 +1,7 @@
 """Request checks in front of the routes, and error replies in the interface's format.
 
-The memory of a request is charged to its client until it is answered; `quotas` keeps one client from crowding out the
-others.
+Parsing a request blocks the event loop, so large ones take turns. The memory of a request and of
+its answers is charged to its client until all is sent; `quotas` keeps one client from crowding out the others.
 """
 
 from __future__ import annotations
@@ -15,8 +15,12 @@ from fastapi.responses import JSONResponse
 from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from rstar.judge.queue.quotas import ClientQuotas
+from rstar.judge.queue.quotas import Charge, ClientQuotas
+from rstar.judge.server.turns import Turns
 from rstar.judge.settings import JudgeSettings, allowed
+
+CHARGE = "rstar.charge"
+"""Key of the scope for the memory that a request holds, a `Charge`."""
 
 OPEN_PATHS = frozenset({"/ping"})
 """Paths that need no token."""
@@ -30,13 +34,15 @@ MAX_VALUES = 500_000
 VALUE_BYTES = 1_000
 """Memory per JSON value between text and job. A call has four or five values."""
 
+_QUICK_BYTES, _QUICK_VALUES = 65_536, 40
+"""A request up to this size is parsed without waiting for a turn."""
+
 _TOO_LARGE = f"a request may have {MAX_BODY:,} bytes; send several"
 _TOO_MANY = f"a request may have {MAX_VALUES:,} JSON values; send several"
 _NOT_UTF8 = "expected JSON in UTF-8"
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+("|\\?)', re.DOTALL)
 """A JSON string, possibly incomplete. Group 1 is its end: a quote, nothing, or half an escape."""
 
-_MAX_ERRORS = 20
 _LONGEST_MESSAGE = 500
 _MAX_PART, _MAX_DEPTH = 100, 8
 
@@ -50,18 +56,14 @@ async def other_methods(request: Request, error: Exception) -> Response:
 
 async def malformed(_: Request, error: RequestValidationError) -> Response:
     """422 with the errors and their locations, without the input, which may be large or not text."""
-    errors = error.errors()
     detail = [
         {
             "type": found["type"],
             "loc": [part if isinstance(part, int) else part[:_MAX_PART] for part in found["loc"][:_MAX_DEPTH]],
             "msg": found["msg"][:_LONGEST_MESSAGE],
         }
-        for found in errors[:_MAX_ERRORS]
+        for found in error.errors()
     ]
-    if len(errors) > _MAX_ERRORS:
-        more = f"{len(errors) - _MAX_ERRORS:,} more errors"
-        detail.append({"type": "more", "loc": [], "msg": more})
     return Response(json.dumps({"detail": detail}), 422, media_type="application/json")
 
 
@@ -72,8 +74,8 @@ class Guard:
         memory: bytes charged to clients.
     """
 
-    def __init__(self, app: ASGIApp, settings: JudgeSettings, memory: ClientQuotas) -> None:
-        self._app, self._settings, self.memory = app, settings, memory
+    def __init__(self, app: ASGIApp, settings: JudgeSettings, memory: ClientQuotas, turns: Turns) -> None:
+        self._app, self._settings, self.memory, self._turns = app, settings, memory, turns
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Check a request, then call the application."""
@@ -91,25 +93,26 @@ class Guard:
         if int(headers.get(b"content-length", b"0")) > MAX_BODY:  # the parser admits only numbers
             await JSONResponse({"detail": _TOO_LARGE}, 413, {"Connection": "close"})(scope, receive, send)
             return
-        body = _Body(receive, self.memory, "" if scope["client"] is None else "{}:{}".format(*scope["client"]))
+        client = "" if scope["client"] is None else "{}:{}".format(*scope["client"])
+        charge = scope[CHARGE] = Charge(self.memory, client)
         try:
-            await self._app(scope, body.read, send)
+            await self._app(scope, _Body(receive, charge, self._turns).read, send)
         finally:
-            self.memory.add(body.client, -body.charged)
+            charge.release()
+
+
+def take(charge: Charge, size: int) -> None:
+    """Charge `size` bytes of memory to a request. Raises `HTTPException` if they exceed its client's share."""
+    if not charge.take(size):
+        raise HTTPException(503, "too much is in memory already", {"Retry-After": "1"})
 
 
 class _Body:
-    """The body of a request, bounded in size and number of values.
+    """The body of a request, bounded in size and number of values."""
 
-    Attributes:
-        client: the sender.
-        charged: bytes charged to the client.
-    """
-
-    def __init__(self, receive: Receive, memory: ClientQuotas, client: str) -> None:
-        self._receive, self._memory = receive, memory
-        self._size, self._values = 0, ValueCount()
-        self.client, self.charged = client, 0
+    def __init__(self, receive: Receive, charge: Charge, turns: Turns) -> None:
+        self._receive, self._charge, self._turns = receive, charge, turns
+        self._size, self._values, self._charged = 0, ValueCount(), 0
 
     async def read(self) -> Message:
         """Receive the next ASGI message."""
@@ -122,10 +125,12 @@ class _Body:
             raise HTTPException(400, _NOT_UTF8)
         if (values := self._values.add(piece)) > MAX_VALUES:
             raise HTTPException(413, _TOO_MANY)
-        more = self._size + VALUE_BYTES * values - self.charged if piece else 0
-        if not self._memory.take(self.client, more):
-            raise HTTPException(503, "too much is in memory already", {"Retry-After": "1"})
-        self.charged += more
+        more = self._size + VALUE_BYTES * values - self._charged if piece else 0
+        take(self._charge, more)
+        self._charged += more
+        is_last = message["type"] == "http.request" and not message.get("more_body", False)
+        if is_last and (self._size > _QUICK_BYTES or values > _QUICK_VALUES):
+            await self._turns.wait()  # what follows is parsing
         return message
 
 

@@ -27,7 +27,7 @@ def main() -> None:
     app = create_app(broker, settings, owner, arguments["heartbeat_fd"])
     BoundedProtocol.memory = app.memory
     config = uvicorn.Config(
-        app, log_level="warning", access_log=False,
+        app, log_config=None, log_level="warning", access_log=False,
         http=BoundedProtocol, loop="uvloop", ws="none", proxy_headers=False,
         timeout_graceful_shutdown=3, timeout_keep_alive=75,
     )  # fmt: skip

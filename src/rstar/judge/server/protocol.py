@@ -1,6 +1,9 @@
 """HTTP protocol limits: connections per host, time to send a request and to read a reply, size of the request head.
 
 uvicorn bounds none of these with its fast parser. `guard` checks the body.
+
+A connection has one request at a time: the bytes behind it are parsed when it has been answered and its reply been
+read. Until then few of them are kept, and reading pauses.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import sys
 import termios
 from typing import Any
 
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from rstar.judge.queue.quotas import ClientQuotas
@@ -25,10 +29,27 @@ HEAD_SECONDS, BODY_SECONDS = 15.0, 120.0
 READ_SECONDS, MIN_READ = 60.0, 4 << 20
 """In this time a client must read this many bytes of a reply, or all of it: unread bytes occupy memory."""
 
+MAX_BEHIND = 65_536
+"""Bytes kept of requests behind the one being answered. Beyond them, reading pauses, and no disconnect is noticed."""
+
 _OWN_DESCRIPTORS = 200
 
 _LARGE = b"431 Request Header Fields Too Large"
+_HEAD_END = b"\r\n\r\n"
 _REFUSAL = b"HTTP/1.1 %s\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+
+
+class _Flow(FlowControl):
+    """Flow control under which reading stays paused, whoever asks, while `is_full`."""
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        super().__init__(transport)
+        self.is_full = False
+
+    def resume_reading(self) -> None:
+        """See `FlowControl.resume_reading`."""
+        if not self.is_full:
+            super().resume_reading()
 
 
 class BoundedProtocol(HttpToolsProtocol):
@@ -47,12 +68,16 @@ class BoundedProtocol(HttpToolsProtocol):
         self._host: str | None = None
         self._read_deadline: asyncio.TimerHandle | None = None
         self._charged = 0
+        self._behind = bytearray()  # received and not parsed yet
+        self._body_left, self._chunked = 0, False  # of the request being parsed
+        self._head_end = b""  # the last bytes of its incomplete head
         self._parser_bytes = 0  # bytes the parser may hold: of a head, or after a body
         self._deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Admit the connection, or answer 503 if its host has too many."""
         super().connection_made(transport)
+        self.flow: _Flow = _Flow(transport)
         if BoundedProtocol.hosts is None:
             most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
             BoundedProtocol.hosts = ClientQuotas(most - _OWN_DESCRIPTORS)
@@ -66,6 +91,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def connection_lost(self, error: Exception | None) -> None:
         """Release the connection's share and memory."""
         self._cancel_deadline()
+        self._behind.clear()
         self.resume_writing()
         if BoundedProtocol.hosts is not None and self._host is not None:
             BoundedProtocol.hosts.add(self._host, -1)
@@ -77,26 +103,72 @@ class BoundedProtocol(HttpToolsProtocol):
         self._set_read_deadline()
 
     def resume_writing(self) -> None:
-        """The client has read: stop the reading deadline."""
-        self._charge(0)
+        """The client has read: stop the reading deadline, and go on with its requests."""
         if self._read_deadline is not None:
             self._read_deadline.cancel()
             self._read_deadline = None
         super().resume_writing()
+        self._charge()
+        self._continue()
 
     def data_received(self, data: bytes) -> None:
-        """Parse in pieces, so that one read cannot deliver an oversized header."""
-        for start in range(0, len(data), MAX_HEAD):
-            if self.transport.is_closing():
-                return
-            piece = data[start : start + MAX_HEAD]
+        """Parse the data, or keep it for later."""
+        self._behind += data
+        self._parse()
+
+    def on_response_complete(self) -> None:
+        """Go on with the next request, after others had their turn."""
+        super().on_response_complete()
+        self._continue()
+
+    @property
+    def _is_answering(self) -> bool:
+        """A request has arrived completely and its reply has not been sent completely."""
+        return self.cycle is not None and not self.cycle.more_body and not self.cycle.response_complete
+
+    @property
+    def _is_busy(self) -> bool:
+        return self._is_answering or self.flow.write_paused
+
+    def _continue(self) -> None:
+        if self._behind and not self._is_busy:
+            self.loop.call_soon(self._parse)
+
+    def _parse(self) -> None:
+        """Parse what has arrived, up to the end of a request."""
+        while self._behind and not self._is_busy and not self.transport.is_closing():
+            size = self._piece_size()
+            piece = bytes(self._behind[:size])
+            del self._behind[:size]
+            self._head_end = (self._head_end + piece)[-3:]
             self._parser_bytes += len(piece)
             super().data_received(piece)
             if self._parser_bytes > MAX_HEAD:
                 self._refuse(_LARGE)
+        if self.transport.is_closing():
+            self._behind.clear()
+        self._charge()
+        was_full, self.flow.is_full = self.flow.is_full, len(self._behind) > MAX_BEHIND
+        if self.flow.is_full:
+            self.flow.pause_reading()
+        elif was_full and (self.cycle is None or len(self.cycle.body) <= HIGH_WATER_LIMIT):
+            self.flow.resume_reading()
+
+    def _piece_size(self) -> int:
+        """How many bytes to parse at once: up to the end of a head or body, if known; never a large head."""
+        if self._body_left:
+            return self._body_left
+        end = -1 if self._chunked else (self._head_end + self._behind[:MAX_HEAD]).find(_HEAD_END)
+        return MAX_HEAD if end < 0 else end + len(_HEAD_END) - len(self._head_end)
 
     def on_message_begin(self) -> None:
-        """Start the deadline of the head."""
+        """Start the deadline of the head.
+
+        Raises:
+            ValueError: it follows a chunked body, whose end was unknown, without waiting for the reply.
+        """
+        if self._is_answering:
+            raise ValueError("a request behind a chunked one")
         super().on_message_begin()
         self._set_deadline(HEAD_SECONDS)
 
@@ -106,18 +178,23 @@ class BoundedProtocol(HttpToolsProtocol):
         if len(self.url) + sum(len(name) + len(value) + len(b": \r\n") for name, value in self.headers) > MAX_HEAD:
             self._refuse(_LARGE)
             return
+        headers = dict(self.headers)
+        self._body_left = int(headers.get(b"content-length", b"0"))  # the parser admits only numbers
+        self._chunked = b"transfer-encoding" in headers
         self._set_deadline(BODY_SECONDS)
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
         """Forward the body unless the request was refused."""
         self._parser_bytes = 0
+        self._body_left = max(0, self._body_left - len(body))
         if not self.transport.is_closing():
             super().on_body(body)
 
     def on_message_complete(self) -> None:
         """Stop the deadline of the body."""
-        self._parser_bytes = 0
+        self._parser_bytes = self._body_left = 0
+        self._chunked, self._head_end = False, b""
         self._cancel_deadline()
         if not self.transport.is_closing():
             super().on_message_complete()
@@ -125,7 +202,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def _set_read_deadline(self) -> None:
         """Abort the connection if the client has not read enough after `READ_SECONDS`."""
         before = self._unread_bytes()
-        self._charge(self.transport.get_write_buffer_size())
+        self._charge()
 
         def check() -> None:
             if self._unread_bytes() <= max(0, before - MIN_READ):
@@ -135,11 +212,19 @@ class BoundedProtocol(HttpToolsProtocol):
 
         self._read_deadline = self.loop.call_later(READ_SECONDS, check)
 
-    def _charge(self, size: int) -> None:
-        if BoundedProtocol.memory is not None:
-            client = "" if self.client is None else "{}:{}".format(*self.client)
-            BoundedProtocol.memory.add(client, size - self._charged)
-            self._charged = size
+    def _charge(self) -> None:
+        """Charge unread replies and requests behind to the client; close the connection if they exceed its share."""
+        size = len(self._behind) + (self.transport.get_write_buffer_size() if self.flow.write_paused else 0)
+        if BoundedProtocol.memory is None or size == self._charged:
+            return
+        client = "" if self.client is None else "{}:{}".format(*self.client)
+        more = size - self._charged
+        if more > 0 and not BoundedProtocol.memory.take(client, more):
+            self.transport.abort()
+            return
+        if more < 0:
+            BoundedProtocol.memory.add(client, more)
+        self._charged = size
 
     def _unread_bytes(self) -> int:
         """Bytes the client has not read: ours and the kernel's, which reports free space only when there is much."""
@@ -156,7 +241,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._deadline = None
 
     def _on_deadline(self, seconds: float) -> None:
-        if self.flow.read_paused:  # we paused reading: the previous request is not answered yet
+        if self.flow.read_paused:  # we paused reading: the request before, or this one's body, takes time
             self._set_deadline(seconds)
         else:
             self._refuse(b"408 Request Timeout")

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from rstar.errors import SandboxError
 from rstar.sandbox import Limits, LocalSandbox, Result
 
-_FLAGS = ("-O2",)
+_FLAGS = ("-O2", "-pipe")
 _CACHE_BYTES, _MAX_CACHED = 256 << 20, 1_000
 """Limits of the program cache; each program holds a descriptor."""
 
@@ -29,6 +29,9 @@ _FAILED_SECONDS = 300.0
 _COMPILERS = 4
 """Driver, g++, its collect2 and ld: all but one wait for another."""
 
+_NORMAL_SECONDS = 5.0
+"""How long a compilation keeps its priority, which lets it end among endless loops; most take a second."""
+
 _SIGNALLED = 1_000
 """Offset of signal numbers in a driver's exit code; real exit codes end at 255."""
 
@@ -36,8 +39,11 @@ _END = f"""
 code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
 raise SystemExit(code if code >= 0 else {_SIGNALLED} - code)
 """
+_OUT_OF_TIME = 2
+"""Exit code of the compiler's driver if the compiler has used up its CPU time."""
+
 _COMPILE = f"""
-import os
+import os, resource
 with open("main.cpp", "wb") as file:
     while block := os.read(0, 1 << 20):
         file.write(block)
@@ -45,7 +51,10 @@ command = ["g++", *{_FLAGS!r}, "-o", "main", "main.cpp"]
 process = os.posix_spawn("/usr/bin/g++", command, {{"PATH": "/usr/bin", "LANG": "C.UTF-8", "TMPDIR": "."}})
 status = os.waitpid(process, 0)[1]
 if status:
-    raise SystemExit(1)
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    limit, _ = resource.getrlimit(resource.RLIMIT_CPU)
+    late = 0 < limit <= used.ru_utime + used.ru_stime + 0.5
+    raise SystemExit({_OUT_OF_TIME} if late else 1)
 with open("main", "rb") as file:
     while os.sendfile(3, file.fileno(), None, 1 << 30):
         pass
@@ -100,6 +109,7 @@ class Compiler:
         self._size = 0
         self._failed: dict[str, tuple[float, _Compiled]] = {}
         self._compiling: dict[str, asyncio.Future[_Compiled]] = {}
+        self._at_normal = 0  # compilations that keep their priority; no more of them than foreground runs
 
     async def run(self, source: str, stdin: str | None, limits: Limits) -> Result:
         """Compile `source`, unless cached, and run it.
@@ -148,13 +158,21 @@ class Compiler:
 
     async def _compile(self, source: str) -> _Compiled:
         memory = os.memfd_create("program", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        seconds = _NORMAL_SECONDS if self._at_normal < self._sandbox.workers else 0.0
+        self._at_normal += seconds > 0
         try:
-            result = await self._sandbox.run_driver(_COMPILE, source, memory, self._limits, processes=_COMPILERS)
+            result = await self._sandbox.run_driver(
+                _COMPILE, source, memory, self._limits, processes=_COMPILERS, normal_seconds=seconds
+            )
         except BaseException:
             os.close(memory)
             raise
+        finally:
+            self._at_normal -= seconds > 0
         program = _Program(memory)
-        return _Compiled(replace(result, error=None), program if result.ok else None)
+        late = result.status == "error" and result.exit_code == _OUT_OF_TIME
+        result = replace(result, status="timeout" if late else result.status, error=None)
+        return _Compiled(result, program if result.ok else None)
 
     def _store(self, name: str, compiled: _Compiled) -> None:
         self._cache[name] = compiled

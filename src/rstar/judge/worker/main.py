@@ -33,7 +33,9 @@ async def work(settings: JudgeSettings, arguments: dict[str, Any]) -> None:
         source = SocketSource(str(Path(arguments["folder"]) / "workers"), name)
     else:
         source = RedisSource(settings.redis, name)
-    async with LocalSandbox(settings.level, workers=slots, background_runs=extra, total_mb=memory >> 20) as sandbox:
+    async with LocalSandbox(
+        settings.level, workers=slots, background_runs=extra, total_mb=memory >> 20, attempts=1
+    ) as sandbox:
         await sandbox.warm()
         job_loop = asyncio.create_task(Worker(source, Executor(name, sandbox, settings), slots, extra).run())
         heartbeat = asyncio.create_task(send_heartbeats(arguments["heartbeat_fd"]))

@@ -35,6 +35,10 @@ __builtins__ = dict(vars(builtins))  # type: ignore[assignment]
 """Built-ins of the functions below, unaffected by a snippet that changes the real ones."""
 
 _TRACEBACK = 20_000
+_MAX_LINE = 10_000_000
+_type_name = type.__dict__["__name__"].__get__
+"""The name of a type; its metaclass may give another one, of any kind."""
+
 _ALL_SIGNALS = signal.valid_signals()
 
 Order = tuple[channel.Message, list[int]]
@@ -114,7 +118,7 @@ class Interpreter:
             text = "".join(shown.format())
             os.write(2, text[-_TRACEBACK:].encode(errors="backslashreplace"))
         except BaseException:  # formatting an exception can run arbitrary code
-            os.write(2, f"{type(error).__name__}\n".encode(errors="backslashreplace"))
+            os.write(2, f"{_type_name(type(error))}\n".encode(errors="backslashreplace"))
         return _failed(error, name)
 
     def _prune(self, shown: traceback.TracebackException, depth: int) -> None:
@@ -186,21 +190,9 @@ def serve(
             mask = _quiet()
             collecting = gc.isenabled()
             gc.disable()
-            _send(link, report)
+            link.send(_encoded(report))
         order = channel.receive(link)
     os._exit(0)
-
-
-def _send(link: socket.socket, report: Report) -> None:
-    """Send a report. One that cannot be sent, because objects of the snippet got into it, becomes an error."""
-    try:
-        packet = json.dumps(report).encode()
-        if len(packet) > channel.MAX_REPORT:
-            raise ValueError(len(packet))
-        link.send(packet)
-    except BaseException:
-        unknown = {"status": "error", "kind": "Exception", "message": "", "line": None}
-        link.send(json.dumps(unknown).encode())
 
 
 def _fork(link: socket.socket, fork: Callable[[], int], fd: int) -> socket.socket:
@@ -240,26 +232,29 @@ def _stopped(stop: SystemExit, name: str) -> Report:
 
 
 def _failed(error: BaseException, name: str) -> Report:
-    """Report an exception. Its class and its attributes may run any code of the snippet and hold any object."""
-    report: Report = {"status": "error", "kind": "Exception", "message": "", "line": None}
+    """Report an exception, which may be of any type: only true strings and numbers get into the report."""
+    message, line = "", None
     with suppress(BaseException):
-        report["kind"] = _text(type(error).__name__)
+        message = str.__getitem__(str(error.msg if isinstance(error, SyntaxError) else error), slice(MAX_MESSAGE))
     with suppress(BaseException):
-        report["message"] = _text(error.msg if isinstance(error, SyntaxError) else error)
-    with suppress(BaseException):
-        report["line"] = _line(error, name)
-    return report
+        found = _line(error, name)
+        line = found if type(found) is int and 0 < found <= _MAX_LINE else None
+    return {"status": "error", "kind": _type_name(type(error))[:MAX_MESSAGE], "message": message, "line": line}
 
 
-def _text(value: object) -> str:
-    """The beginning of an object's text, never an instance of the snippet's own string class."""
-    return str.__getitem__(str(value), slice(MAX_MESSAGE))
+def _encoded(report: Report) -> bytes:
+    """The report as a packet. If it cannot be one, only its status is reported."""
+    with suppress(BaseException):
+        packet = json.dumps(report).encode()
+        if len(packet) <= channel.MAX_REPORT:
+            return packet
+    return json.dumps({"status": report["status"], "kind": "Exception", "message": "", "line": None}).encode()
 
 
 def _line(error: BaseException, name: str) -> int | None:
     """The line of snippet `name` at which the error left it."""
-    if isinstance(error, SyntaxError) and error.filename == name:
-        return error.lineno if type(error.lineno) is int and error.lineno < 1 << 31 else None
+    if isinstance(error, SyntaxError) and type(error.filename) is str and error.filename == name:
+        return error.lineno
     line = None
     trace: TracebackType | None = error.__traceback__
     while trace is not None:

@@ -21,8 +21,8 @@ that only root may read (in /root, say), runs keep the right to read every file:
 at ``limits`` there is none.
 
 Not covered: kernel bugs; side channels (timing, caches, load); what the code prints. States of one tree share a
-namespace: a state cannot name the folders of the others, and folders of states at rest are read-only. A tree's memory
-is limited per process; `states` keeps the total under its budget after the fact.
+namespace: a state cannot name the folders of the others, which only the keeper knows, and folders of states at rest are
+read-only. A tree's memory is limited per process; `states` keeps the total under its budget after the fact.
 """
 
 from __future__ import annotations
@@ -69,10 +69,7 @@ _STATES_THREADS, _MAX_FORKS = 4 * _THREADS, 8 * _THREADS
 threads allowed to all states of a tree together, and extra processes for forks: a state that takes all threads must
 not block the forks of others."""
 
-_DESCRIPTORS, _DESCRIPTORS_OF_PROCESSES = 128, 32
-"""Descriptors of a run, and of each process of a run that may start programs. Each may be a socket with a buffer of
-0.2 MB, which no memory limit counts."""
-
+_DESCRIPTORS = 128  # each may be a socket with a 0.2 MB buffer, which no memory limit counts
 _NICE_0 = 20  # in units of RLIMIT_NICE
 
 
@@ -114,11 +111,12 @@ class Jail:
         self._programs: dict[bool, kernel.Program] = {}
         self._tid = kernel.tid_address()
         self._tasks = 0
-        self.base = 0
+        self.base = self.maps = 0
         self._tree_folder = -1
 
     def enter(self) -> None:
         """Set up namespaces and root, identity, Landlock rules and filters. Raises `MechanismRefusedError`."""
+        os.umask(0o022)  # runs of another uid must pass the folders of the root, whatever the caller's mask
         paths = interpreter_paths()
         if self.starts_programs:
             paths += [path for path in _PROGRAM_PATHS if os.path.exists(path)]
@@ -132,7 +130,7 @@ class Jail:
             with mechanism("seccomp"):
                 if not NUMBERS:
                     raise OSError("this processor is not supported: x86_64 and aarch64 are")
-                self._gate = seccomp.build_gate()
+                self._gate = seccomp.build_gate(programs=self.starts_programs)
                 self._programs = {
                     forks: seccomp.build(forks=forks, namespaces=self.namespaces, programs=self.starts_programs)
                     for forks in (False, True)
@@ -172,7 +170,9 @@ class Jail:
 
         Moves the /proc and ruleset descriptors, which `clone` and `confine` need, to the given numbers.
         """
-        kernel.collapse_heap(self.proc.read("self/maps").decode())
+        maps = self.proc.read("self/maps")
+        self.maps = maps.count(b"\n")
+        kernel.collapse_heap(maps.decode())
         self.base = int(self.proc.read("self/statm").split()[0]) * resource.getpagesize()
         handles = [fcntl.fcntl(fd, fcntl.F_DUPFD, 64) for fd in (self.proc.handle, max(self._ruleset, 0))]
         for handle, target in zip(handles, (proc_fd, ruleset_fd), strict=True):
@@ -263,7 +263,7 @@ class Jail:
             listens = forks and self.seccomp
             on_listener = (lambda listener: socket.send_fds(link, [b"listener"], [listener])) if listens else None
             limits = Limits(cpu_seconds=10, memory_mb=64, scratch_mb=1)
-            self.confine(limits, self.folder, self.folder, on_listener)
+            self.confine(limits, self.folder, self.folder, on_listener, forks=listens)
             # The first process of a namespace cannot make a sibling.
             if listens and not self.namespaces and self.clone(new=False, parent=True) == 0:
                 os._exit(0)
@@ -276,20 +276,28 @@ class Jail:
         finally:
             os._exit(0)
 
-    def confine(self, limits: Limits, scratch: str, writable: str, on_listener: Callable[[int], object] | None) -> None:
+    def confine(
+        self,
+        limits: Limits,
+        scratch: str,
+        writable: str,
+        on_listener: Callable[[int], object] | None,
+        *,
+        forks: bool,
+    ) -> None:
         """Confine this process irrevocably, before the first line of model-written code.
 
         Args:
             limits: become hard limits.
             scratch: its scratch folder, which becomes the working directory.
             writable: where it and its forks may write: `scratch`, or the parent of a tree's scratch folders.
-            on_listener: for a state that may be forked: sends the descriptor of the fork listener to the keeper while
-                this process still can. None: no forks.
+            on_listener: sends the descriptor of the listener (see `seccomp.build_gate`) to the keeper while this
+                process still can. None: no listener.
+            forks: it is a state that may be forked.
 
         Raises:
             MechanismRefusedError: a mechanism failed; the process is unusable.
         """
-        forks = on_listener is not None
         if self.starts_programs and os.getpgrp() != os.getpid():
             os.setpgid(0, 0)  # its priority is lowered as a group
         with mechanism("limits"):
@@ -316,8 +324,7 @@ class Jail:
                     on_listener(listener)
                     os.close(listener)
         with mechanism("limits"):  # not earlier: with a low limit no descriptor can be sent while many are in flight
-            most = _DESCRIPTORS_OF_PROCESSES if self.starts_programs else _DESCRIPTORS
-            resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+            resource.setrlimit(resource.RLIMIT_NOFILE, (_DESCRIPTORS, _DESCRIPTORS))
         if self.seccomp:
             with mechanism("seccomp"):
                 kernel.seccomp(self._programs[forks], listen=False)

@@ -11,7 +11,7 @@ import platform
 import struct
 
 from rstar.sandbox.jail import kernel
-from rstar.sandbox.jail.syscalls import ALLOWED, METADATA, NEWEST, NUMBERS, PROGRAMS, SENDING
+from rstar.sandbox.jail.syscalls import ALLOWED, METADATA, NEWEST, NUMBERS, PROGRAMS, SENDING, SPACE
 
 Code = list[tuple[int, int, int, int]]
 """Instructions: operation, jump if true, jump if false, constant."""
@@ -39,10 +39,17 @@ FORK = kernel.FORK_FLAGS | kernel.CLONE_PARENT
 """The only flags allowed for a fork; the child's parent is the keeper, not the forking process."""
 
 
-def build_gate() -> kernel.Program:
-    """The filter that asks its listener about every fork and thread and allows all else; install before `build`'s."""
+def build_gate(*, programs: bool = False) -> kernel.Program:
+    """The filter that asks its listener about every fork and thread and allows all else; install before `build`'s.
+
+    With `programs` it asks about every new pipe instead.
+    """
     new = _one_of(0, (FORK, *THREADS), _NOTIFY, otherwise=_result(_ALLOW))
-    return _assemble([(0, _result(_ALLOW)), (NUMBERS["clone"], new), (NUMBERS["clone"] + 1, _result(_ALLOW))])
+    asked = {name: _result(_NOTIFY) for name in ("pipe", "pipe2") if name in NUMBERS} if programs else {"clone": new}
+    starts = [(0, _result(_ALLOW))]
+    for number, code in sorted((NUMBERS[name], code) for name, code in asked.items()):
+        starts += [(number, code), (number + 1, _result(_ALLOW))]
+    return _assemble(starts)
 
 
 def build(*, forks: bool, namespaces: bool, programs: bool = False) -> kernel.Program:
@@ -51,14 +58,13 @@ def build(*, forks: bool, namespaces: bool, programs: bool = False) -> kernel.Pr
     Args:
         forks: the run is a state that may be forked: allow the fork (the listener of `build_gate` decides), but no
             memory that a fork would share.
-        namespaces: the run has mount and PID namespaces: allow chmod and utime, and reserving disk space, which would
-            fill a shared disk at once and take more than the file sizes show. C libraries then write zeros instead.
-        programs: allow starting other programs.
+        namespaces: the run has mount and PID namespaces: allow chmod, utime and fallocate.
+        programs: allow starting other programs, and pipes between them.
     """
-    allowed = ALLOWED | METADATA if namespaces else ALLOWED
-    actions = {number: _result(_ALLOW) for number in allowed.values()}
+    allowed = ALLOWED | METADATA | SPACE if namespaces else ALLOWED
+    actions = {number: _result(_EOPNOTSUPP) for number in SPACE.values()}  # the C library then writes the file
+    actions |= {number: _result(_ALLOW) for number in allowed.values()}
     actions |= {NUMBERS[name]: code for name, code in _guarded(forks).items()}
-    actions[NUMBERS["fallocate"]] = _result(_ALLOW if namespaces else _EOPNOTSUPP)
     if programs:
         allowed = PROGRAMS | SENDING if namespaces else PROGRAMS
         actions |= {number: _result(_ALLOW) for number in allowed.values()}

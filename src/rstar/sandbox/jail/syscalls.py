@@ -71,17 +71,21 @@ recvfrom 45 207; recvmsg 47 212; shutdown 48 210; getsockname 51 204; getpeernam
 """For socket pairs, inherited or created by the process (asyncio does); `socket` is denied. Not sendmsg: it can send
 descriptors, and the kernel limits those in flight per user. Not setsockopt: it can enlarge buffers."""
 
+SPACE = _numbers("fallocate 285 47")
+"""Only with a mount namespace, where the scratch folder is a file system of limited size: elsewhere it could take any
+space at once, unseen by the file's size."""
+
 METADATA = _numbers("""
 chmod 90 -; fchmod 91 52; fchmodat 268 53; utime 132 -; utimes 235 -; utimensat 280 88; futimesat 261 -
 """)
 """Only with a mount namespace, where all but the scratch folder is read-only: Landlock does not cover these calls."""
 
 PROGRAMS = _numbers("""
-execve 59 221; execveat 322 281; fork 57 -; vfork 58 -; arch_prctl 158 -
+execve 59 221; execveat 322 281; fork 57 -; vfork 58 -; arch_prctl 158 -; pipe 22 -; pipe2 293 59
 """)
 """For runs that start other programs. Not setpgid: such a run is one process group, and its priority is that of the
-group. Not pipe: the kernel limits pipe buffers per user, so a run with many pipes would leave small ones to other
-runs. Compilers do without, and programs have socket pairs."""
+group. Only these runs get pipes, and few (`PipeQuota`): the kernel limits pipe buffers per user, so a run with many
+pipes would leave other runs with small ones."""
 
 SENDING = _numbers("kill 62 129; tkill 200 130; tgkill 234 131")
 """For the same runs, in a PID namespace, which hides all other processes."""
@@ -89,17 +93,17 @@ SENDING = _numbers("kill 62 129; tkill 200 130; tgkill 234 131")
 ALLOWED = FILES | MEMORY | SIGNALS | TIME | PROCESS | SOCKETS
 
 _GUARDED = _numbers("""
-fcntl 72 25; flock 73 32; fallocate 285 47; ioctl 16 29; socketpair 53 199; sendto 44 206; clone 56 220; clone3 435 435
+fcntl 72 25; flock 73 32; ioctl 16 29; socketpair 53 199; sendto 44 206; clone 56 220; clone3 435 435
 prlimit64 302 261; prctl 157 167
 """)
 """Decided by their arguments (`seccomp`)."""
 
 _TRUSTED = _numbers("""
-pipe 22 -; pipe2 293 59; sendmsg 46 211; setsockopt 54 208; seccomp 317 277; unshare 272 97; capset 126 91
-pivot_root 155 41; mount_setattr 442 442; open_tree 428 428; landlock_create_ruleset 444 444
-landlock_add_rule 445 445; landlock_restrict_self 446 446
+sendmsg 46 211; setsockopt 54 208; seccomp 317 277; unshare 272 97; capset 126 91; pivot_root 155 41
+mount_setattr 442 442; open_tree 428 428; landlock_create_ruleset 444 444; landlock_add_rule 445 445
+landlock_restrict_self 446 446
 """)
 """Denied to runs; the sandbox makes them itself, or its tests try them."""
 
-NUMBERS = ALLOWED | METADATA | PROGRAMS | SENDING | _GUARDED | _TRUSTED
+NUMBERS = ALLOWED | METADATA | SPACE | PROGRAMS | SENDING | _GUARDED | _TRUSTED
 """All known numbers."""

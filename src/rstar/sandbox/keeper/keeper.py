@@ -3,9 +3,9 @@
 A zygote is a keeper whose runs are programs, each in its own namespaces, and which starts further keepers. Each of
 these holds one tree of states and is the first process of their PID namespace, so they die with it.
 
-Fresh processes are forked not from a keeper but from its *template*, an otherwise idle warm process. A keeper's memory
-holds the code and the folder names of all its runs, which a fork would hand to model-written code, and pages written
-while children live must be copied. The zygote's template makes programs and trees, a tree's template first steps.
+Programs, trees and first steps are forked not from a keeper but from its *template*, an otherwise idle warm process.
+Pages written while children live must be copied, and a keeper writes. A keeper also knows the folders and the code of
+its runs; its template was forked before it knew any.
 
 Invariants:
     * every process below is a child of its keeper, whichever process forked it, so its pid stays valid until the keeper
@@ -38,17 +38,18 @@ from rstar.sandbox.jail import kernel
 from rstar.sandbox.jail.isolation import Jail
 from rstar.sandbox.keeper.proc import Progress, used_of
 from rstar.sandbox.keeper.processes import (
-    FEW_MAPS,
     HELLO,
     LISTENER,
     OWN_FDS,
     Children,
+    PipeQuota,
     Run,
     Template,
+    count_maps,
     cpu_of,
     hung_up,
     is_child,
-    memory_of_maps,
+    map_memory,
     own_memory,
     read_hello,
     readable,
@@ -58,12 +59,8 @@ _REAP_MS = 20
 _THREAD_BYTES = 24 << 10
 """Kernel memory per thread."""
 
-_UNCOUNTED_SECONDS, _FORK_SECONDS = 0.02, 0.005
-"""CPU time in which a step makes too few memory maps to count them, and that of forking a process with few of them.
-Counting takes up to a millisecond, as long as a small step."""
-
-_MAX_GROWN = 4 << 20
-"""Allowed growth of a state at rest through a fork, in bytes: the kernel may merge pages."""
+_MAX_GROWN, _MAX_NEW_MAPS = 4 << 20, 1_000
+"""Allowed growth of a state at rest through a fork: bytes (the kernel may merge pages) and memory maps."""
 
 
 class Keeper:
@@ -74,14 +71,14 @@ class Keeper:
         jail: the jail this process is in.
         folder: parent of the scratch folders.
         template: forks fresh processes.
-        has_states: its runs are the states of one tree; otherwise they are programs, and the keepers of trees.
+        holds_tree: its runs are the states of one tree; else it is a zygote's keeper.
     """
 
     def __init__(
-        self, link: socket.socket, jail: Jail, folder: str, template: Template, *, has_states: bool = False
+        self, link: socket.socket, jail: Jail, folder: str, template: Template, *, holds_tree: bool = False
     ) -> None:
         self._link, self._jail, self._folder = link, jail, folder
-        self._template, self._has_states = template, has_states
+        self._template, self._holds_tree = template, holds_tree
         self._runs: dict[int, Run] = {}
         self._keepers: dict[int, int] = {}
         self._children = Children(jail.proc, adopts_orphans=not jail.namespaces)
@@ -111,7 +108,7 @@ class Keeper:
             for pid in self._known_children() - {0}:
                 self._children.kill(pid)
             self._children.reap(0)
-            if self._has_states and not self._jail.namespaces:
+            if self._holds_tree and not self._jail.namespaces:
                 remove_tree(self._folder)
 
     def _on_order(self) -> None:
@@ -163,7 +160,7 @@ class Keeper:
 
     def _start_run(self, message: channel.Message, fds: list[int]) -> None:
         limits = Limits(**message["limits"])
-        if self._jail.namespaces and not self._has_states:
+        if self._jail.namespaces and not self._holds_tree:
             folder = self._folder  # the run mounts a private one there
         else:
             folder = self._make_folder(message["folder"], limits)
@@ -178,8 +175,8 @@ class Keeper:
         """Start a fresh process, which will send a hello."""
         ours, theirs = channel.pair()
         ours.setsockopt(socket.SOL_SOCKET, kernel.SO_PASSCRED, 1)
-        with theirs:
-            self._template.fork(theirs)
+        self._template.fork(theirs)
+        theirs.close()
         return self._register(Run(number, ours, folder, limits))
 
     def _fork_run(self, message: channel.Message, fds: list[int]) -> None:
@@ -209,7 +206,6 @@ class Keeper:
                 self._emit(message["id"], reason)
                 return
         run = self._register(Run(message["id"], ours, folder, limits, rss_before=source.rss, source=source))
-        run.depth, run.many_maps = source.depth + 1, source.many_maps
         run.pending_order, run.started_at = (message, fds), time.monotonic()
         source.pending_forks.append(run)
         source.forks_requested += 1
@@ -233,7 +229,7 @@ class Keeper:
         self._send_order(run, message, fds)
 
     def _send_order(self, run: Run, message: channel.Message, fds: list[int]) -> None:
-        last = not self._has_states
+        last = not self._holds_tree
         order = message | {"folder": run.folder, "writable": run.folder if last else self._folder, "last": last}
         try:
             channel.send(run.link, order, fds, socket.MSG_DONTWAIT)
@@ -277,7 +273,7 @@ class Keeper:
             return
         run.running = False
         report = packet.decode(errors="replace")
-        if not self._has_states:
+        if not self._holds_tree:
             self._finish(run, "report", report=report)
         else:
             try:
@@ -294,8 +290,9 @@ class Keeper:
         pid = sender if packet == HELLO else 0
         run.started_at = time.monotonic()
         if packet == LISTENER and run.source is None:
+            decide = self._decide_clone if self._holds_tree else self._pipe_decision(run)
             for listener in handles:
-                self._listen(listener, partial(self._on_clone_request, listener))
+                self._listen(listener, partial(self._on_request, listener, decide))
             return
         channel.close_all(handles)
         if run.source is not None:
@@ -312,7 +309,7 @@ class Keeper:
             else:
                 self._keepers[run.id] = pid
         else:
-            run.pid, run.rss_before = pid, self._rss
+            run.pid, run.rss_before, run.maps = pid, self._rss, self._jail.maps
             if run.cancelled:
                 self._remove(run)
 
@@ -330,8 +327,8 @@ class Keeper:
             self._abort(source)
             return
         source.forks_unconfirmed -= 1
-        forked_in, source.cpu = cpu_of(source.pid) - source.cpu, cpu_of(source.pid)
-        run.many_maps |= forked_in > _FORK_SECONDS
+        run.maps, run.generation = source.maps, source.generation + 1
+        run.unseen_cpu = source.unseen_cpu + cpu_of(source.pid) - source.cpu
         run.source, run.pending_order = None, None
         if source.nice:
             with suppress(OSError):
@@ -356,15 +353,13 @@ class Keeper:
         os.kill(source.pid, signal.SIGSTOP)
         host_pid = self._host_pid(source)
         _, rss = self._jail.proc.sizes(host_pid)
-        if rss > source.rss + _MAX_GROWN or self._jail.proc.threads(host_pid) > 1:
+        most = source.maps + _MAX_NEW_MAPS
+        count_maps(self._jail.proc, host_pid, source, cpu_of(source.pid))
+        if rss > source.rss + _MAX_GROWN or source.maps > most or self._jail.proc.threads(host_pid) > 1:
             self._abort(source)
 
-    def _on_clone_request(self, listener: int) -> None:
-        """Decide on a fork (allowed once per request) or a new thread (allowed while the process runs code).
-
-        A state woken to fork, and a fork before its hello, get no threads: their thread limit is raised
-        (`Jail.set_fork_limit`).
-        """
+    def _on_request(self, listener: int, decide: Callable[[int, int, int, int], None]) -> None:
+        """Decide on the call that a process asks about; see `seccomp.build_gate`."""
         if hung_up(listener):  # no process is left under this filter
             self._stop_listening(listener)
             os.close(listener)
@@ -372,9 +367,15 @@ class Keeper:
         if not readable(listener, 0):  # the request was interrupted
             return
         waiting = kernel.notification(listener)
-        if waiting is None:  # its caller is gone or was interrupted
-            return
-        cookie, caller, flags = waiting
+        if waiting is not None:  # else its caller is gone or was interrupted
+            decide(listener, *waiting)
+
+    def _decide_clone(self, listener: int, cookie: int, caller: int, flags: int) -> None:
+        """Allow a fork once per request, and a new thread while the process runs code.
+
+        A state woken to fork, and a fork before its hello, get no threads: their thread limit is raised
+        (`Jail.set_fork_limit`).
+        """
         run = next((run for run in self._runs.values() if run.pid == caller), None)
         if flags & kernel.CLONE_THREAD:
             allowed = run.running if run is not None else not is_child(caller)
@@ -384,6 +385,16 @@ class Keeper:
         elif kernel.answer(listener, cookie, None):
             run.forks_requested -= 1
             run.forks_unconfirmed += 1
+
+    def _pipe_decision(self, run: Run) -> Callable[[int, int, int, int], None]:
+        quota = PipeQuota(lambda: self._jail.proc.pipes(self._host_pid(run)))
+
+        def decide(listener: int, cookie: int, *_: int) -> None:
+            kernel.answer(listener, cookie, None if quota.allows() else errno.EMFILE)
+            if quota.used_up and run.pid:
+                self._abort(run)
+
+        return decide
 
     def _freeze(self, run: Run, report: str) -> None:
         """Stop a process and forward its report with the figures of the state.
@@ -395,17 +406,16 @@ class Keeper:
         cpu, memory, threads, unforkable = usage.ru_utime + usage.ru_stime, 0, 1, False
         if os.WIFSTOPPED(status):
             host_pid = self._host_pid(run)
-            memory, run.rss = own_memory(self._jail.proc, host_pid, usage.ru_minflt, run.rss_before, self._jail.base)
+            count_maps(self._jail.proc, host_pid, run, cpu)
+            memory, run.rss = own_memory(
+                self._jail.proc, host_pid, usage.ru_minflt, run.rss_before, self._jail.base,
+                scattered=run.maps > self._jail.maps + _MAX_NEW_MAPS,
+            )  # fmt: skip
             if not run.rss:
                 raise ProcessLookupError
             threads = self._jail.proc.threads(host_pid)
             unforkable = threads > 1 or not self._has_own_fds_only(run)
-            memory += (threads - 1) * _THREAD_BYTES
-            if run.many_maps or cpu > _UNCOUNTED_SECONDS:
-                maps = self._jail.proc.maps(host_pid)
-                run.many_maps = maps > FEW_MAPS
-                memory += memory_of_maps(maps, run.depth)
-            run.cpu = cpu_of(run.pid)
+            memory += (threads - 1) * _THREAD_BYTES + map_memory(run)
             if self._jail.namespaces:
                 memory += used_of(run.folder)
                 unforkable |= not self._jail.seal_folder(run.folder, sealed=True)
@@ -447,7 +457,7 @@ class Keeper:
     def _lower_priority(self, number: int, nice: int) -> None:
         """Lower the priority of a long run; of a state that may be forked later, only if it can be restored."""
         run = self._runs.get(number)
-        if run is not None and run.pid and (not self._has_states or self._jail.restores_priority):
+        if run is not None and run.pid and (not self._holds_tree or self._jail.restores_priority):
             self._set_priority(run, nice)
 
     def _set_priority(self, run: Run, nice: int) -> None:
@@ -520,7 +530,7 @@ class Keeper:
     def _remove_folder(self, folder: str) -> None:
         if not self._jail.namespaces:
             remove_tree(folder)
-        elif self._has_states:
+        elif self._holds_tree:
             self._jail.remove_folder(folder)
 
     def _known_children(self) -> set[int]:

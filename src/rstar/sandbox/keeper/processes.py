@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from rstar.sandbox import channel
 from rstar.sandbox.api import Limits
 from rstar.sandbox.jail import kernel
-from rstar.sandbox.keeper.proc import MAX_MAPS, PAGE, Proc, Progress
+from rstar.sandbox.keeper.proc import PAGE, Proc, Progress
 
 HELLO, LISTENER = b"hello", b"listener"
 """Packets sent before any code runs: every process sends a hello, a tree's first run its listener before that."""
@@ -22,12 +22,11 @@ HELLO, LISTENER = b"hello", b"listener"
 OWN_FDS = frozenset({"0", "1", "2", str(kernel.LINK_FD)})
 """Descriptors of a run that has opened none."""
 
-FEW_MAPS = 1_000
-"""Memory maps that an ordinary program may have."""
-
 _ANCILLARY = socket.CMSG_SPACE(12) + socket.CMSG_SPACE(4)
 _LARGE, _WIDE = 16 << 20, 1 << 20
-_KERNEL_MAX_MAPS, _MAP_BYTES, _LINK_BYTES = 65_530, 300, 64
+_UNSEEN_SECONDS = 0.02
+_MAP_BYTES, _MAP_LINK_BYTES = 256, 64
+_MAX_PIPES, _MAX_REQUESTS, _COUNT_PAUSE = 32, 10_000, 5
 _SOON_MS = 50
 """How long to block for the death of a process. With millions of entries in a kernel table it can take seconds, which
 would hold up other runs."""
@@ -46,9 +45,6 @@ class Run:
         host_pid: its pid in the `/proc` of the zygote's parent; 0 until first looked up.
         started_at: time of its hello (`time.monotonic`).
         rss_before, rss: resident bytes at its fork, and when last at rest.
-        cpu: CPU seconds when last at rest, or after its last fork.
-        depth: number of forks from the first step to it.
-        many_maps: it may have thousands of memory maps.
         pidfd: a descriptor, readable when a forked process has died.
         source: the process that is to fork it, until the fork is done.
         pending_order: its order after the fork.
@@ -58,6 +54,10 @@ class Run:
         cancelled: the parent cancelled it before its hello.
         pending_forks: runs that it is to fork.
         nice: its niceness, 0 by default.
+        maps: number of its memory maps, when last counted.
+        generation: number of forks from the first step to it.
+        cpu: CPU seconds of its process when last at rest.
+        unseen_cpu: CPU seconds of it and its ancestors since the maps were counted.
         progress_before: progress of its process when this run continued it.
     """
 
@@ -70,9 +70,6 @@ class Run:
     started_at: float = 0.0
     rss_before: int = 0
     rss: int = 0
-    cpu: float = 0.0
-    depth: int = 0
-    many_maps: bool = False
     pidfd: int | None = None
     source: Run | None = None
     pending_order: tuple[channel.Message, list[int]] | None = None
@@ -82,7 +79,46 @@ class Run:
     cancelled: bool = False
     pending_forks: list[Run] = field(default_factory=list)
     nice: int = 0
+    maps: int = 0
+    generation: int = 0
+    cpu: float = 0.0
+    unseen_cpu: float = 0.0
     progress_before: Progress = field(default_factory=Progress)
+
+
+class PipeQuota:
+    """Bounds the pipes of one program: the kernel limits the buffers of all pipes of a user, which programs share.
+
+    Live pipes are counted only when so many have been asked for that there may be too many. Counting is slow, so it is
+    done a small part of the time; meanwhile pipes are refused.
+    """
+
+    def __init__(self, count: Callable[[], int]) -> None:
+        self._count, self._most, self._next_count, self._asked = count, 0, 0.0, 0
+
+    def allows(self) -> bool:
+        """Whether the program may have another pipe."""
+        self._asked += 1
+        if self._most >= _MAX_PIPES:
+            started = time.monotonic()
+            if started < self._next_count:
+                return False
+            try:
+                self._most = self._count()
+            except OSError:
+                return False
+            finally:
+                ended = time.monotonic()
+                self._next_count = ended + _COUNT_PAUSE * (ended - started)
+        if self._most >= _MAX_PIPES:
+            return False
+        self._most += 1
+        return True
+
+    @property
+    def used_up(self) -> bool:
+        """It has asked so often that it can only mean to keep the keeper busy."""
+        return self._asked > _MAX_REQUESTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +129,7 @@ class Template:
     pid: int
 
     def fork(self, link: socket.socket) -> None:
-        """Fork a process in new namespaces that takes its orders from the other end of `link`."""
+        """Fork a process that takes its orders from the other end of `link`."""
         socket.send_fds(self.link, [b"fork"], [link.fileno()])
 
     def ping(self, number: int) -> None:
@@ -195,27 +231,35 @@ def read_hello(link: socket.socket) -> tuple[bytes, int, list[int]]:
     return packet, sender, fds.tolist()
 
 
-def own_memory(proc: Proc, host_pid: int, faults: int, rss_before: int, base: int) -> tuple[int, int]:
+def count_maps(proc: Proc, host_pid: int, run: Run, cpu: float) -> None:
+    """Count the memory maps of a process at rest that has used `cpu` seconds, if there may be many new ones.
+
+    Making them takes time, so a process that has hardly run has few; counting takes time, too.
+    """
+    run.unseen_cpu += cpu - run.cpu
+    run.cpu = cpu
+    if run.unseen_cpu > _UNSEEN_SECONDS:
+        run.maps, run.unseen_cpu = proc.maps(host_pid), 0.0
+
+
+def map_memory(run: Run) -> int:
+    """Kernel memory of a process's memory maps, in bytes: every map is linked with those that it was forked from."""
+    return run.maps * (_MAP_BYTES + _MAP_LINK_BYTES * run.generation)
+
+
+def own_memory(
+    proc: Proc, host_pid: int, faults: int, rss_before: int, base: int, *, scattered: bool = False
+) -> tuple[int, int]:
     """Bytes that a stopped process has written since its fork, and its resident size.
 
     Page faults are exact while pages are small and none has been released. Only a process that has grown is measured
     page by page, which is slow. Page tables count only where the address space clearly exceeds the warm interpreter's,
-    `base`.
+    `base`, or is `scattered` over many maps.
     """
     space, rss = proc.sizes(host_pid)
     estimate = max(faults * PAGE, rss - rss_before)
     written = estimate if estimate < _LARGE else proc.mapped(host_pid, b"Private_")
-    return written + (proc.page_tables(host_pid) if space - base > _WIDE else 0), rss
-
-
-def memory_of_maps(count: int, depth: int) -> int:
-    """Kernel memory of a process's memory maps, in bytes; ordinary programs have few, and theirs is left out.
-
-    A written map is also linked to the maps of each process that it was forked from.
-    """
-    if count >= MAX_MAPS:
-        count = _KERNEL_MAX_MAPS
-    return max(0, count - FEW_MAPS) * (_MAP_BYTES + _LINK_BYTES * (depth + 1))
+    return written + (proc.page_tables(host_pid) if scattered or space - base > _WIDE else 0), rss
 
 
 def is_child(pid: int) -> bool:

@@ -22,7 +22,7 @@ from rstar.sandbox.keeper.processes import HELLO, LISTENER, Template
 
 
 def make_template(jail: Jail, interpreter: Interpreter, *, new: bool) -> Template:
-    """Fork the template from this process. `new`: its forks get new namespaces."""
+    """Fork the template from this process. `new`: its children get new namespaces."""
     ours, theirs = channel.pair()
     pid = jail.clone(new=False)
     if pid:
@@ -32,7 +32,7 @@ def make_template(jail: Jail, interpreter: Interpreter, *, new: bool) -> Templat
     os.dup2(theirs.fileno(), LINK_FD)
     kernel.close_from(LINK_FD + 1)
     kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
-    link = socket.socket(fileno=LINK_FD)
+    link, own = socket.socket(fileno=LINK_FD), os.getpid()
     while True:
         packet, handles, _, _ = socket.recv_fds(link, 16, 1)
         if not packet:
@@ -40,8 +40,12 @@ def make_template(jail: Jail, interpreter: Interpreter, *, new: bool) -> Templat
         if not handles:  # a ping
             link.send(packet)
             continue
-        if jail.clone(new=new, parent=True) == 0:
-            start_process(handles[0], jail, interpreter)
+        try:
+            if jail.clone(new=new, parent=True) == 0:
+                start_process(handles[0], jail, interpreter)
+        except OSError:  # the keeper sees that the link is closed
+            if os.getpid() != own:
+                os._exit(1)
         os.close(handles[0])
 
 
@@ -78,8 +82,11 @@ def _become_run(link: socket.socket, message: channel.Message, jail: Jail) -> No
     limits, folder = Limits(**message["limits"]), message["folder"]
     if message["last"] and jail.namespaces:
         jail.mount_scratch(folder, limits.scratch)
-    on_listener = None if message["last"] else lambda listener: socket.send_fds(link, [LISTENER], [listener])
-    jail.confine(limits, folder, message["writable"], on_listener)
+    forks = not message["last"]
+    on_listener = (
+        (lambda listener: socket.send_fds(link, [LISTENER], [listener])) if forks or jail.starts_programs else None
+    )
+    jail.confine(limits, folder, message["writable"], on_listener, forks=forks)
     link.send(HELLO)
     os.close(RULESET_FD)
     os.close(PROC_FD)
@@ -93,10 +100,10 @@ def _become_keeper(link: socket.socket, folder: str, fd: int, jail: Jail, interp
     else:
         kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
         os.mkdir(folder)
-    template = make_template(jail, interpreter, new=False)  # now: this process knows no step yet
+    template = make_template(jail, interpreter, new=False)  # before this process knows the folder of any step
     link.send(HELLO)
     link.close()
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # two per state
-    Keeper(socket.socket(fileno=fd), jail, folder, template, has_states=True).loop()
+    Keeper(socket.socket(fileno=fd), jail, folder, template, holds_tree=True).loop()
     os._exit(0)

@@ -22,6 +22,7 @@ from rstar.sandbox.folders import disk_full, exceeds
 from rstar.sandbox.inside.variables import MAX_LENGTH, MAX_MESSAGE
 from rstar.sandbox.keeper.proc import Progress
 from rstar.sandbox.parent.cpu_time import CpuTime
+from rstar.sandbox.parent.disk_watch import DiskWatch
 from rstar.sandbox.parent.pool import Link, RunLostError, StateGoneError, UnforkableStateError
 from rstar.sandbox.parent.scheduler import FOREGROUND_SECONDS, LOWEST_PRIORITY_SECONDS, NICE, NICEST, Slot
 
@@ -45,6 +46,8 @@ _POLL_SHARE, _MAX_POLL_SECONDS = 0.05, 0.5
 """Output is read at intervals of this share of the run's age, at most this many seconds: the pipe may be full."""
 _MAX_OVERRUN = 0.1
 """A run may overrun by this share of its extensions, which keeps checks cheap with hundreds of runs."""
+_LOOKS_PER_LIMIT = 4
+"""The disk is looked at whenever its free space has shrunk by this part of the scratch limit."""
 _CPU_TIME = CpuTime()
 _DISK_FULL = "the disk of {} is full: the result of the code would be meaningless"
 
@@ -56,12 +59,12 @@ class EvictedError(Exception):
 class Pipe:
     """One output stream of a run: the read end, the data so far, and whether it exceeds the limit.
 
-    Its permissions are empty, so that no other run can open it through /proc; open descriptors are not affected.
+    Nobody may open it, not even its owner: through ``/proc``, another run of the same user could write to it.
     """
 
     def __init__(self, limit: int) -> None:
         self._fd, self.write_end = os.pipe2(os.O_CLOEXEC)
-        os.fchmod(self.write_end, 0)
+        os.fchmod(self._fd, 0)
         os.set_blocking(self._fd, False)
         self._limit = limit
         self.data = bytearray()
@@ -115,17 +118,25 @@ class Execution:
     """
 
     def __init__(
-        self, link: Link, limits: Limits, slot: Slot, *, starts_processes: bool = False, processes: int = 2
+        self,
+        link: Link,
+        limits: Limits,
+        slot: Slot,
+        *,
+        starts_processes: bool = False,
+        processes: int = 2,
+        normal_seconds: float = FOREGROUND_SECONDS,
     ) -> None:
         if _disk_is_full(link):
             raise SandboxError(_DISK_FULL.format(link.folder))
         self.memory_limit, self.starts_processes, self._evicted = limits.memory, starts_processes, False
-        self.scratch_limit, self._processes = limits.scratch, processes
+        self.scratch_limit, self._processes, self._normal_seconds = limits.scratch, processes, normal_seconds
         self._link, self._limits, self._slot = link, limits, slot
         self._loop = asyncio.get_running_loop()
         self._pipes = self._out, self._err = Pipe(limits.output_bytes), Pipe(limits.output_bytes)
         self._verdict: Status | None = None
         self._id = self._nice = 0
+        self._disk_watch: DiskWatch | None = None
         self._keeper_timer: asyncio.TimerHandle | None = None
         self._extended = self._credited = 0.0
         self._progress = Progress()
@@ -147,13 +158,6 @@ class Execution:
     def end_over_limit(self) -> None:
         """See `memory.Program`."""
         self._stop("memory")
-
-    async def check_disk_use(self) -> None:
-        """See `disk.Writer`. Deleted files that are open count, too."""
-        with contextlib.suppress(RunLostError):
-            left = self._limits.scratch - int((await self._query("unlinked"))["held"])
-            if not self._event.done() and (left < 0 or exceeds(*self._link.writable(self._folder), left)):
-                self._stop("killed")
 
     async def outcome(self, order: channel.Message, stdin: int | None = None, *files: int) -> Outcome:
         """Send the order and wait for the run to end; `order["id"]` is the run's number.
@@ -177,6 +181,9 @@ class Execution:
         channel.close_all(ours)
         self._clock = self._loop.call_later(self._limits.seconds, self._on_timeout)
         self._poll_timer = self._loop.call_later(_FIRST_POLL, self._poll_output)
+        if self._link.folder is not None:  # not a file system of its own: its size must be watched
+            step = self._limits.scratch // _LOOKS_PER_LIMIT
+            self._disk_watch = DiskWatch(self._link.folder, step, self._look_at_disk)
         try:
             with self._slot.watch(self):
                 message = await event
@@ -194,6 +201,8 @@ class Execution:
             for alarm in (self._clock, self._keeper_timer, self._poll_timer):
                 if alarm is not None:
                     alarm.cancel()
+            if self._disk_watch is not None:
+                self._disk_watch.stop()
             for pipe in self._pipes:
                 pipe.read()
                 pipe.close()
@@ -270,7 +279,7 @@ class Execution:
     def _lower_priority(self) -> None:
         """Let foreground runs go first; see `scheduler`."""
         elapsed = self._elapsed()
-        if elapsed >= FOREGROUND_SECONDS and self._slot.demote():
+        if elapsed >= FOREGROUND_SECONDS and self._slot.demote() and elapsed >= self._normal_seconds:
             nice = NICE if elapsed < LOWEST_PRIORITY_SECONDS else NICEST
             if nice > self._nice:
                 self._nice = nice
@@ -300,6 +309,18 @@ class Execution:
         busy = sum(len(pipe.data) for pipe in self._pipes) - before > 16_000
         later = min(max(_NEXT_POLL, _POLL_SHARE * self._elapsed()), _MAX_POLL_SECONDS)
         self._poll_timer = self._loop.call_later(0.001 if busy else later, self._poll_output)
+
+    def _look_at_disk(self) -> None:
+        """Kill the run if its files, deleted but open ones included, exceed the limit."""
+        self._query("unlinked").add_done_callback(self._check_disk_use)
+
+    def _check_disk_use(self, answer: asyncio.Future[channel.Message]) -> None:
+        if self._disk_watch is not None:
+            self._disk_watch.done()
+        if not answer.cancelled() and answer.exception() is None:
+            left = self._limits.scratch - answer.result().get("held", 0)
+            if left < 0 or exceeds(*self._link.writable(self._folder), left):
+                self._stop("killed")
 
     def _make_outcome(self, message: channel.Message, seconds: float) -> Outcome:
         match message["event"]:
@@ -359,7 +380,7 @@ def _disk_is_full(link: Link) -> bool:
 def read_report(text: str) -> Result:
     """Parse a run's untrusted report; a malformed one counts as ``killed``."""
     try:
-        report = json.loads(text)
+        report = json.loads(text, strict=False)  # with control characters
         status, code = report["status"], report.get("exit_code")
         if status not in ("ok", "error", "memory") or not (code is None or isinstance(code, int)):
             raise ValueError(status)

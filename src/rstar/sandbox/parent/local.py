@@ -16,6 +16,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Self, TypeVar, get_args
+from weakref import WeakValueDictionary
 
 from rstar.errors import IsolationError, SandboxError
 from rstar.lifecycle import SharedContext
@@ -23,12 +24,11 @@ from rstar.sandbox import channel
 from rstar.sandbox.api import Limits, Result
 from rstar.sandbox.folders import temporary_folder
 from rstar.sandbox.levels import LEVELS, Level
-from rstar.sandbox.parent.disk import DiskWatch
 from rstar.sandbox.parent.execution import EvictedError, Execution
-from rstar.sandbox.parent.frozen import Node, Root
 from rstar.sandbox.parent.memory import MemoryWatch, OversizedRunError, memory_for_programs
+from rstar.sandbox.parent.nodes import Node, Owner, Root
 from rstar.sandbox.parent.pool import RunLostError, TierMissingError, Zygote
-from rstar.sandbox.parent.scheduler import Scheduler, Slot
+from rstar.sandbox.parent.scheduler import FOREGROUND_SECONDS, Scheduler, Slot
 from rstar.sandbox.parent.states import ATTEMPTS, States
 from rstar.sandbox.tiers import RANKS, Tier, tier_of
 
@@ -63,10 +63,11 @@ class LocalSandbox(SharedContext):
         workers: concurrent foreground runs (see `scheduler`); None for the number of processors this process may use.
         background_runs: long runs beyond those, at a low priority.
         limits: default limits of a run.
-        memory_budget_mb: memory for frozen states, in MiB; beyond it some are dropped, and rebuilt on use.
+        memory_budget_mb: memory for frozen states, in MiB; beyond it, states are dropped, and rebuilt on use.
         max_states: maximum number of frozen processes, whatever their size.
         total_mb: memory of all programs and states, in MiB; None for 60% of this machine's (see `memory`).
         folder: parent of scratch folders at the weaker levels; None for the system's temporary folder.
+        attempts: attempts per run that loses its zygote; after the last, `RunLostError` is raised.
 
     Attributes:
         total: `total_mb` in bytes.
@@ -83,8 +84,10 @@ class LocalSandbox(SharedContext):
         max_states: int = 512,
         total_mb: int | None = None,
         folder: Path | None = None,
+        attempts: int = ATTEMPTS,
     ) -> None:
         super().__init__()
+        self._attempts = attempts
         self.level: Level = level
         self.limits = limits or Limits()
         self.workers = workers or (len(os.sched_getaffinity(0)) if sys.platform == "linux" else 1)
@@ -97,6 +100,7 @@ class LocalSandbox(SharedContext):
         self._is_open = False
         self._zygotes: dict[Tier, Zygote] = {}
         self._packages_missing = False
+        self._owners: WeakValueDictionary[str, Owner] = WeakValueDictionary()
 
     async def __aenter__(self) -> Self:
         """Start, or join if already started; the sandbox closes when its last user leaves.
@@ -117,10 +121,9 @@ class LocalSandbox(SharedContext):
             self._folder.chmod(0o711)  # runs may have another uid
         self._is_open = True
         self._starting: dict[Tier, asyncio.Lock] = {tier: asyncio.Lock() for tier in get_args(Tier)}
-        self._states = States(self._zygote, self._memory, self._max_states)
+        self._states = States(self._zygote, self._memory, self._max_states, self._attempts)
         self._memory_watch = MemoryWatch(self.total, self._states)
-        self._disk_watch = DiskWatch(self._folder)
-        self._scheduler = Scheduler(self.workers, self._background_runs, self._memory_watch, self._disk_watch)
+        self._scheduler = Scheduler(self.workers, self._background_runs, self._memory_watch)
         try:
             await self._zygote("bare")
         except BaseException:
@@ -130,7 +133,6 @@ class LocalSandbox(SharedContext):
     async def _close(self) -> None:
         self._is_open = False
         self._memory_watch.close()
-        self._disk_watch.close()
         self._states.close()
         # Detached before the first await: the sandbox may be reopened meanwhile, in another event loop.
         zygotes, self._zygotes = list(self._zygotes.values()), {}
@@ -143,11 +145,12 @@ class LocalSandbox(SharedContext):
         await asyncio.gather(*map(self._zygote, RANKS))
 
     def start(self, owner: str = "") -> LocalState:
-        """See `Sandbox.start`. The owners of states get fair shares of the memory and the processes for frozen states.
+        """See `Sandbox.start`. Where states must be dropped, the `owner` that holds most loses its own first.
 
-        The states that follow have the same owner.
+        Without a name, the start and its states are an owner by themselves.
         """
-        return LocalState(self, Node(Root(owner, handles=1)))
+        held = self._owners.setdefault(owner, Owner()) if owner else Owner()
+        return LocalState(self, Node(Root(held, handles=1)))
 
     async def run(
         self, code: str, stdin: str | None = None, limits: Limits | None = None, *, echo: bool = True
@@ -156,14 +159,24 @@ class LocalSandbox(SharedContext):
         return await self._run(self._tier(code), code, stdin, limits or self.limits, echo=echo)
 
     async def run_driver(
-        self, driver: str, stdin: str | None, file: int, limits: Limits, *, processes: int = 2
+        self,
+        driver: str,
+        stdin: str | None,
+        file: int,
+        limits: Limits,
+        *,
+        processes: int = 2,
+        normal_seconds: float = FOREGROUND_SECONDS,
     ) -> Result:
         """Run trusted code that starts other programs in the same confinement; `file` is its descriptor 3.
 
         Memory and CPU limits apply to each program, the wall time to all together. Up to `processes` of them work one
-        after the other; with more, the clock does not stop while they wait for a processor.
+        after the other; with more, the clock does not stop while they wait for a processor. For `normal_seconds`, they
+        keep their priority.
         """
-        return await self._run("native", driver, stdin, limits, file, processes=processes)
+        return await self._run(
+            "native", driver, stdin, limits, file, processes=processes, normal_seconds=normal_seconds
+        )
 
     async def _run(
         self,
@@ -174,11 +187,12 @@ class LocalSandbox(SharedContext):
         *files: int,
         echo: bool = False,
         processes: int = 2,
+        normal_seconds: float = FOREGROUND_SECONDS,
     ) -> Result:
         self._check_open()
 
         async def attempt(slot: Slot) -> Result:
-            for _ in range(ATTEMPTS):
+            for _ in range(self._attempts):
                 zygote = await self._zygote(tier)
                 source = None if not stdin else channel.memory_file(stdin.encode(errors="surrogateescape"))
                 order = {
@@ -191,20 +205,31 @@ class LocalSandbox(SharedContext):
                     "limits": asdict(limits),
                 }
                 try:
-                    native = zygote.tier == "native"
-                    execution = Execution(zygote.link, limits, slot, starts_processes=native, processes=processes)
+                    execution = Execution(
+                        zygote.link,
+                        limits,
+                        slot,
+                        starts_processes=zygote.tier == "native",
+                        processes=processes,
+                        normal_seconds=normal_seconds,
+                    )
                     return (await execution.outcome(order, source, *files)).result
                 except RunLostError:
                     pass
                 finally:
                     if source is not None:
                         os.close(source)
-            raise SandboxError(f"a zygote was lost {ATTEMPTS} times in a row")
+            raise RunLostError("the zygote was lost with this run")
 
         return await self._in_slot(attempt, limits)
 
     async def _in_slot(self, work: Callable[[Slot], Awaitable[T]], limits: Limits) -> T:
-        """Run `work` in a slot, and once more with reserved memory if it was evicted."""
+        """Run `work` in a slot, and once more with reserved memory if it was evicted.
+
+        Raises:
+            OversizedRunError: the limit exceeds what all runs together may use.
+            MemoryHeldError: it was evicted, and others then held the memory.
+        """
         size = limits.memory_mb << 20
         if size > self.total:
             most = self.total >> 20

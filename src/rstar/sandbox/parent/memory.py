@@ -4,8 +4,8 @@ The kernel limits each process alone, and the limits of all programs may add up 
 few programs use theirs. So programs are watched as soon as they could exceed the bound. When they do, frozen states go
 first: they are only caches. Then programs are evicted, background runs before foreground runs (see `scheduler`), the
 largest first. An evicted program runs again once its full limit can be reserved, and is not evicted a second time.
-Evicted programs are served in turn. After a few seconds, other programs are evicted to make room for the first of them,
-so none waits longer than the programs before it take.
+Evicted programs are served in turn: a large one is not passed by smaller ones. One that has waited `MAX_WAIT_SECONDS`
+since the last of them was served gives up, because others then hold the memory for good.
 
 Memory is counted here rather than by a control group: few containers may create one, and the kernel would choose the
 victim. A program can exceed the bound by what it writes between two checks.
@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import os
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
@@ -27,21 +27,29 @@ from rstar.errors import SandboxError
 from rstar.sandbox.parent.pool import RunLostError
 
 _POLL_SECONDS = 0.1
-_PATIENCE_SECONDS = 5.0
-"""How long the first of the evicted programs waits until others are evicted for it."""
-
 _DEFAULT_SHARE = 0.6
 _PAGE_TABLE_FACTOR = 3
 """Page tables can take twice what a program may map: an isolated small mapping needs two more pages."""
 _WARM_BYTES = 128 << 20
 """Memory of a warm interpreter, which is not the program's own but may be counted."""
 
+MAX_WAIT_SECONDS = 120.0
+"""Longest wait for memory while no waiting program is served; the time limit of most programs is far below."""
+
 _CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+_HELD = (
+    "the program was ended because all programs together used too much memory, and the {} MB that it may use did not"
+    " become free within {:g} s: others hold the {} MB that all may use"
+)
 _LOG = logging.getLogger("rstar.sandbox")
 
 
 class OversizedRunError(SandboxError):
     """A run asks for more memory than all programs together may use; it can never run here."""
+
+
+class MemoryHeldError(SandboxError):
+    """A program was evicted, and the memory it needs did not become free in time."""
 
 
 class Program(Protocol):
@@ -101,8 +109,8 @@ class MemoryWatch:
         self._programs: dict[Program, int] = {}  # with their last usage, in bytes
         self._with_reservation: set[Program] = set()
         self._reserved = 0
-        self._queue: list[object] = []
-        """A ticket for each program that waits for a reservation."""
+        self._turns: deque[object] = deque()
+        self._served_at = 0.0
         self._watcher: asyncio.Task[None] | None = None
 
     @contextmanager
@@ -122,22 +130,25 @@ class MemoryWatch:
 
     @asynccontextmanager
     async def reserve(self, size: int) -> AsyncIterator[None]:
-        """Wait in turn until `size` more bytes are free and reserve them for a program that must not be evicted.
+        """Wait until `size` more bytes are free and reserve them for a program that must not be evicted.
 
         Several reservations together may take half of the memory; the rest is for other programs.
+
+        Raises:
+            MemoryHeldError: no reservation became possible for `MAX_WAIT_SECONDS`.
         """
-        ticket, patient_until = object(), math.inf
-        self._queue.append(ticket)
+        turn, since = object(), time.monotonic()
+        self._turns.append(turn)
         try:
-            while self._queue[0] is not ticket or ((self._programs or self._reserved) and not self._fits(size)):
-                if self._queue[0] is ticket:
-                    patient_until = min(patient_until, time.monotonic() + _PATIENCE_SECONDS)
+            while turn is not self._turns[0] or ((self._programs or self._reserved) and not self._fits(size)):
+                if time.monotonic() - max(since, self._served_at) > MAX_WAIT_SECONDS:
+                    raise MemoryHeldError(_HELD.format(size >> 20, MAX_WAIT_SECONDS, self.total >> 20))
+                if turn is self._turns[0]:
                     self._cache.shrink(self._used() + size - self.total)
-                    if time.monotonic() >= patient_until and self._may_reserve(size):
-                        self._evict_programs(self.total - size)
                 await asyncio.sleep(_POLL_SECONDS)
+            self._served_at = time.monotonic()
         finally:
-            self._queue.remove(ticket)
+            self._turns.remove(turn)
         self._reserved += size
         try:
             yield
@@ -145,10 +156,8 @@ class MemoryWatch:
             self._reserved -= size
 
     def _fits(self, size: int) -> bool:
-        return self._used() + size <= self.total and self._may_reserve(size)
-
-    def _may_reserve(self, size: int) -> bool:
-        return not self._reserved or self._reserved + size <= self.total // 2
+        together = self._reserved + size if self._reserved else 0
+        return self._used() + size <= self.total and together <= self.total // 2
 
     def close(self) -> None:
         """Stop watching."""
@@ -183,16 +192,13 @@ class MemoryWatch:
     def _free_memory(self) -> None:
         """Shrink the cache and evict the least important programs until the rest is under the bound."""
         self._cache.shrink(self._used() - self.total)
-        self._evict_programs(self.total)
-
-    def _evict_programs(self, bound: int) -> None:
         programs = {program: used for program, used in self._programs.items() if used}
         for program in sorted(programs, key=lambda program: (program.background, programs[program]), reverse=True):
-            if (used := self._used()) <= bound:
+            if (used := self._used()) <= self.total:
                 return
             _LOG.warning(
                 "programs use %d MB, the bound is %d MB: evicting one that uses %d MB; it runs again later",
-                used >> 20, bound >> 20, programs[program] >> 20,
+                used >> 20, self.total >> 20, programs[program] >> 20,
             )  # fmt: skip
             program.evict()
             self._programs[program] = 0

@@ -8,11 +8,9 @@ Otherwise a few endless loops would hold every slot until their timeout and bloc
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
-from typing import Protocol
+from collections.abc import AsyncIterator
+from contextlib import AbstractContextManager, asynccontextmanager
 
-from rstar.sandbox.parent.disk import DiskWatch, Writer
 from rstar.sandbox.parent.memory import MemoryWatch, Program
 
 FOREGROUND_SECONDS = 0.05
@@ -25,19 +23,14 @@ NICE, NICEST = 10, 19
 """Niceness of background runs: a tenth, then a sixtieth, of a foreground run's CPU share."""
 
 
-class Run(Program, Writer, Protocol):
-    """A run as seen by both watches."""
-
-
 class Scheduler:
-    """Bounds the foreground and background runs; `memory` and `disk` watch what all of them use.
+    """Bounds the foreground and background runs; `memory` watches the memory of all of them.
 
     When the background slots are full, a run keeps its foreground slot until a background run ends.
     """
 
-    def __init__(self, foreground: int, background: int, memory: MemoryWatch, disk: DiskWatch) -> None:
-        self.foreground, self.free_background = asyncio.Semaphore(foreground), background
-        self.memory, self.disk = memory, disk
+    def __init__(self, foreground: int, background: int, memory: MemoryWatch) -> None:
+        self.foreground, self.free_background, self.memory = asyncio.Semaphore(foreground), background, memory
 
     @asynccontextmanager
     async def slot(self) -> AsyncIterator[Slot]:
@@ -67,11 +60,9 @@ class Slot:
             self._scheduler.foreground.release()
         return self.background
 
-    @contextmanager
-    def watch(self, run: Run) -> Iterator[None]:
-        """Watch what the run in this slot uses."""
-        with self._scheduler.memory.watch(run, reserved=self._reserved), self._scheduler.disk.watch(run):
-            yield
+    def watch(self, program: Program) -> AbstractContextManager[None]:
+        """Watch the memory of the program in this slot."""
+        return self._scheduler.memory.watch(program, reserved=self._reserved)
 
     @asynccontextmanager
     async def reserve(self, size: int) -> AsyncIterator[None]:

@@ -52,6 +52,8 @@ def undo(r: Random, level: int) -> Draft:
         if op == "/" and n % by:
             raise RejectedError
         n = {"+": n + by, "-": n - by, "*": n * by, "/": n // by}[op]
+        if n < 1:  # stories count things, or money
+            raise RejectedError
         moves.append((op, by))
     if (level > 1 and not any(op in "*/" for op, _ in moves)) or not 2 <= n <= 2000:
         raise RejectedError

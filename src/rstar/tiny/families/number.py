@@ -152,6 +152,8 @@ def digits(r: Random, level: int) -> Draft:
         answer += digit
     if level == 5:
         answer = sum(1 for k in range(u, v + 1) if k // 100 + k // 10 % 10 + k % 10 == s)
+        if not answer:
+            raise RejectedError
     return Draft(
         fields={"p": people(r, 1)[0], "text": text, **({"u": u, "v": v, "s": s} if level == 5 else {})},
         steps=steps,

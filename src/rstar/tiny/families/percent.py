@@ -48,7 +48,7 @@ def discount(r: Random, level: int) -> Draft:
     n = r.randint(4, 60) * 5 if level == 1 else r.randint(2, 60) * 20
     two, c = level >= 3, r.randint(2, 15) if level >= 4 else None
     t = r.choice((5, 10, 20)) if level == 5 else None
-    k = r.randint(2, 9) if level in (2, 4) else None
+    k = r.randint(2, 9) if level == 2 else None
     steps = [(f"{a}% off {n}", f"x = {n} * (100 - {a}) // 100")]
     steps += [(f"{b}% off x", f"x = x * (100 - {b}) // 100")] if two else []
     steps += [(f"{c} off", f"x = x - {c}")] if c else []
@@ -124,7 +124,7 @@ def tips(r: Random, level: int) -> Draft:
     a, price = r.choice((5, 10, 12, 15, 18, 20, 25)), r.randint(2, 40 + 10 * level) * 5
     k, e = (r.randint(2, 6), r.randint(3, 30)) if level >= 4 else (None, None)
     t = r.choice((4, 5, 6, 8, 10)) if level in (3, 5) else None
-    g = r.randint(2, 8) if level == 5 else None
+    g = k + 1 if k and level == 5 else None
     n = price - (k or 0) * (e or 0)
     tip, tax = Fraction(price * a, 100), Fraction(price * (t or 0), 100)
     whole = tip if level == 1 else price + tip + tax

@@ -1,0 +1,1 @@
+"""Agents: rollouts that call tools, and the scheduling of many of them."""

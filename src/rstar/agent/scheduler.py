@@ -1,0 +1,352 @@
+"""Which rollout takes its next turn now, and on which replica: a pure state machine without clock or input/output.
+
+A rollout alternates between turns of the model and calls of tools. Meanwhile a replica of the model keeps its keys and
+values (KV), so that the next turn computes only what is new. Four decisions keep that cheap:
+
+* *Admission.* The ledger of a replica holds, for every rollout on it, the tokens that it has and part of the tokens
+  that it is still expected to add (`rstar.agent.growth`). A new rollout starts only where these fit. The others wait
+  here and not in the queue of a replica, so none is bound to a busy replica when another becomes free.
+* *Placement.* A new rollout goes to the replica with the most free tokens; ties take turns. Further turns stay on the
+  replica that has their KV and come before new rollouts, because rollouts under way free memory soonest.
+* *Order.* Rollouts of one group (one problem) have similar lengths. After two of every group, new rollouts come from
+  the group that is expected to be longest: a long rollout that starts last keeps all others waiting at the end.
+* *Migration*, off by default: a rollout that waits for its replica and has few tokens may go to another one.
+
+A replica whose capacity is unknown, such as a remote server, has a window instead: the number of turns at a time. It
+grows by one turn for each window of turns that end well, and halves when the server reports overload (additive
+increase, multiplicative decrease).
+
+Invariants: the tokens of the rollouts on a replica, expected growth of the running turns included, never exceed its
+capacity when a turn starts, except for a rollout that alone is larger. Every submitted rollout starts, and each of its
+turns starts once. No rollout waits while its replica is idle.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import NamedTuple
+
+from rstar.agent.growth import Growth
+
+FULL = 0.95
+"""Share of a replica's capacity that the ledger gives out."""
+TYPICAL = 1.0
+"""A rollout reserves what it holds, but at least this share of what rollouts of its group hold on average."""
+FIRST_WINDOW = 16
+STALL = 0.5
+"""If fewer than this share of a replica's rollouts run and a turn does not fit, idle rollouts lose their KV."""
+LESS = 0.5
+"""At the end, turns move to replicas that hold less than this share of what their own holds."""
+PROBES = 2
+"""Rollouts of each group that start before longer groups come first."""
+
+
+class Phase(Enum):
+    """What a rollout is doing."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    AT_TOOL = "at a tool"
+
+
+class Start(NamedTuple):
+    """A turn to start now.
+
+    Attributes:
+        rollout: its number.
+        replica: index of the replica.
+        warm: whether the replica has the KV of the earlier turns.
+    """
+
+    rollout: int
+    replica: int
+    warm: bool
+
+
+@dataclass(slots=True)
+class _Group:
+    """Rollouts that wait, how many have begun, and the tokens that these have added, or are expected to."""
+
+    waiting: deque[int] = field(default_factory=deque)
+    begun: int = 0
+    added: float = 0.0
+
+    def expected(self, mean: float) -> float:
+        return math.inf if self.begun < PROBES else (self.added + mean) / (self.begun + 1)
+
+
+@dataclass(slots=True)
+class _Rollout:
+    prompt: int
+    group: _Group
+    tokens: int
+    turn: int = 0
+    added: int = 0
+    phase: Phase = Phase.WAITING
+    replica: int | None = None
+    held: float = 0.0
+    reserved: float = 0.0
+    counted: float = 0.0
+
+
+@dataclass(slots=True)
+class _Replica:
+    """With sums over its rollouts: `held`, tokens and those of running turns; `reserved`, with expected growth."""
+
+    capacity: int | None
+    held: float = 0.0
+    reserved: float = 0.0
+    running: int = 0
+    window: float = FIRST_WINDOW
+    resident: dict[int, None] = field(default_factory=dict)
+    ready: deque[int] = field(default_factory=deque)
+
+
+class Scheduler:
+    """Admits and places the turns of rollouts.
+
+    Args:
+        capacities: KV tokens of each replica; None where unknown.
+        growth: expectations of how rollouts grow. A trainer keeps them from step to step.
+        migrate_below: a waiting rollout of fewer tokens may move to another replica; 0: none may.
+
+    Raises:
+        ValueError: no capacities, or one below 1; later, a call that does not fit the phase of its rollout.
+    """
+
+    def __init__(self, capacities: Sequence[int | None], growth: Growth, migrate_below: int = 0) -> None:
+        if not capacities or any(capacity is not None and capacity < 1 for capacity in capacities):
+            raise ValueError(f"capacities {list(capacities)}: expected at least one, and none below 1")
+        self._replicas = [_Replica(capacity) for capacity in capacities]
+        self._growth, self._migrate_below = growth, migrate_below
+        self._rollouts: dict[int, _Rollout] = {}
+        self._cold: deque[int] = deque()  # lost their KV
+        self._groups: dict[int, _Group] = {}
+        self._last = -1  # replica that got the last new rollout
+        self._waiting = 0
+        self._changed = set(range(len(capacities)))
+
+    def submit(self, rollout: int, tokens: int, group: int = 0) -> None:
+        """Add a rollout with a prompt of `tokens`; those of a group have similar lengths."""
+        if rollout in self._rollouts:
+            raise ValueError(f"rollout {rollout}: submitted before")
+        of_group = self._groups.setdefault(group, _Group())
+        self._rollouts[rollout] = _Rollout(tokens, of_group, tokens)
+        of_group.waiting.append(rollout)
+        self._waiting += 1
+        self._changed.update(range(len(self._replicas)))
+
+    def call_tool(self, rollout: int, tokens: int) -> None:
+        """The running turn added `tokens` and ended with a call of a tool."""
+        one = self._of_phase(rollout, Phase.RUNNING)
+        number = one.replica
+        self._end_turn(rollout, one)
+        one.tokens += tokens
+        one.replica, one.added, one.phase = number, tokens, Phase.AT_TOOL
+        self._keep(rollout, one, one.tokens)
+
+    def resume(self, rollout: int, tokens: int) -> None:
+        """The tool's response has `tokens`; the rollout wants its next turn."""
+        one = self._of_phase(rollout, Phase.AT_TOOL)
+        self._growth.end(one.turn, one.added + tokens, last=False)
+        one.tokens += tokens
+        self._count(one, max(one.tokens - one.prompt, one.counted))
+        one.turn += 1
+        one.phase = Phase.WAITING
+        if one.replica is None:  # its KV was released meanwhile
+            self._cold.append(rollout)
+            self._changed.update(range(len(self._replicas)))
+        else:
+            self._replicas[one.replica].ready.append(rollout)
+            self._changed.add(one.replica)
+
+    def finish(self, rollout: int, tokens: int) -> None:
+        """The running turn added `tokens` and ended the rollout."""
+        one = self._of_phase(rollout, Phase.RUNNING)
+        self._growth.end(one.turn, tokens, last=True)
+        self._count(one, one.tokens + tokens - one.prompt)
+        self._end_turn(rollout, one)
+        del self._rollouts[rollout]
+
+    def drop(self, rollout: int) -> None:
+        """Forget a rollout, whatever it is doing: it failed, or its time is up."""
+        one = self._rollouts.pop(rollout)
+        for queue in (one.group.waiting, self._cold, *(replica.ready for replica in self._replicas)):
+            if rollout in queue:
+                queue.remove(rollout)
+        if one.phase is Phase.RUNNING:
+            self._end_turn(rollout, one)
+        else:
+            self._release(rollout, one)
+
+    def overloaded(self, replica: int) -> None:
+        """The replica refused a turn, or reports that it has too many: halve its window."""
+        one = self._replicas[replica]
+        one.window = max(1.0, one.window / 2)
+
+    def dispatch(self) -> list[Start]:
+        """Turns that start now."""
+        starts: list[Start] = []
+        # Only where something has changed can a turn fit now that did not fit before.
+        changed, self._changed = sorted(self._changed), set()
+        for number in changed:
+            if self._replicas[number].ready:
+                self._dispatch_ready(number, self._replicas[number], starts)
+        while any(self._may_admit(self._replicas[number]) for number in changed) and (queue := self._next_queue()):
+            if (place := self._place(self._rollouts[queue[0]], changed)) is None:
+                break
+            starts.append(self._start(queue.popleft(), place, warm=False))
+        return starts
+
+    def _next_queue(self) -> deque[int] | None:
+        """The queue whose first rollout starts next: those without KV first, then the group of longest rollouts."""
+        if self._cold:
+            return self._cold
+        mean = self._growth.mean()
+        groups = (group for group in self._groups.values() if group.waiting)
+        longest = max(groups, key=lambda group: (group.expected(mean), -group.begun), default=None)
+        return None if longest is None else longest.waiting
+
+    def _dispatch_ready(self, number: int, replica: _Replica, starts: list[Start]) -> None:
+        """Start the ready rollouts of a replica while they fit; if it is idle, make room for one."""
+        while replica.ready:
+            rollout = replica.ready[0]
+            one = self._rollouts[rollout]
+            if (place := self._emptier(replica, one)) is not None:
+                replica.ready.popleft()
+                starts.append(self._start(rollout, place, warm=False))
+                continue
+            if not self._fits(replica, one) and replica.running < STALL * len(replica.resident):
+                self._make_room(replica, rollout)
+            if self._fits(replica, one):
+                replica.ready.popleft()
+                starts.append(self._start(rollout, number, warm=True))
+                continue
+            if one.tokens >= self._migrate_below or (place := self._place(one, range(len(self._replicas)))) is None:
+                return
+            replica.ready.popleft()
+            self._release(rollout, one)
+            starts.append(self._start(rollout, place, warm=False))
+
+    def _emptier(self, replica: _Replica, one: _Rollout) -> int | None:
+        """When no new rollouts wait: a replica that would hold far less, so that turns run faster there; if any."""
+        if self._waiting or replica.capacity is None:
+            return None
+        number = min(range(len(self._replicas)), key=lambda number: self._replicas[number].held)
+        other = self._replicas[number]
+        emptier = other.held + one.tokens < LESS * replica.held
+        return number if emptier and not other.ready and self._fits(other, one) else None
+
+    def _make_room(self, replica: _Replica, rollout: int) -> None:
+        """Release the KV of the smallest other rollouts until this one fits."""
+        idle = (other for other in replica.resident if self._rollouts[other].phase is not Phase.RUNNING)
+        others = sorted((other for other in idle if other != rollout), key=self._size)
+        for other in others:
+            if self._fits(replica, self._rollouts[rollout]):
+                return
+            one = self._rollouts[other]
+            if one.phase is Phase.WAITING:
+                replica.ready.remove(other)
+                self._cold.append(other)
+                self._changed.update(range(len(self._replicas)))
+            self._release(other, one)
+
+    def _size(self, rollout: int) -> int:
+        return self._rollouts[rollout].tokens
+
+    def _place(self, one: _Rollout, numbers: Sequence[int]) -> int | None:
+        """Among these replicas, the one with the most free tokens that has room for a rollout without KV, if any."""
+        best, most = None, 0.0
+        for number in sorted(numbers, key=lambda number: (number <= self._last, number)):  # ties take turns
+            replica = self._replicas[number]
+            if not (self._may_admit(replica) and self._fits(replica, one)):
+                continue
+            if replica.capacity is None:
+                free = replica.window - replica.running
+            elif replica.resident and self._reserve(one) + replica.reserved > FULL * replica.capacity:
+                continue
+            else:
+                free = 1 - replica.reserved / replica.capacity
+            if best is None or free > most:
+                best, most = number, free
+        if best is not None:
+            self._last = best
+        return best
+
+    @staticmethod
+    def _may_admit(replica: _Replica) -> bool:
+        """Whether the replica may have room for a rollout without KV; its own ready turns come first."""
+        full = replica.capacity is not None and replica.reserved > FULL * replica.capacity
+        return not replica.ready and not (full and replica.resident)
+
+    def _fits(self, replica: _Replica, one: _Rollout) -> bool:
+        """Whether the rollout's next turn fits beside what the replica holds; alone, everything fits."""
+        if replica.capacity is None:
+            return replica.running < max(1, int(replica.window))
+        here = one.replica is not None and self._replicas[one.replica] is replica
+        held = replica.held + one.tokens + self._growth.of_turn(one.turn) - (one.held if here else 0.0)
+        return held <= FULL * replica.capacity or len(replica.resident) == here
+
+    def _reserve(self, one: _Rollout) -> float:
+        """What a rollout counts for when new ones are admitted: young rollouts as much as they will soon have."""
+        mean = self._growth.mean()
+        share = min(one.group.expected(mean) / mean, 4.0) if one.group.begun >= PROBES else 1.0
+        return max(one.held, one.prompt + TYPICAL * share * self._growth.of_rollout())
+
+    def _of_phase(self, rollout: int, phase: Phase) -> _Rollout:
+        one = self._rollouts.get(rollout)
+        if one is None or one.phase is not phase:
+            is_now = "unknown" if one is None else one.phase.value
+            raise ValueError(f"rollout {rollout}: expected one that is {phase.value}, and it is {is_now}")
+        return one
+
+    def _start(self, rollout: int, number: int, *, warm: bool) -> Start:
+        one, replica = self._rollouts[rollout], self._replicas[number]
+        self._release(rollout, one)
+        if not one.counted:
+            self._waiting -= 1
+            one.group.begun += 1
+            self._count(one, self._growth.mean())
+        one.replica, one.phase = number, Phase.RUNNING
+        replica.running += 1
+        self._keep(rollout, one, one.tokens + self._growth.of_turn(one.turn))
+        self._growth.begin(one.turn)
+        return Start(rollout, number, warm)
+
+    def _count(self, one: _Rollout, added: float) -> None:
+        """Count a rollout for its group with the tokens that it has added, or is expected to add."""
+        one.group.added += added - one.counted
+        one.counted = added
+
+    def _end_turn(self, rollout: int, one: _Rollout) -> None:
+        assert one.replica is not None
+        replica = self._replicas[one.replica]
+        replica.running -= 1
+        replica.window += 1 / replica.window
+        self._release(rollout, one)
+
+    def _keep(self, rollout: int, one: _Rollout, held: float) -> None:
+        """Enter a rollout into its replica's ledger."""
+        if one.replica is not None:
+            replica = self._replicas[one.replica]
+            one.held = held
+            one.reserved = self._reserve(one)
+            replica.held += one.held
+            replica.reserved += one.reserved
+            replica.resident[rollout] = None
+
+    def _release(self, rollout: int, one: _Rollout) -> None:
+        """Remove a rollout from its replica's ledger: it has no KV any more."""
+        if one.replica is not None:
+            self._changed.add(one.replica)
+            replica = self._replicas[one.replica]
+            replica.held -= one.held
+            replica.reserved -= one.reserved
+            del replica.resident[rollout]
+            if not replica.resident:  # no rounding is left over
+                replica.held = replica.reserved = 0.0
+            one.replica, one.held, one.reserved = None, 0.0, 0.0
