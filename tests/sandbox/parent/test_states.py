@@ -259,6 +259,21 @@ def test_memory_of_a_state_counts_as_long_as_a_fork_of_it_lives() -> None:
     asyncio.run(work())
 
 
+def test_an_owner_with_few_states_keeps_them() -> None:
+    """However many another one has, and also while all that those hold is in use."""
+
+    async def work(sandbox: LocalSandbox) -> tuple[list[str], list[str]]:
+        code = "import os\nx = os.urandom(8)\nprint(x)"
+        mine = [await sandbox.start("me").run(code) for _ in range(2)]
+        others = [await sandbox.start("other").run(code) for _ in range(12)]
+        await asyncio.gather(*(state.run(code) for state, _ in others if state))
+        shown = [(await state.run("print(x)"))[1].stdout for state, _ in mine if state]
+        return [result.stdout for _, result in mine], shown
+
+    made, shown = with_sandbox(work, max_states=10)
+    assert made == shown
+
+
 def test_a_state_that_cannot_be_rebuilt_ends_what_would_run_from_it() -> None:
     """Here code that ends differently each time; better no state than a wrong one."""
 

@@ -103,7 +103,7 @@ class States:
     def shrink(self, size: int) -> None:
         """Free up to `size` bytes by killing the least recently used processes."""
         if size > 0:
-            self._enforce_budget(self.memory - size)
+            self._enforce_budget(self.memory - size, for_programs=True)
 
     def close(self) -> None:
         """Kill all processes."""
@@ -242,39 +242,51 @@ class States:
             for tree in root.trees.values():
                 tree.close()
 
-    def _enforce_budget(self, memory: int) -> None:
+    def _enforce_budget(self, memory: int, *, for_programs: bool = False) -> None:
         """Close trees without processes, then kill the least recently used process of the owner that holds most.
 
-        So an owner loses processes only while no other has more of what is short. A tree costs less than a replay.
+        So an owner loses processes only while no other has more of what is short. What is in use stays, and its owner
+        gives up others when its run ends. `for_programs`: programs need the memory now, so owners with less give it up.
+        A tree costs less than a replay.
         """
 
         def is_over() -> bool:
             return self.memory > memory or self._is_over_count()
 
         def holding(owner: Owner) -> int:
-            return owner.processes if self._is_over_count() else owner.used
+            if self._is_over_count():
+                return owner.processes + trees[owner]
+            return owner.used + trees[owner] * KEEPER_MEMORY
+
+        def close(tree: Tree, root: Root) -> None:
+            if is_over() and not alive[tree] and not root.running:
+                trees[root.owner] -= 1
+                tree.close()
 
         if not is_over():
             return
         alive = Counter(process.tree for process in self._frozen.values())
+        trees = Counter(root.owner for root in self.trees.values())
         for tree, root in list(self.trees.items()):
-            if is_over() and not alive[tree] and not root.running:
-                tree.close()
-        idle: dict[Owner, deque[Node]] = {}
+            close(tree, root)
+        owners = dict.fromkeys([*(node.root.owner for node in self._frozen), *trees])
+        idle: dict[Owner, deque[Node]] = {owner: deque() for owner in owners}
         for node, process in self._frozen.items():
             if not process.busy:
-                idle.setdefault(node.root.owner, deque()).append(node)
+                idle[node.root.owner].append(node)
         while idle and is_over():
             owner = max(idle, key=holding)  # of equals, the least recently used
-            node = idle[owner].popleft()
             if not idle[owner]:
+                if not for_programs:
+                    return
                 del idle[owner]
+                continue
+            node = idle[owner].popleft()
             if node.process is not None:
                 tree = node.process.tree
                 self._kill(node)
                 alive[tree] -= 1
-                if is_over() and not alive[tree] and not node.root.running:
-                    tree.close()
+                close(tree, node.root)
 
     def _is_over_count(self) -> bool:
         return len(self._frozen) + len(self.trees) > self._count
