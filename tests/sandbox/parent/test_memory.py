@@ -172,6 +172,26 @@ def test_a_reservation_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -
     asyncio.run(asyncio.wait_for(work(), 20))
 
 
+def test_programs_make_room_for_one_that_was_evicted_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """New programs could else hold the memory for ever. Nobody is evicted where that would not help."""
+    monkeypatch.setattr(memory, "_POLL_SECONDS", 0.001)
+    monkeypatch.setattr(memory, "_PATIENCE_SECONDS", 0.05)
+
+    async def work() -> list[list[str]]:
+        watch = MemoryWatch(100, Cache())
+        programs = [Program(30), Program(25, background=True), Program(20)]
+        watch._programs = {program: program.used for program in programs}
+        ends = []
+        async with asyncio.timeout(5), watch.reserve(40):
+            ends += [end for program in programs for end in program.ends]
+            with pytest.raises(TimeoutError):  # reservations may take half of the memory
+                async with asyncio.timeout(0.2), watch.reserve(40):
+                    pass
+        return [ends, *(program.ends for program in programs)]
+
+    assert asyncio.run(work()) == [["evicted"], [], ["evicted"], []]
+
+
 def test_programs_that_exceed_the_bound_together_all_finish() -> None:
     """Each takes 120 of 300 MB, and waits: three at a time are too many."""
     code = "import time\na = bytearray(120 << 20)\ntime.sleep({})\nprint('done')"

@@ -4,8 +4,9 @@ The kernel limits each process alone, and the limits of all programs may add up 
 few programs use theirs. So programs are watched as soon as they could exceed the bound. When they do, frozen states go
 first: they are only caches. Then programs are evicted, background runs before foreground runs (see `scheduler`), the
 largest first. An evicted program runs again once its full limit can be reserved, and is not evicted a second time.
-Evicted programs are served in turn: a large one is not passed by smaller ones. One that has waited `MAX_WAIT_SECONDS`
-since the last of them was served gives up, because others then hold the memory for good.
+Evicted programs are served in turn: a large one is not passed by smaller ones. If the first of them has waited
+`_PATIENCE_SECONDS`, others are evicted for it, or new programs could hold the memory for good. One that has waited
+`MAX_WAIT_SECONDS` since the last of them was served gives up.
 
 Memory is counted here rather than by a control group: few containers may create one, and the kernel would choose the
 victim. A program can exceed the bound by what it writes between two checks.
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import os
 import time
 from collections import deque
@@ -33,6 +35,7 @@ _PAGE_TABLE_FACTOR = 3
 _WARM_BYTES = 128 << 20
 """Memory of a warm interpreter, which is not the program's own but may be counted."""
 
+_PATIENCE_SECONDS = 5.0
 MAX_WAIT_SECONDS = 120.0
 """Longest wait for memory while no waiting program is served; the time limit of most programs is far below."""
 
@@ -138,13 +141,17 @@ class MemoryWatch:
             MemoryHeldError: no reservation became possible for `MAX_WAIT_SECONDS`.
         """
         turn, since = object(), time.monotonic()
+        patient_until = math.inf
         self._turns.append(turn)
         try:
             while turn is not self._turns[0] or ((self._programs or self._reserved) and not self._fits(size)):
                 if time.monotonic() - max(since, self._served_at) > MAX_WAIT_SECONDS:
                     raise MemoryHeldError(_HELD.format(size >> 20, MAX_WAIT_SECONDS, self.total >> 20))
                 if turn is self._turns[0]:
+                    patient_until = min(patient_until, time.monotonic() + _PATIENCE_SECONDS)
                     self._cache.shrink(self._used() + size - self.total)
+                    if time.monotonic() >= patient_until and self._may_reserve(size):
+                        self._evict_programs(self.total - size)
                 await asyncio.sleep(_POLL_SECONDS)
             self._served_at = time.monotonic()
         finally:
@@ -156,8 +163,10 @@ class MemoryWatch:
             self._reserved -= size
 
     def _fits(self, size: int) -> bool:
-        together = self._reserved + size if self._reserved else 0
-        return self._used() + size <= self.total and together <= self.total // 2
+        return self._used() + size <= self.total and self._may_reserve(size)
+
+    def _may_reserve(self, size: int) -> bool:
+        return not self._reserved or self._reserved + size <= self.total // 2
 
     def close(self) -> None:
         """Stop watching."""
@@ -192,13 +201,16 @@ class MemoryWatch:
     def _free_memory(self) -> None:
         """Shrink the cache and evict the least important programs until the rest is under the bound."""
         self._cache.shrink(self._used() - self.total)
+        self._evict_programs(self.total)
+
+    def _evict_programs(self, bound: int) -> None:
         programs = {program: used for program, used in self._programs.items() if used}
         for program in sorted(programs, key=lambda program: (program.background, programs[program]), reverse=True):
-            if (used := self._used()) <= self.total:
+            if (used := self._used()) <= bound:
                 return
             _LOG.warning(
                 "programs use %d MB, the bound is %d MB: evicting one that uses %d MB; it runs again later",
-                used >> 20, self.total >> 20, programs[program] >> 20,
+                used >> 20, bound >> 20, programs[program] >> 20,
             )  # fmt: skip
             program.evict()
             self._programs[program] = 0
