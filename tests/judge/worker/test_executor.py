@@ -1,4 +1,4 @@
-"""Jobs whose zygote dies: who kills it fails after three times, and the others are done."""
+"""Jobs whose zygote dies: who kills it fails after three times, and the others are done. States of sessions."""
 
 import asyncio
 import time
@@ -82,9 +82,29 @@ def test_the_sessions_of_a_host_have_one_owner() -> None:
             for number, client in enumerate(("10.0.0.1:80", "10.0.0.1:81", "10.0.0.2:80")):
                 name = str(number)
                 await executor.execute(Job(name, "me", "cell", "x = 1", expires=time.time() + 60, client=client))
-                state: Any = executor._states[name]
+                state: Any = executor._states[client.partition(":")[0]][name]
                 owners.append(state._node.root.owner)
             assert owners[0] is owners[1]
             assert owners[0] is not owners[2]
 
     asyncio.run(run())
+
+
+def cell(name: str, client: str, state: str = "") -> Job:
+    return Job(name, "api", "cell", "x = 1", expires=time.time() + 60, state=state, client=client)
+
+
+def test_a_host_with_many_states_loses_its_own() -> None:
+    async def work() -> list[str]:
+        async with LocalSandbox() as sandbox:
+            executor = Executor("worker", sandbox, JudgeSettings(), max_states=4)
+            for name in ("mine 1", "mine 2"):
+                assert (await executor.execute(cell(name, "10.0.0.1:5"))).lives
+            for number in range(5):
+                assert (await executor.execute(cell(f"other {number}", f"10.0.0.2:{number}"))).lives
+            executor.forget(["other 4", "unknown"])
+            states = ["mine 1", "mine 2", *(f"other {number}" for number in range(5))]
+            found = [await executor.execute(cell("mine 2", "10.0.0.3:1", state)) for state in states]
+            return [answer.outcome for answer in found]
+
+    assert asyncio.run(work()) == ["done", "done", "lost", "lost", "lost", "done", "lost"]

@@ -44,13 +44,15 @@ class Executor:
         name: this worker's name, for `Answer.worker`.
         sandbox: an open sandbox.
         settings: the service's settings.
-        max_states: session states kept; the least recently used are released, and rebuilt on demand.
+        max_states: session states kept. Beyond it, the host with most states loses its least recently used one, which
+            is rebuilt on demand.
     """
 
     def __init__(self, name: str, sandbox: LocalSandbox, settings: JudgeSettings, max_states: int = 4_096) -> None:
         self._name, self._sandbox, self._max_states = name, sandbox, max_states
         self._compiler = Compiler(sandbox, settings.compile_seconds, settings.compile_mb)
-        self._states: OrderedDict[str, State] = OrderedDict()
+        self._states: dict[str, OrderedDict[str, State]] = {}  # by host
+        self._hosts: dict[str, str] = {}  # by state
         self._trials = [asyncio.Semaphore(size) for size in _TRIAL_SIZES]
 
     async def execute(self, job: Job) -> Answer:
@@ -98,11 +100,11 @@ class Executor:
     def forget(self, states: list[str]) -> None:
         """Release states that are no longer needed."""
         for name in states:
-            if (state := self._states.pop(name, None)) is not None:
-                state.release()
+            if name in self._hosts:
+                self._pop(name).release()
 
     async def _cell(self, job: Job) -> Answer:
-        if job.state and job.state not in self._states and not job.history:
+        if job.state and job.state not in self._hosts and not job.history:
             return Answer(job.id, "lost", self._name)
         state = await self._state(job)
         if state is None:
@@ -111,7 +113,7 @@ class Executor:
         after, result = await state.run(job.code, job.limits)
         answer = self._answer(job, result)
         if after is not None:
-            self._store(job.id, after)
+            self._store(job.id, after, job.host)
             answer.lives = True
         return answer
 
@@ -119,9 +121,10 @@ class Executor:
         """The source state of a cell, rebuilt if this worker lacks it; None if that fails."""
         if not job.state:
             return self._sandbox.start(job.host)
-        if job.state in self._states:
-            self._states.move_to_end(job.state)
-            return self._states[job.state]
+        if job.state in self._hosts:
+            states = self._states[self._hosts[job.state]]
+            states.move_to_end(job.state)
+            return states[job.state]
         state: State | None = self._sandbox.start(job.host)
         for cell in job.history:
             assert state is not None
@@ -129,13 +132,24 @@ class Executor:
             if state is None:
                 return None
         assert state is not None
-        self._store(job.state, state)
+        self._store(job.state, state, job.host)
         return state
 
-    def _store(self, name: str, state: State) -> None:
-        self._states[name] = state
-        if len(self._states) > self._max_states:
-            self._states.popitem(last=False)[1].release()
+    def _store(self, name: str, state: State, host: str) -> None:
+        if name in self._hosts:
+            self._pop(name)
+        self._hosts[name] = host
+        self._states.setdefault(host, OrderedDict())[name] = state
+        if len(self._hosts) > self._max_states:
+            largest = max(self._states.values(), key=len)
+            self._pop(next(iter(largest))).release()
+
+    def _pop(self, name: str) -> State:
+        host = self._hosts.pop(name)
+        state = self._states[host].pop(name)
+        if not self._states[host]:
+            del self._states[host]
+        return state
 
     async def _verify(self, job: Job) -> Answer:
         if job.expected is None:
