@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from rstar.sandbox import Limits, LocalSandbox, Result
+from rstar.sandbox import Limits, LocalSandbox, Result, State
+from rstar.sandbox.parent import disk_watch
 
 from .conftest import QUICK, Box
 
@@ -187,3 +188,22 @@ def test_what_a_state_writes_beside_its_folder_takes_room_too(tmp_path: Path) ->
     beside, well = asyncio.run(work())
     assert beside.status == "killed"
     assert well == "1\n" * 3
+
+
+def test_a_step_too_short_to_be_looked_at_leaves_no_more_than_its_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(disk_watch, "_POLL_SECONDS", 60)
+
+    async def work() -> list[str]:
+        async with LocalSandbox("no-namespaces", limits=QUICK, folder=tmp_path) as sandbox:
+            state: State | None = sandbox.start()
+            found = []
+            for name in ("a", "b"):
+                assert state is not None
+                state, result = await state.run(f"open({name!r}, 'wb').write(bytes(3 << 20))")
+                found.append(result.status)
+            assert state is None
+            return found
+
+    assert asyncio.run(work()) == ["ok", "killed"]

@@ -218,3 +218,19 @@ def test_no_more_is_added_than_others_have_had(
     seconds, _ = seconds_until_timeout([Progress(0.08 * step, 0.1, ready=True) for step in range(1, 12)])
     assert SECONDS <= seconds <= SECONDS + most
     assert others is not None or seconds > SECONDS + 0.25
+
+
+def test_a_look_at_the_files_that_ends_after_the_run_kills_nothing() -> None:
+    """It would start a clock at whose end the keeper is closed, with all its runs."""
+    keeper = Keeper(death={"signal": None, "code": 1, "cpu": 0.0})
+
+    async def work() -> bool:
+        async with Scheduler(1, 1, MemoryWatch(1 << 40, NoCache())).slot() as slot:
+            execution = Execution(cast(Link, keeper), Limits(), slot)
+            await execution.outcome({"do": "run", "id": keeper.next_id()})
+        answer = asyncio.get_running_loop().create_future()
+        answer.set_result({"held": 1 << 40})
+        execution._check_disk_use(answer)
+        return execution._keeper_timer is None
+
+    assert asyncio.run(work())

@@ -317,7 +317,7 @@ class Execution:
     def _check_disk_use(self, answer: asyncio.Future[channel.Message]) -> None:
         if self._disk_watch is not None:
             self._disk_watch.done()
-        if not answer.cancelled() and answer.exception() is None:
+        if not self._event.done() and not answer.cancelled() and answer.exception() is None:
             left = self._limits.scratch - answer.result().get("held", 0)
             if left < 0 or exceeds(*self._link.writable(self._folder), left):
                 self._stop("killed")
@@ -337,6 +337,8 @@ class Execution:
                 raise SandboxError(_DISK_FULL.format(self._link.folder))
         result = read_report(message["report"]) if message["event"] == "report" else None
         verdict = "output_limit" if self._over_limit() else self._verdict
+        if message["event"] == "report" and self._link.leaves_files(self._folder, self._limits.scratch):
+            verdict = verdict or "killed"
         status: Status = verdict or (result.status if result else self._death_status(message))
         alive = message["event"] == "report" and status in ("ok", "error")
         if message["event"] == "report" and not alive:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from rstar.errors import IsolationError, SandboxError
 from rstar.sandbox import channel
+from rstar.sandbox.folders import exceeds
 from rstar.sandbox.jail.paths import search_path
 from rstar.sandbox.levels import LEVELS, Level
 from rstar.sandbox.parent.spawn import spawn
@@ -83,6 +84,13 @@ class Link:
     def writable(self, name: str) -> tuple[str, Set[str]]:
         """The path that a run with scratch folder `name` can write to, and the other runs' folder names in it."""
         return (str(self.folder), self._names - {name}) if self._shared else (f"{self.folder}/{name}", set())
+
+    def leaves_files(self, name: str, size: int) -> bool:
+        """Whether the scratch folder `name` exceeds `size` bytes and stays, on a shared disk, for later runs.
+
+        A short run may end before any look through its folder.
+        """
+        return self._shared and self.folder is not None and exceeds(f"{self.folder}/{name}", (), size)
 
     def expect(self, number: int) -> asyncio.Future[channel.Message]:
         """The next event about `number`; fails with `RunLostError` if the keeper dies."""

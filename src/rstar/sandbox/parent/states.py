@@ -221,7 +221,7 @@ class States:
                 order = _order("run" if step is steps[0] else "continue", step, number, source, ceiling)
                 outcome = await self._execute(tree, order, step.limits, base, slot)
                 process.pages = (*(source.pages if source else ()), Pages(outcome.memory))
-                process.cpu = outcome.cpu
+                process.cpu, process.threads = outcome.cpu, outcome.threads
                 if outcome.result.status != step.status:
                     tree.link.send({"do": "kill", "id": number, "hard": True})
                     raise StateGoneError(
