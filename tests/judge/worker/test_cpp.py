@@ -249,6 +249,22 @@ int main() {
 ASKS = "#include <unistd.h>\nint main(){int ends[2];for(;;)if(!pipe(ends)){close(ends[0]);close(ends[1]);}}"
 
 
+SOCKETS = """
+#include <cstdio>
+#include <sys/socket.h>
+int main() {
+    int ends[2], count = 0;
+    while (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0) count += 2;
+    printf("%d", count);
+}
+"""
+
+
+def test_each_process_of_a_program_has_few_sockets() -> None:
+    """No limit counts the memory in their buffers."""
+    assert 16 <= int(outcome(SOCKETS, Limits(5.0, memory_mb=256)).stdout) <= 32
+
+
 def test_a_program_has_few_pipes() -> None:
     """Their buffers are limited per user, and all programs have one user."""
     result = outcome(PIPES, Limits(5.0, memory_mb=256))

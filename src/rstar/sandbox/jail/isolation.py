@@ -69,7 +69,10 @@ _STATES_THREADS, _MAX_FORKS = 4 * _THREADS, 8 * _THREADS
 threads allowed to all states of a tree together, and extra processes for forks: a state that takes all threads must
 not block the forks of others."""
 
-_DESCRIPTORS = 128  # each may be a socket with a 0.2 MB buffer, which no memory limit counts
+_DESCRIPTORS, _DESCRIPTORS_OF_PROCESSES = 128, 32
+"""Descriptors of a run, and of each process of a run that may start programs. Each may be a socket with a buffer of
+0.2 MB, which no memory limit counts."""
+
 _NICE_0 = 20  # in units of RLIMIT_NICE
 
 
@@ -324,7 +327,8 @@ class Jail:
                     on_listener(listener)
                     os.close(listener)
         with mechanism("limits"):  # not earlier: with a low limit no descriptor can be sent while many are in flight
-            resource.setrlimit(resource.RLIMIT_NOFILE, (_DESCRIPTORS, _DESCRIPTORS))
+            most = _DESCRIPTORS_OF_PROCESSES if self.starts_programs else _DESCRIPTORS
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
         if self.seccomp:
             with mechanism("seccomp"):
                 kernel.seccomp(self._programs[forks], listen=False)
