@@ -62,7 +62,7 @@ def weights(folder: Path) -> dict[str, torch.Tensor]:
 def test_it_learns_and_an_interrupted_run_ends_with_the_same_weights(tmp_path: Path, data: Path) -> None:
     losses: list[float] = []
     whole = train_sft(CONFIG, [data], tmp_path / "whole", lambda p: losses.append(p.loss))
-    assert losses[-1] < losses[0] - 1
+    assert losses[-1] < losses[0] - 0.9
 
     for stop_after in (2, 5):
         with pytest.raises(StopError):
