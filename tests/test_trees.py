@@ -2,7 +2,6 @@
 
 import copy
 import json
-import math
 from typing import Any
 
 import pytest
@@ -50,7 +49,6 @@ def trees(draw: st.DrawFn) -> Tree:
             q=draw(VALUES),
             value=draw(st.none() | VALUES),
             votes=draw(st.integers(1, 9)),
-            share=draw(st.sampled_from([1.0, 0.25, 0.125, 3e-9])),
             finish_reason=finish_reason,
             answer=answer,
         )
@@ -100,13 +98,15 @@ def test_ends_are_the_nodes_with_an_answer(tree: Tree) -> None:
 
 
 @given(trees())
-def test_masses_are_the_shares_multiplied(tree: Tree) -> None:
-    for node, end in tree.ends():
-        assert end.mass == pytest.approx(math.prod(step.share for step in node.path()))
+def test_the_masses_of_all_leaves_are_one(tree: Tree) -> None:
+    leaves = [node for node in tree.nodes[1:] if not node.children]
+    for node in tree.nodes[1:]:
+        node.answer = "x" if node in leaves else None
+    assert not leaves or sum(end.mass for _, end in tree.ends()) == pytest.approx(1.0)
 
 
 SEGMENT = {"author": "policy", "text": "x", "ids": [1], "logprobs": [-0.5]}
-NODE = {"visits": 1, "q": 0.5, "value": None, "votes": 1, "share": 1.0, "finish": None, "answer": None}
+NODE = {"visits": 1, "q": 0.5, "value": None, "votes": 1, "finish": None, "answer": None}
 LINE = {
     "prompt": {"author": "template", "text": "q", "ids": [0]},
     "nodes": [NODE | {"parent": -1}, NODE | {"parent": 0, "segments": [SEGMENT], "status": "ok", "error": None}],

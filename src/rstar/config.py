@@ -114,9 +114,11 @@ class MctsConfig(EarlyStopConfig):
 
     method: Literal["mcts"] = Field("mcts", description=_METHODS)
     rollouts: int = Field(12, ge=1, description="number of MCTS rollouts, descents from the root to a terminal node")
-    expansions: int = Field(4, ge=1, description="number of steps sampled each time that search samples at a node")
-    parallel: int = Field(1, ge=1, description="number of rollouts of one problem that run at the same time")
-    c: float = Field(2.0, ge=0, description="exploration constant of PUCT")
+    expansions: int = Field(8, ge=1, description="number of steps sampled at a node")
+    root_expansions: int | None = Field(
+        None, ge=1, description="number of steps sampled at the root; unset: as `expansions`"
+    )
+    c: float = Field(2.0, ge=0, description="exploration constant of UCT")
 
 
 AnySearch = GreedyConfig | SampleConfig | BestOfNConfig | BeamConfig | MctsConfig

@@ -1,7 +1,7 @@
 """Search trees as plain records: the only writer and reader of the lines of ``trees.jsonl``.
 
-A line is ``{"id", "prompt": SEGMENT, "nodes": [{"parent", "visits", "q", "value", "votes", "share", "finish", "answer",
-…STEP}, …]}``: the root first, without a step; parents before children. `SEGMENT` and `STEP`: see `rstar.trajectories`.
+A line is ``{"id", "prompt": SEGMENT, "nodes": [{"parent", "visits", "q", "value", "votes", "finish", "answer", …STEP},
+…]}``: the root first, without a step; parents before children. `rstar.trajectories` defines `SEGMENT` and `STEP`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ class TreeNode:
         q: mean of those values.
         value: estimate of this node alone, or the reward of an end; None if there is none.
         votes: number of identical samples it represents.
-        share: of the step among its siblings (see `rstar.search.tree.Node.shares`).
         finish_reason: why the solution ended here; None if it goes on.
         answer: final answer, if any.
     """
@@ -36,7 +35,6 @@ class TreeNode:
     q: float
     value: float | None
     votes: int
-    share: float
     finish_reason: FinishReason | None
     answer: str | None
     children: list[TreeNode] = field(default_factory=list)
@@ -65,6 +63,7 @@ class Tree:
 
     def ends(self) -> Iterator[tuple[TreeNode, Trajectory]]:
         """Yield every node with an answer, and the trajectory to it, in order."""
+        samples = {node: sum([child.votes for child in node.children]) for node in self.nodes if node.children}
         steps: dict[TreeNode, tuple[Step, ...]] = {}
         masses: dict[TreeNode, float] = {}
         for node in self.nodes:
@@ -72,7 +71,7 @@ class Tree:
                 steps[node], masses[node] = (), 1.0
                 continue
             steps[node] = (*steps[node.parent], node.step)
-            masses[node] = masses[node.parent] * node.share
+            masses[node] = masses[node.parent] * (node.votes / samples[node.parent])
             if node.answer is not None:
                 yield (
                     node,
@@ -92,7 +91,6 @@ class Tree:
                 "q": round(node.q, 6),
                 "value": None if node.value is None else round(node.value, 6),
                 "votes": node.votes,
-                "share": float(f"{node.share:.6g}"),
                 "finish": node.finish_reason,
                 "answer": node.answer,
             }
@@ -112,15 +110,7 @@ class Tree:
             if not math.isfinite(row["q"]):
                 raise ValueError("a Q that is not finite")
             node = TreeNode(
-                parent,
-                step,
-                row["visits"],
-                row["q"],
-                row["value"],
-                row["votes"],
-                row["share"],
-                row["finish"],
-                row["answer"],
+                parent, step, row["visits"], row["q"], row["value"], row["votes"], row["finish"], row["answer"]
             )
             if parent is None and node.answer is not None:
                 raise ValueError("a root with an answer")

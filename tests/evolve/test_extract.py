@@ -24,7 +24,7 @@ from rstar.trees import Tree
 
 LOOSE = ExtractConfig(margin=0.0, distance=0)
 PROMPT = Segment(prompt.prompt("What is 3 + 4?"), "template").to_json(tokens=True)
-ROOT = {"parent": -1, "visits": 1, "q": 0.0, "value": None, "votes": 1, "share": 1.0, "finish": None, "answer": None}
+ROOT = {"parent": -1, "visits": 1, "q": 0.0, "value": None, "votes": 1, "finish": None, "answer": None}
 
 
 def row(parent: int, q: float, status: str, *segments: Segment) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from rstar.trajectories import Segment, Step
 
 TINY = Path(str(files("rstar") / "tiny" / "weights"))
 SHOWN = "\n<output>{0}<end_of_output>\n<answer>\\boxed{{{0}}}<end_of_answer>"
-ROOT = {"parent": -1, "visits": 1, "q": 0.0, "value": None, "votes": 1, "share": 1.0, "finish": None, "answer": None}
+ROOT = {"parent": -1, "visits": 1, "q": 0.0, "value": None, "votes": 1, "finish": None, "answer": None}
 
 
 @pytest.fixture(scope="module")

@@ -37,9 +37,9 @@ def test_the_policy_is_asked_as_configured() -> None:
             asked.append(request)
         return sums(request, sample)
 
-    found = solve(script, expansions=3, top_p=0.7, temperature=0.5, max_step_tokens=99, rollouts=2)
+    found = solve(script, root_expansions=3, top_p=0.7, temperature=0.5, max_step_tokens=99, rollouts=2)
     steps = [request for request in asked if not request.context.text.endswith("<answer>")]
-    assert [request.n for request in steps[:2]] == [3, 3]
+    assert [request.n for request in steps[:2]] == [3, 4]
     assert {(r.top_p, r.temperature, r.max_tokens) for r in steps} == {(0.7, 0.5, 99)}
     assert found.tokens_in == sum(len(request.context.ids) for request in asked)
 

@@ -14,16 +14,7 @@ def drawn(what: RenderableType) -> str:
 
 def node(parent: int, text: str = "", **extra: Any) -> dict[str, Any]:
     """A node of a line of ``trees.jsonl``."""
-    plain = {
-        "visits": 1,
-        "q": 0.5,
-        "value": None,
-        "votes": 1,
-        "share": 1.0,
-        "finish": None,
-        "answer": None,
-        "error": None,
-    }
+    plain = {"visits": 1, "q": 0.5, "value": None, "votes": 1, "finish": None, "answer": None, "error": None}
     return {"parent": parent, "segments": [{"author": "policy", "text": text}], **plain, **extra}
 
 

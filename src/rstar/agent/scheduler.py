@@ -32,7 +32,7 @@ from typing import NamedTuple
 
 from rstar.agent.growth import Growth
 
-FULL = 0.95
+FULL = 0.88
 """Share of a replica's capacity that the ledger gives out."""
 TYPICAL = 1.0
 """A rollout reserves what it holds, but at least this share of what rollouts of its group hold on average."""

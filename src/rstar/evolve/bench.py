@@ -62,7 +62,7 @@ def bench_extract(trees: int, seed: int = 0) -> Extraction:
 
 def _tree(draw: random.Random, question: str) -> Tree:
     """About 60 nodes in four levels, a third of them ends, with log-probabilities."""
-    root = TreeNode(None, None, 0, 0.0, None, 1, 1.0, None, None)
+    root = TreeNode(None, None, 0, 0.0, None, 1, None, None)
     nodes, level = [root], [root]
     for depth in range(4):
         new = [_node(draw, parent, depth == 3) for parent in level for _ in range(draw.randrange(2, 4))]
@@ -80,8 +80,6 @@ def _node(draw: random.Random, parent: TreeNode, last: bool) -> TreeNode:
     segments = [Segment(f"# step {draw.random()}\nx = {product}\n<end_of_step>", "policy", (), told)]
     q = draw.uniform(-1, 1)
     if not ends:
-        return TreeNode(parent, Step(tuple(segments), "ok"), 1, q, None, 1, 1.0, None, None)
+        return TreeNode(parent, Step(tuple(segments), "ok"), 1, q, None, 1, None, None)
     segments += [Segment(code_steps.output(answer), "tool"), Segment(code_steps.answer(answer), "policy")]
-    return TreeNode(
-        parent, Step(tuple(segments), "ok"), 1, q, RIGHT if answer == "7" else WRONG, 1, 1.0, "answer", answer
-    )
+    return TreeNode(parent, Step(tuple(segments), "ok"), 1, q, RIGHT if answer == "7" else WRONG, 1, "answer", answer)

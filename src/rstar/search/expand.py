@@ -18,7 +18,6 @@ exceptions and propagate.
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import Any
@@ -30,7 +29,7 @@ from rstar.models.engine import Completion, Engine, Request
 from rstar.sandbox.api import Limits, Result, Sandbox, State
 from rstar.search.checks import checked_await, completions, invalid_return
 from rstar.search.format import Format
-from rstar.search.tree import FAILED_VALUE, Node, close
+from rstar.search.tree import Node, close, fail
 from rstar.seeds import derive
 from rstar.trajectories import FinishReason, Segment, Step
 
@@ -113,7 +112,7 @@ class Expander:
         """Sample `n` continuations of `node` and attach them as children.
 
         Args:
-            node: an open node; it is closed if nothing is left to do below it.
+            node: an open node; it is marked as expanded, and closed if no child is open.
             n: number of samples.
             merge: merge samples of equal text into one child; otherwise there are n children.
             whole: sample the whole program at once instead of one step.
@@ -138,8 +137,9 @@ class Expander:
             child.votes += votes
         for index, child in enumerate(children, len(node.children)):
             child.place = (*node.place, index)
+        node.expanded = True
         node.children += tuple(children)
-        if node.exhausted:
+        if all(child.closed for child in node.children):
             close(node)
         return Expansion(children, len(node.children) > len(children) or bool(repeated))
 
@@ -167,6 +167,7 @@ class Expander:
 
     async def _grow(self, parent: Node, completion: Completion, votes: int, merge: bool) -> Node:
         """The child of `parent` for `completion`: runs its code and, after a complete program, samples the answer."""
+        count = completion.n_tokens
         child = Node(
             parent,
             Step((_written(completion),)),
@@ -175,7 +176,8 @@ class Expander:
             stdout=parent.stdout,
             depth=parent.depth + 1,
             votes=votes,
-            probability=math.exp(sum(completion.logprobs)) if merge and completion.logprobs else None,
+            prior=sum(completion.logprobs) / count if count else 0.0,
+            length=len(completion.ids) or len(completion.text),
         )
         reading = self._format.read(completion)
         if reading.failure is not None:
@@ -265,8 +267,6 @@ def _one_per_answer(node: Node, children: list[Node], repeated: list[tuple[Node,
             repeated.append((representative, child.votes))
         elif child.answer is not None and (representative := kept.setdefault(child.answer, child)) is not child:
             representative.votes += child.votes
-        if representative is not child and representative.probability is not None:
-            representative.probability += child.probability or 0.0
         node.texts[child.step.written.text] = representative
     return [child for child in children if child.step is not None and node.texts[child.step.written.text] is child]
 
@@ -276,8 +276,8 @@ def _written(completion: Completion) -> Segment:
 
 
 def _failed(child: Node, reason: FinishReason) -> Node:
-    child.finish_reason, child.value = reason, FAILED_VALUE
-    child.closed = True
+    child.finish_reason = reason
+    fail(child)
     return _without_state(child)
 
 

@@ -10,7 +10,6 @@ A method returns nothing: its results are in the tree. No method waits for anoth
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
@@ -30,8 +29,8 @@ from rstar.problems import Problem
 from rstar.search.checks import scores
 from rstar.search.choose import Votes
 from rstar.search.expand import Expander, Expansion
-from rstar.search.select import descend
-from rstar.search.tree import Node, back_up
+from rstar.search.select import select_child, unexplored
+from rstar.search.tree import Node, back_up, reopen
 from rstar.search.value import Value
 
 C = TypeVar("C", bound=AnySearch)
@@ -66,12 +65,8 @@ class Search(Generic[C]):
         return max(1, wave)
 
     async def grow(self, nodes: Sequence[Node], n: int, *, merge: bool = True, score: bool = True) -> list[Node]:
-        """Expand `nodes` concurrently; then, in order, count the new answers and score the new nodes.
-
-        A node that is listed k times is expanded once, by k · `n` samples.
-        """
-        times = Counter(nodes).items()
-        grown = await gather_or_cancel(self.expander.expand(node, n * k, merge=merge) for node, k in times)
+        """Expand `nodes` concurrently; then, in order, count the new answers and score the new nodes."""
+        grown = await gather_or_cancel(self.expander.expand(node, n, merge=merge) for node in nodes)
         for growth in grown:
             await self.judge(growth, score)
         return [child for growth in grown for child in growth.children]
@@ -122,6 +117,7 @@ async def best_of_n(search: Search[BestOfNConfig]) -> None:
         in_waves = config.max_tokens is not None or config.early_stop
         wave = search.wave(left, config.expansions) if in_waves else left
         programs = await search.grow([root], wave, merge=False, score=False)
+        root.closed = False
         while (going_on := [node for node in programs if not node.closed]) and not search.expander.spent:
             programs = await search.grow(going_on, 1, merge=False, score=False)
         search.rollouts += wave
@@ -146,35 +142,46 @@ async def beam(search: Search[BeamConfig]) -> None:
 
 
 async def mcts(search: Search[MctsConfig]) -> None:
-    """Monte Carlo tree search: `rollouts` descents from the root to where a solution ends, `parallel` at a time."""
-    config, root = search.config, search.expander.root
-    while search.rollouts < config.rollouts and not search.done and not root.closed:
-        nodes = [root] * min(config.parallel, config.rollouts - search.rollouts)
-        search.rollouts += len(nodes)
-        while nodes and not search.done:
-            nodes = await _advance(search, nodes)
+    """Monte Carlo tree search: `rollouts` descents, each from the root to a node that cannot be continued.
 
-
-async def _advance(search: Search[MctsConfig], nodes: Sequence[Node]) -> list[Node]:
-    """Descend from `nodes` by PUCT to where new steps are wanted, and sample these; returns the best of them.
-
-    Answers and failures are backed up at once. A new child with a value starts with it as its first visit: q(s)⁰.
+    If the tree is exhausted and rollouts remain, it is widened: a node's children are only a sample of the policy's
+    continuations.
     """
-    places = descend(nodes, search.config.c)
-    new = await search.grow(places, search.config.expansions)
-    for child in new:
-        if child.closed:
-            back_up(child, child.value or 0.0)
-        elif child.value is not None:
-            child.visits, child.total = 1, child.value
-    best = []
-    for place, descents in Counter(places).items():
-        children = [child for child in new if child.parent is place]
-        if not children:  # a visit that tells nothing new about the node's value
-            back_up(place, place.q)
-        going_on = [child for child in children if not child.closed]
-        best += sorted(going_on, key=lambda child: (child.q, child.share), reverse=True)[:descents]
-    return best
+    root = search.expander.root
+    while search.rollouts < search.config.rollouts and not search.done:
+        if root.finish_reason is not None:  # the question alone fills the context
+            return
+        if root.closed:
+            reopen(unexplored(root))
+        await _rollout(search)
+        search.rollouts += 1
+
+
+async def _rollout(search: Search[MctsConfig]) -> None:
+    """Descend by UCT, expanding unexpanded nodes; the value of every new answer is backed up at once.
+
+    A new child with a value starts with it as its first visit: q(s)⁰. A descent that meets only failures backs up 0;
+    otherwise a child with only failures below would stay unvisited, and be selected before its siblings forever.
+    """
+    config, node = search.config, search.expander.root
+    answers = failures = 0
+    while True:
+        if not node.expanded:
+            n = config.expansions if node.depth else config.root_expansions or config.expansions
+            for child in await search.grow([node], n):
+                if child.answer is not None:
+                    back_up(child, child.value or 0.0)
+                    answers += 1
+                elif child.closed:
+                    failures += 1
+                elif child.value is not None:
+                    child.visits, child.total = 1, child.value
+        chosen = select_child(node, config.c)
+        if chosen is None or search.done:
+            break
+        node = chosen
+    if failures and not answers:
+        back_up(node, 0.0)
 
 
 def _rank(node: Node) -> tuple[float, float]:

@@ -1,69 +1,50 @@
-"""Selection in the tree by PUCT, in which a sample of new steps is a move like any other.
+"""Selection by UCT (arXiv 2501.04519, section 3.2; c = 2 in the published code), and where to widen a tree.
 
-Pure functions of the statistics. The published code expands a node once and then selects among its children by UCT
-(arXiv 2501.04519, section 3.2). A child that was not sampled then is out of reach, and a policy that is sure of itself
-samples one child. Here every node keeps one more arm: sample new steps. Its prior is the probability of the steps not
-seen yet. So a node is widened where the policy is undecided, or where what was sampled looks bad (docs/deviations.md).
+Pure functions of the statistics. Closed children (terminal, failed or exhausted) are never selected. Unvisited children
+come before visited ones; ties go to the child with more votes, then to the more probable one.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
-from rstar.search.tree import FAILED_VALUE, NOTHING_NEW, Node
-
-
-def puct(value: float, prior: float, visits: int, parent_visits: int, c: float) -> float:
-    """Value plus exploration bonus of an arm: Q + c · P · sqrt(N_parent) / (1 + N)."""
-    return value + c * prior * math.sqrt(max(parent_visits, 1)) / (1 + visits)
+from rstar.search.tree import Node
 
 
-def select_arm(node: Node, c: float) -> Node | None:
-    """The open child to descend to; None to sample new steps here.
+def uct(total: float, visits: int, parent_visits: int, c: float) -> float:
+    """Upper confidence bound of a child: total / N + c · sqrt(ln N_parent / N); infinite for N = 0."""
+    if visits == 0:
+        return math.inf
+    return total / visits + c * math.sqrt(math.log(max(parent_visits, 1)) / visits)
 
-    The priors of the children are the policy's probabilities of their steps. The prior of new steps is the probability
-    of all that are unseen, but at most that of an average arm: where steps are long, nearly everything is unseen. An
-    unvisited child, and a new step, count as valuable as their parent.
+
+def select_child(node: Node, c: float) -> Node | None:
+    """The open child of highest UCT; None if there is none."""
+    return max(
+        (child for child in node.children if not child.closed),
+        key=lambda child: (uct(child.total, child.visits, node.visits, c), child.votes, child.prior),
+        default=None,
+    )
+
+
+def unexplored(root: Node) -> Node:
+    """The node where another sample is most likely to find something new for its cost.
+
+    The probability of reaching a node is the share of samples that took each step, multiplied. The probability of an
+    unseen sample there is estimated by the share of samples seen only once (Good–Turing, plus half a sample so that no
+    node is ruled out). A sample costs the mean length of earlier ones, in tokens if the engine knows them. Nodes where
+    the solution ended do not count. Returns the root if nothing is known.
     """
-    children = node.children
-    rest = node.unseen
-    if not children:
-        return None
-    widening = min(rest, 1 / (len(children) + 1))
-    shares = node.shares
-    scale = (1 - widening) / sum(shares)
-    best, most = None, -math.inf
-    if rest >= NOTHING_NEW:
-        most = puct(node.q, widening, node.expansions, node.visits, c)
-    for child, share in zip(children, shares, strict=True):
-        if not child.closed:
-            value = child.q if child.visits else node.q
-            score = puct(value, share * scale, child.visits, node.visits, c)
-            if score > most:
-                best, most = child, score
+    best, most = root, 0.0
+    stack = [(root, 1.0)]
+    while stack:
+        node, reached = stack.pop()
+        if not node.children:
+            continue
+        samples = sum([child.votes for child in node.children])
+        once = sum([child.votes == 1 for child in node.children])
+        length = sum([child.votes * child.length for child in node.children])
+        if (gain := reached * (once + 0.5) / (samples + 1) * samples / (length + 1)) > most:
+            best, most = node, gain
+        stack += [(child, reached * child.votes / samples) for child in node.children if child.finish_reason is None]
     return best
-
-
-def descend(nodes: Sequence[Node], c: float) -> list[Node]:
-    """Where descents from `nodes` that run at the same time sample new steps; those from closed nodes end.
-
-    Each descent counts as a failure until all have chosen (a virtual loss), so that the next ones look elsewhere.
-    """
-    places = []
-    for node in nodes:
-        if not node.closed:
-            while (arm := select_arm(node, c)) is not None:
-                node = arm
-            places.append(node)
-            _count_descent(node, 1)
-    for place in places:
-        _count_descent(place, -1)
-    return places
-
-
-def _count_descent(place: Node, times: int) -> None:
-    place.expansions += times
-    for node in (place, *place.ancestors()):
-        node.visits += times
-        node.total += times * FAILED_VALUE

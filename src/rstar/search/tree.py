@@ -2,7 +2,7 @@
 
 A node is a partial solution; the edge to it is its last step. Nodes hold the statistics: `visits` is N(s, a), `total`
 the sum of the values backed up through the node, so Q(s, a) = total / visits (arXiv 2501.04519, section 3.2). A node is
-`closed` when selection can gain nothing from it: it is terminal, or nothing is left to do below it.
+`closed` when selection can gain nothing from it: it is terminal, or all its children are closed.
 
 This module makes no decisions: `select` picks nodes, `expand` creates them. `snapshot` creates the stored record.
 """
@@ -18,10 +18,6 @@ from rstar.trajectories import FinishReason, Segment, Step, Trajectory
 from rstar.trees import Tree, TreeNode
 
 FAILED_VALUE = -1.0
-MOSTLY_KNOWN = 0.5
-"""Probability of the known steps from which they, and not the numbers of samples, tell the policy's probabilities."""
-NOTHING_NEW = 0.001
-"""A node whose unseen steps have less probability than this is not sampled again."""
 
 
 @dataclass(slots=True, eq=False)
@@ -37,7 +33,8 @@ class Node:
         depth: number of steps from the root.
         errors: failed steps in a row up to here.
         votes: number of identical samples it represents.
-        probability: of the step under the policy, and of those merged into it; None if the engine reports none.
+        prior: mean log-probability per token of the step; breaks ties between unvisited siblings.
+        length: of the sampled step, in tokens; in characters if the engine knows no ids.
         finish_reason: why the solution ended here; None if it goes on.
         answer: final answer, if any.
         value: estimate of this node alone; None if there is none.
@@ -54,7 +51,8 @@ class Node:
     depth: int = 0
     errors: int = 0
     votes: int = 1
-    probability: float | None = None
+    prior: float = 0.0
+    length: int = 0
     finish_reason: FinishReason | None = None
     answer: str | None = None
     value: float | None = None
@@ -62,6 +60,7 @@ class Node:
     expansions: int = 0
     children: tuple[Node, ...] = ()
     texts: dict[str, Node] = field(default_factory=dict)
+    expanded: bool = False
     closed: bool = False
     visits: int = 0
     total: float = 0.0
@@ -72,50 +71,11 @@ class Node:
         return self.total / self.visits if self.visits else 0.0
 
     @property
-    def known(self) -> float:
-        """Probability of the steps seen here, under the policy; 0 if the engine reports no log-probabilities."""
-        return sum([child.probability or 0.0 for child in self.children])
-
-    @property
-    def unseen(self) -> float:
-        """Probability that the policy's next sample here is a step not seen yet.
-
-        Exact where most of the probability is known: what the known steps leave of 1. Otherwise (long steps, or an
-        engine without log-probabilities) estimated by the share of samples seen only once: Good–Turing, plus half a
-        sample so that it is never 0.
-        """
-        if not self.children:
-            return 1.0
-        known = self.known
-        if known >= MOSTLY_KNOWN:
-            return max(0.0, 1.0 - known)
-        samples = sum([child.votes for child in self.children])
-        return (sum([child.votes == 1 for child in self.children]) + 0.5) / (samples + 1)
-
-    @property
-    def shares(self) -> list[float]:
-        """The policy's probability of each child's step, or, where most of it is unknown, the share of the samples."""
-        if self.known >= MOSTLY_KNOWN:
-            return [child.probability or 0.0 for child in self.children]
-        samples = sum([child.votes for child in self.children])
-        return [child.votes / samples for child in self.children]
-
-    @property
-    def share(self) -> float:
-        """The node's share among its siblings (see `shares`); 1 at the root."""
-        return 1.0 if self.parent is None else self.parent.shares[self.parent.children.index(self)]
-
-    @property
-    def exhausted(self) -> bool:
-        """Whether nothing is left to do below: all children are closed, and other steps are too improbable."""
-        return bool(self.children) and all(child.closed for child in self.children) and self.unseen < NOTHING_NEW
-
-    @property
     def mass(self) -> float:
-        """Shares of the steps from the root, multiplied; see `Trajectory.mass`."""
+        """Share of the policy's samples, multiplied over the steps from the root; see `Trajectory.mass`."""
         mass, node = 1.0, self
         while node.parent is not None:
-            mass *= node.share
+            mass *= node.votes / sum([child.votes for child in node.parent.children])
             node = node.parent
         return mass
 
@@ -159,13 +119,28 @@ def back_up(node: Node, value: float) -> None:
         current = current.parent
 
 
+def fail(node: Node) -> None:
+    """Give a failed leaf the value −1 and close it. The value is not backed up."""
+    node.visits += 1
+    node.total += FAILED_VALUE
+    node.value = FAILED_VALUE
+    node.closed = True
+
+
 def close(node: Node) -> None:
-    """Close a node, and every ancestor below which nothing is left to do."""
+    """Close a node, and every ancestor without an open child."""
     node.closed = True
     for parent in node.ancestors():
-        if not parent.exhausted:
+        if not parent.expanded or not all(child.closed for child in parent.children):
             return
         parent.closed = True
+
+
+def reopen(node: Node) -> None:
+    """Reopen a node for another expansion, and the path to it."""
+    node.expanded = node.closed = False
+    for parent in node.ancestors():
+        parent.closed = False
 
 
 def snapshot(root: Node) -> Tree:
@@ -174,7 +149,7 @@ def snapshot(root: Node) -> Tree:
     for node in root.walk():
         parent = None if node.parent is None else records[id(node.parent)]
         records[id(node)] = TreeNode(
-            parent, node.step, node.visits, node.q, node.value, node.votes, node.share, node.finish_reason, node.answer
+            parent, node.step, node.visits, node.q, node.value, node.votes, node.finish_reason, node.answer
         )
         if parent is not None:
             parent.children.append(records[id(node)])
