@@ -54,3 +54,15 @@ def test_later_turns_count_as_the_last() -> None:
     growth.begin(5)
     growth.end(5, 100, last=True)
     assert growth.of_turn(9) == growth.of_turn(1) == (100**2 + 2 * 100**2) / (2 * 200)
+
+
+def test_a_turn_that_was_dropped_leaves_no_trace() -> None:
+    growth, other = Growth(3, 100), Growth(3, 100)
+    growth.begin(0)
+    growth.end(0, 500, last=True)
+    other.begin(0)
+    other.begin(0)
+    other.end(0, 500, last=True)
+    assert growth.mean() != other.mean()
+    other.abandon(0)
+    assert growth.mean() == other.mean()

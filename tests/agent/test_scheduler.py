@@ -97,6 +97,8 @@ def test_every_turn_of_every_rollout_starts_once(
         assert driver.begun[rollout] == turns[rollout]
     for replica in driver.scheduler._replicas:
         assert (replica.held, replica.reserved, replica.running, len(replica.resident)) == (0, 0, 0, 0)
+    assert driver.scheduler._waiting == 0
+    assert driver.scheduler._growth._under_way == Growth(4, 300)._under_way
 
 
 def test_new_rollouts_go_where_most_is_free_and_ties_take_turns() -> None:
@@ -207,6 +209,8 @@ def test_what_does_not_fit_the_phase_is_refused() -> None:
         scheduler.finish(7, 1)
     with pytest.raises(ValueError, match="rollout 8: expected one that is at a tool, and it is unknown"):
         scheduler.resume(8, 1)
+    with pytest.raises(ValueError, match="rollout 8: unknown"):
+        scheduler.drop(8)
     with pytest.raises(ValueError, match="capacities"):
         Scheduler([], Growth(4, 100))
     with pytest.raises(ValueError, match="capacities"):

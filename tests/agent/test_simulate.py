@@ -16,11 +16,10 @@ from rstar.agent.simulate import (
     Router,
     Scheduled,
     StaticSplit,
-    Trace,
     compare_schedulers,
-    draw_traces,
     simulate,
 )
+from rstar.agent.traces import Trace, draw_traces
 
 PLAIN = Hardware(capacity=1_000, max_turns=4, step=1.0, per_turn=0.0, per_token=0.0, prefill=0.1)
 
@@ -83,18 +82,6 @@ def test_a_scheduler_that_forgets_rollouts_is_noticed() -> None:
 
     with pytest.raises(RuntimeError, match="left rollouts waiting"):
         simulate(draw_traces(2, 2, 1), 2, Forgetful(2, 4))
-
-
-def test_traces() -> None:
-    traces = draw_traces(64, 8, 5)
-    assert len(traces) == 512
-    assert traces == draw_traces(64, 8, 5) != draw_traces(64, 8, 6)
-    own = [sum(tokens + response for tokens, response, _ in trace.turns) for trace in traces]
-    assert max(len(trace.turns) for trace in traces) <= 10
-    assert max(own) > 3 * sum(own) / len(own), "a heavy tail"
-    assert max(own) <= 12_000 + 256
-    groups = [sum(own[first : first + 8]) for first in range(0, 512, 8)]
-    assert max(groups) > 5 * min(groups), "the lengths of a group go together"
 
 
 def test_memory_is_the_point_of_the_scheduler() -> None:

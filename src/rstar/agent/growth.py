@@ -45,6 +45,11 @@ class Growth:
         self._ended[turn] += last
         self._of_rollout = None
 
+    def abandon(self, turn: int) -> None:
+        """Record that a turn that had begun tells nothing: its rollout was dropped."""
+        self._under_way[min(turn, len(self._taken) - 1)] -= 1
+        self._of_rollout = None
+
     def of_turn(self, turn: int) -> float:
         """Tokens that a running turn number `turn` has added at a random moment."""
         _, mean, square = self._of(min(turn, len(self._taken) - 1))

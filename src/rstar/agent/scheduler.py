@@ -34,12 +34,13 @@ from rstar.agent.growth import Growth
 
 FULL = 0.88
 """Share of a replica's capacity that the ledger gives out."""
-TYPICAL = 1.0
-"""A rollout reserves what it holds, but at least this share of what rollouts of its group hold on average."""
 FIRST_WINDOW = 16
-STALL = 0.5
+"""Turns at a time on a replica of unknown capacity, at first."""
+MOST_SHARE = 4.0
+"""A group reserves at most so many times what an average rollout holds, however long its rollouts seem."""
+STALLED_BELOW = 0.5
 """If fewer than this share of a replica's rollouts run and a turn does not fit, idle rollouts lose their KV."""
-LESS = 0.5
+REBALANCE_BELOW = 0.5
 """At the end, turns move to replicas that hold less than this share of what their own holds."""
 PROBES = 2
 """Rollouts of each group that start before longer groups come first."""
@@ -76,6 +77,7 @@ class _Group:
     added: float = 0.0
 
     def expected(self, mean: float) -> float:
+        """Tokens that a further rollout adds, if rollouts add `mean` on average; infinite while probes are missing."""
         return math.inf if self.begun < PROBES else (self.added + mean) / (self.begun + 1)
 
 
@@ -174,7 +176,13 @@ class Scheduler:
 
     def drop(self, rollout: int) -> None:
         """Forget a rollout, whatever it is doing: it failed, or its time is up."""
-        one = self._rollouts.pop(rollout)
+        one = self._rollouts.pop(rollout, None)
+        if one is None:
+            raise ValueError(f"rollout {rollout}: unknown")
+        if not one.counted:
+            self._waiting -= 1
+        elif one.phase is not Phase.WAITING:
+            self._growth.abandon(one.turn)
         for queue in (one.group.waiting, self._cold, *(replica.ready for replica in self._replicas)):
             if rollout in queue:
                 queue.remove(rollout)
@@ -220,7 +228,7 @@ class Scheduler:
                 replica.ready.popleft()
                 starts.append(self._start(rollout, place, warm=False))
                 continue
-            if not self._fits(replica, one) and replica.running < STALL * len(replica.resident):
+            if not self._fits(replica, one) and replica.running < STALLED_BELOW * len(replica.resident):
                 self._make_room(replica, rollout)
             if self._fits(replica, one):
                 replica.ready.popleft()
@@ -238,13 +246,13 @@ class Scheduler:
             return None
         number = min(range(len(self._replicas)), key=lambda number: self._replicas[number].held)
         other = self._replicas[number]
-        emptier = other.held + one.tokens < LESS * replica.held
+        emptier = other.held + one.tokens < REBALANCE_BELOW * replica.held
         return number if emptier and not other.ready and self._fits(other, one) else None
 
     def _make_room(self, replica: _Replica, rollout: int) -> None:
         """Release the KV of the smallest other rollouts until this one fits."""
         idle = (other for other in replica.resident if self._rollouts[other].phase is not Phase.RUNNING)
-        others = sorted((other for other in idle if other != rollout), key=self._size)
+        others = sorted((other for other in idle if other != rollout), key=lambda other: self._rollouts[other].tokens)
         for other in others:
             if self._fits(replica, self._rollouts[rollout]):
                 return
@@ -254,9 +262,6 @@ class Scheduler:
                 self._cold.append(other)
                 self._changed.update(range(len(self._replicas)))
             self._release(other, one)
-
-    def _size(self, rollout: int) -> int:
-        return self._rollouts[rollout].tokens
 
     def _place(self, one: _Rollout, numbers: Sequence[int]) -> int | None:
         """Among these replicas, the one with the most free tokens that has room for a rollout without KV, if any."""
@@ -292,10 +297,12 @@ class Scheduler:
         return held <= FULL * replica.capacity or len(replica.resident) == here
 
     def _reserve(self, one: _Rollout) -> float:
-        """What a rollout counts for when new ones are admitted: young rollouts as much as they will soon have."""
+        """What a rollout counts for when new ones are admitted: what it holds, and at least what its group holds on
+        average, because young rollouts will soon have that.
+        """
         mean = self._growth.mean()
-        share = min(one.group.expected(mean) / mean, 4.0) if one.group.begun >= PROBES else 1.0
-        return max(one.held, one.prompt + TYPICAL * share * self._growth.of_rollout())
+        share = min(one.group.expected(mean) / mean, MOST_SHARE) if one.group.begun >= PROBES else 1.0
+        return max(one.held, one.prompt + share * self._growth.of_rollout())
 
     def _of_phase(self, rollout: int, phase: Phase) -> _Rollout:
         one = self._rollouts.get(rollout)

@@ -1,6 +1,6 @@
 """A simulator of rollouts on many replicas, to compare schedulers at a scale that no single machine has.
 
-It replays traces of heavy-tailed rollouts (`draw_traces`) on replicas that behave like today's inference servers:
+It replays traces of heavy-tailed rollouts (`rstar.agent.traces`) on replicas that behave like inference servers:
 
 * All running turns of a replica advance together. A step takes a fixed time, plus some per turn and some per KV token.
 * Computing the tokens of a prompt that are not cached (prefill) holds up the replica's other turns.
@@ -22,6 +22,7 @@ from itertools import count
 
 from rstar.agent.growth import Growth
 from rstar.agent.scheduler import Scheduler, Start
+from rstar.agent.traces import Trace, draw_traces
 from rstar.seeds import derive
 
 FIRST_GUESS = 2_500
@@ -47,39 +48,6 @@ class Hardware:
     per_turn: float = 2e-5
     per_token: float = 5e-8
     prefill: float = 7e-5
-
-
-@dataclass(frozen=True, slots=True)
-class Trace:
-    """A rollout: tokens of its prompt; of each turn, its tokens, and tokens and seconds of the tool's response."""
-
-    prompt: int
-    turns: tuple[tuple[int, int, float], ...]
-
-
-def draw_traces(problems: int, group: int, seed: int, *, max_turns: int = 10, max_tokens: int = 12_000) -> list[Trace]:
-    """Draw `problems` × `group` rollouts, group by group.
-
-    The lengths of a group go together, because they are of one problem; within it, and over turns, they have heavy
-    tails. A rollout ends after `max_turns`, or with `max_tokens` of its own.
-    """
-    rng = random.Random(seed)
-    traces = []
-    for _ in range(problems):
-        prompt = rng.randint(100, 600)
-        difficulty = rng.lognormvariate(0.0, 0.6)
-        for _ in range(group):
-            turns: list[tuple[int, int, float]] = []
-            left = max_tokens
-            while left > 0 and len(turns) < max_turns:
-                tokens = min(left, max(20, round(rng.lognormvariate(6.4, 0.9) * difficulty)))
-                response = min(256, max(5, round(rng.lognormvariate(4.0, 1.0))))
-                turns.append((tokens, response, min(30.0, rng.expovariate(1 / 0.3) + rng.paretovariate(2.0) / 10)))
-                left -= tokens + response
-                if rng.random() < 1 / (1 + 2.5 * difficulty):
-                    break
-            traces.append(Trace(prompt, tuple(turns)))
-    return traces
 
 
 @dataclass(slots=True)

@@ -23,7 +23,7 @@ _WORD = re.compile(r"(?<![\w{\\])[a-z]{2,}(?!\w)")
 _LETTERS = "bcdefghjkmnpqrstuvwxyz"
 """Names for variables, without ``a`` and ``i``, which are words, and ``l`` and ``o``, which look like digits."""
 
-Step = tuple[str, str]
+_Step = tuple[str, str]
 """Comment and code."""
 
 
@@ -55,7 +55,7 @@ def vary(steps: Sequence[str], rng: random.Random) -> tuple[str, ...]:
     return tuple(f"# {comment}\n{code}" if comment else code for comment, code in parsed)
 
 
-def _parse(step: str) -> Step:
+def _parse(step: str) -> _Step:
     first, _, rest = step.partition("\n")
     return (first.removeprefix("# "), rest) if first.startswith("# ") else ("", step)
 
@@ -68,9 +68,9 @@ def _assignment(code: str) -> tuple[str, ast.expr] | None:
     return None
 
 
-def _inlined(steps: list[Step], rng: random.Random) -> list[Step]:
+def _inlined(steps: list[_Step], rng: random.Random) -> list[_Step]:
     """Join pairs of steps of which the second uses the first's result once, and nothing uses it later."""
-    done: list[Step] = []
+    done: list[_Step] = []
     for place, (comment, code) in enumerate(steps):
         now, before = _assignment(code), _assignment(done[-1][1]) if done else None
         if now and before and comment and done[-1][0] and rng.random() < INLINED:
@@ -103,7 +103,7 @@ def _commuted(code: str, rng: random.Random) -> str:
     return code
 
 
-def _renamed(steps: list[Step], rng: random.Random) -> list[Step]:
+def _renamed(steps: list[_Step], rng: random.Random) -> list[_Step]:
     """Give the one-letter variables other letters, in code and comments."""
     names = {node.id for _, code in steps for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Name)}
     text = " ".join(part for step in steps for part in step)

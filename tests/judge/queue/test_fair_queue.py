@@ -172,3 +172,4 @@ def test_nothing_is_lost_and_nobody_is_passed_over(steps: list[tuple[str, float]
                 assert skipped[key] <= 1, "a client had two turns while another waited"
         assert len(queue) == len(waiting)
     assert not queue
+    assert not any(lane._since for lane in queue._lanes), "clients come and go: each is forgotten"

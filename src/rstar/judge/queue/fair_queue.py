@@ -59,7 +59,7 @@ class _Lane:
         client, heap = next(iter(self._clients.items()))
         job = heapq.heappop(heap)[2]
         if not heap:
-            del self._clients[client]
+            del self._clients[client], self._since[client]
         return job
 
     def put_last(self, client: str, number: int) -> None:
@@ -87,7 +87,7 @@ class _Lane:
                 while heap and heap[0][0] < now:
                     yield heapq.heappop(heap)[2]
                 if not heap:
-                    del clients[client]
+                    del clients[client], self._since[client]
 
     def retain(self, is_wanted: Callable[[Job], bool]) -> None:
         """Remove all other jobs."""
@@ -96,7 +96,7 @@ class _Lane:
                 heap[:] = [entry for entry in heap if is_wanted(entry[2])]
                 heapq.heapify(heap)
                 if not heap:
-                    del clients[client]
+                    del clients[client], self._since[client]
 
     def entries(self) -> list[_Entry]:
         """All jobs, the next clients' first."""

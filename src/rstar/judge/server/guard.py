@@ -1,7 +1,7 @@
 """Request checks in front of the routes, and error replies in the interface's format.
 
-Parsing a request blocks the event loop, so large ones take turns. The memory of a request and of
-its answers is charged to its client until all is sent; `quotas` keeps one client from crowding out the others.
+Parsing a request blocks the event loop, so large requests take turns. The memory of a request and of its answers is
+charged to its client until all is sent; `quotas` keeps one client from crowding out the others.
 """
 
 from __future__ import annotations
