@@ -3,6 +3,7 @@
 import asyncio
 import os
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -159,6 +160,18 @@ def test_as_many_compilations_as_foreground_runs_keep_their_priority(monkeypatch
                 task.cancel()
 
     asyncio.run(asyncio.wait_for(run(), 60))
+
+
+def test_a_compiler_that_has_used_up_its_cpu_time_has_timed_out() -> None:
+    """Its own clock did not end it: as on a busy machine."""
+
+    async def run() -> Result:
+        async with LocalSandbox(workers=2) as sandbox:
+            compiler = Compiler(sandbox, 60.0, COMPILE_MB)
+            compiler._limits = replace(compiler._limits, cpu_seconds=1)
+            return await compiler.run(TIME_BOMB, None, Limits(2.0))
+
+    assert asyncio.run(asyncio.wait_for(run(), 50)).status == "timeout"
 
 
 class CountingSandbox:

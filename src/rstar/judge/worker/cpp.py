@@ -42,6 +42,10 @@ raise SystemExit(code if code >= 0 else {_SIGNALLED} - code)
 _OUT_OF_TIME = 2
 """Exit code of the compiler's driver if the compiler has used up its CPU time."""
 
+_SIGNALLED_PART = 4
+"""Exit code of g++ when a signal has ended one of its programs. The signal of the CPU limit can come early by the
+process's own count, which leaves out what a busy host takes."""
+
 _COMPILE = f"""
 import os, resource
 with open("main.cpp", "wb") as file:
@@ -53,7 +57,7 @@ status = os.waitpid(process, 0)[1]
 if status:
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     limit, _ = resource.getrlimit(resource.RLIMIT_CPU)
-    late = 0 < limit <= used.ru_utime + used.ru_stime + 0.5
+    late = os.waitstatus_to_exitcode(status) == {_SIGNALLED_PART} and used.ru_utime + used.ru_stime > limit / 2
     raise SystemExit({_OUT_OF_TIME} if late else 1)
 with open("main", "rb") as file:
     while os.sendfile(3, file.fileno(), None, 1 << 30):
