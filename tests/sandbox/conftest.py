@@ -65,7 +65,7 @@ def descendants(process: int) -> set[int]:
     for name in os.listdir("/proc"):
         if name.isdigit():
             try:
-                fields = Path(f"/proc/{name}/stat").read_text().rpartition(")")[2].split()
+                fields = Path(f"/proc/{name}/stat").read_text(errors="replace").rpartition(")")[2].split()
             except OSError:
                 continue
             if fields[0] != "Z":

@@ -32,7 +32,7 @@ def nothing_is_left(box: Box) -> Iterator[None]:
 def told(before: set[int]) -> list[str]:
     """What is left: number, state and parent of each process."""
     left = descendants(os.getpid()) - before
-    return [" ".join(Path(f"/proc/{process}/stat").read_text().split()[:4]) for process in left]
+    return [" ".join(Path(f"/proc/{process}/stat").read_text(errors="replace").split()[:4]) for process in left]
 
 
 SUITABLE = [case for case in CASES if RAW or "syscall(" not in case.code]

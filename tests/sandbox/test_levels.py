@@ -106,7 +106,7 @@ def _named(name: str) -> list[str]:
     found = []
     for process in filter(str.isdigit, os.listdir("/proc")):
         try:
-            if Path(f"/proc/{process}/comm").read_text().strip() == name:
+            if Path(f"/proc/{process}/comm").read_text(errors="replace").strip() == name:
                 found.append(process)
         except OSError:
             continue
