@@ -54,14 +54,14 @@ def test_every_bad_key_is_named() -> None:
             ["search.method=sample", "search.rollouts=3"],
             "search.rollouts is a setting of mcts; the method here is sample",
         ),
-        (["search.samples=3"], "search.samples is a setting of sample, best-of-n; the method here is mcts"),
+        (["search.samples=3"], "search.samples is a setting of sample, best-of-n, agent; the method here is mcts"),
         (
             ["search.method=greedy", "search.temperature=0.5"],
             "search.temperature is a setting of sample, best-of-n, beam",
         ),
         (["search.method=greedy", "search.temperture=0.5"], "unknown key 'search.temperture'"),
         (["search.method=mtcs"], "did you mean 'mcts'?"),
-        (["search.method=magic"], "search.method = 'magic': expected one of greedy, sample, best-of-n, beam, mcts"),
+        (["search.method=magic"], "expected one of greedy, sample, best-of-n, beam, mcts, agent"),
         (["search.rollouts=true"], "search.rollouts = True: expected a number or text, not true/false"),
         (["search=3"], "search = 3: expected a group of settings, such as search.method"),
     ],
@@ -98,9 +98,10 @@ def test_settings_say_which_methods_have_them() -> None:
     for one in settings_of(Config):
         found.setdefault(one.key, set()).update(one.variants)
     assert found["search.rollouts"] == {"mcts"}
-    assert found["search.samples"] == {"sample", "best-of-n"}
-    assert found["search.temperature"] == {"sample", "best-of-n", "beam", "mcts"}
-    assert found["search.method"] == found["search.max_depth"] == found["seed"] == set(), "always there"
+    assert found["search.samples"] == {"sample", "best-of-n", "agent"}
+    assert found["search.max_depth"] == {"greedy", "sample", "best-of-n", "beam", "mcts"}
+    assert found["search.temperature"] == {"sample", "best-of-n", "beam", "mcts", "agent"}
+    assert found["search.method"] == found["search.concurrency"] == found["seed"] == set(), "always there"
 
 
 def test_what_a_run_folder_says_is_read_again() -> None:

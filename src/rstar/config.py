@@ -18,17 +18,27 @@ from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 from rstar.sections import Section, Tree, checked, flatten, override, read_toml
 from rstar.specs import Bundled, ModelSetting, ValueSetting
 
-Method = Literal["greedy", "sample", "best-of-n", "beam", "mcts"]
+Method = Literal["greedy", "sample", "best-of-n", "beam", "mcts", "agent"]
 Choice = Literal["best", "majority", "weighted"]
 Level = Literal["full", "no-namespaces", "limits"]
 
 _METHODS = " | ".join(get_args(Method))
 
 
-class SearchConfig(Section):
-    """Settings shared by all search methods (arXiv 2501.04519, section 3)."""
+class MethodConfig(Section):
+    """Settings shared by all methods."""
 
     method: Method = Field("mcts", description=_METHODS)
+    concurrency: int | None = Field(
+        None, ge=1, description="number of problems searched concurrently; unset: 64, or 16 if a local model samples"
+    )
+    keep_trees: bool = Field(True, description="write trees.jsonl")
+    record_tokens: bool = Field(False, description="keep token ids and log-probabilities in trees.jsonl")
+
+
+class SearchConfig(MethodConfig):
+    """Settings shared by all methods that search over code steps (arXiv 2501.04519, section 3)."""
+
     max_depth: int = Field(16, ge=1, description="maximum number of steps in a solution")
     max_step_tokens: int = Field(256, ge=1, description="maximum number of tokens in a step")
     max_tokens: int | None = Field(
@@ -38,11 +48,6 @@ class SearchConfig(Section):
     shots: int = Field(
         0, ge=0, le=4, description="worked examples before the question, for models not trained on the step format"
     )
-    concurrency: int | None = Field(
-        None, ge=1, description="number of problems searched concurrently; unset: 64, or 16 if a local model samples"
-    )
-    keep_trees: bool = Field(True, description="write trees.jsonl")
-    record_tokens: bool = Field(False, description="keep token ids and log-probabilities in trees.jsonl")
 
 
 class GreedyConfig(SearchConfig):
@@ -124,6 +129,36 @@ class MctsConfig(EarlyStopConfig):
 AnySearch = GreedyConfig | SampleConfig | BestOfNConfig | BeamConfig | MctsConfig
 
 
+class AgentConfig(MethodConfig):
+    """Rollouts of an agent that calls tools (arXiv 2508.20722)."""
+
+    method: Literal["agent"] = Field("agent", description=_METHODS)
+    environment: str = Field(
+        "mathematics", description="tools and reward: mathematics | puzzles | module:Class of your own"
+    )
+    turns: Literal["auto", "code", "chat"] = Field(
+        "auto",
+        description="how turns are written: code (the bundled agent) | chat (the model's chat template); auto: chat if "
+        "the model has a template",
+    )
+    samples: int = Field(1, ge=1, description="number of rollouts per problem")
+    temperature: float = Field(1.0, ge=0, description="sampling temperature; 0: greedy")
+    top_p: float = Field(1.0, gt=0, le=1, description="probability mass of nucleus sampling")
+    max_turns: int | None = Field(
+        None, ge=1, description="maximum number of turns, the answer's included; unset: the environment's"
+    )
+    max_calls: int = Field(4, ge=1, description="maximum number of tool calls in a turn; further ones are not made")
+    max_turn_tokens: int = Field(1024, ge=1, description="maximum number of tokens in a turn")
+    max_response_tokens: int = Field(
+        8192, ge=1, description="maximum number of tokens behind the prompt, tool responses included"
+    )
+    tool_characters: int = Field(
+        1000, ge=20, description="maximum number of characters of a tool response; longer ones are cut in the middle"
+    )
+    tool_seconds: float = Field(60.0, gt=0, description="time limit of a tool call of your own environment, seconds")
+    rollout_seconds: float = Field(600.0, gt=0, description="time limit of a rollout, seconds")
+
+
 def _method_of(search: Any) -> Any:
     """The method of the given settings; MCTS if they name none."""
     return search.get("method", "mcts") if isinstance(search, Mapping) else getattr(search, "method", None)
@@ -190,7 +225,8 @@ class Config(Section):
         | Annotated[SampleConfig, Tag("sample")]
         | Annotated[BestOfNConfig, Tag("best-of-n")]
         | Annotated[BeamConfig, Tag("beam")]
-        | Annotated[MctsConfig, Tag("mcts")],
+        | Annotated[MctsConfig, Tag("mcts")]
+        | Annotated[AgentConfig, Tag("agent")],
         Discriminator(_method_of),
     ] = MctsConfig()
     sandbox: SandboxConfig = SandboxConfig()

@@ -15,10 +15,10 @@ from typing import Any, Literal, NamedTuple
 
 Author = Literal["policy", "tool", "template"]
 
-FinishReason = Literal["answer", "no_answer", "code_error", "no_step", "too_deep", "length"]
+FinishReason = Literal["answer", "no_answer", "code_error", "no_step", "too_deep", "length", "deadline"]
 """Why a trajectory ended. ``answer``: with an answer. ``no_answer``: the last step has none. ``code_error``: too many
 failed steps in a row. ``no_step``: the model ended the text, or wrote no step. ``too_deep``: too many steps.
-``length``: the step or the context was full."""
+``length``: the step or the context was full. ``deadline``: its time was up."""
 
 
 class Segment(NamedTuple):
@@ -68,12 +68,16 @@ class Step(NamedTuple):
         status: sandbox status of its code; None if nothing ran.
         error: ``Type: message (line n)`` of a failed run.
         values: name and value of variables newly bound by its code, if short.
+        calls: status of each tool call of an agent's turn; see `rstar.agent.tools.ToolStatus`.
+        version: version of the weights that wrote it.
     """
 
     segments: tuple[Segment, ...]
     status: str | None = None
     error: str | None = None
     values: tuple[tuple[str, str], ...] = ()
+    calls: tuple[str, ...] = ()
+    version: int = 0
 
     @property
     def written(self) -> Segment:
@@ -107,7 +111,11 @@ class Step(NamedTuple):
             "status": self.status,
             "error": self.error,
         }
-        return row | ({"values": dict(self.values)} if self.values else {})
+        if self.values:
+            row["values"] = dict(self.values)
+        if self.calls:
+            row["calls"] = list(self.calls)
+        return row | ({"version": self.version} if self.version else {})
 
     @classmethod
     def from_json(cls, row: Mapping[str, Any]) -> Step:
@@ -116,7 +124,8 @@ class Step(NamedTuple):
         if not segments:
             raise ValueError("a step without segments")
         values = tuple(row["values"].items()) if "values" in row else ()
-        return cls(segments, row.get("status"), row.get("error"), values)
+        calls, version = tuple(row.get("calls", ())), row.get("version", 0)
+        return cls(segments, row.get("status"), row.get("error"), values, calls, version)
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,8 +61,8 @@ class Tree:
     prompt: Segment
     nodes: list[TreeNode]
 
-    def ends(self) -> Iterator[tuple[TreeNode, Trajectory]]:
-        """Yield every node with an answer, and the trajectory to it, in order."""
+    def ends(self, *, unanswered: bool = False) -> Iterator[tuple[TreeNode, Trajectory]]:
+        """Yield every node with an answer, and the trajectory to it, in order; with `unanswered`, also other ends."""
         samples = {node: sum([child.votes for child in node.children]) for node in self.nodes if node.children}
         steps: dict[TreeNode, tuple[Step, ...]] = {}
         masses: dict[TreeNode, float] = {}
@@ -72,7 +72,7 @@ class Tree:
                 continue
             steps[node] = (*steps[node.parent], node.step)
             masses[node] = masses[node.parent] * (node.votes / samples[node.parent])
-            if node.answer is not None:
+            if node.answer is not None or (unanswered and node.finish_reason is not None):
                 yield (
                     node,
                     Trajectory(

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
+from rstar.agent.solver import open_solver
 from rstar.cli.common import (
     AnswerField,
     AsJson,
@@ -37,7 +38,7 @@ from rstar.evals.run import FinishedRun, solve_run
 from rstar.jsonl import Record, read_lines
 from rstar.problems import Problem
 from rstar.runs import RESULTS
-from rstar.search.solver import Solution, Solver
+from rstar.search.solver import Solution
 from rstar.view.progress import progress
 from rstar.view.terminal import NOTICES, reasons, results_table, search_tree
 
@@ -60,7 +61,7 @@ def solve(
         Method | None,
         typer.Option(
             help="Search method: one solution (`greedy`), several independent solutions (`sample`, `best-of-n`;"
-            " `search.samples` sets how many), or a tree of steps (`beam`, `mcts`).",
+            " `search.samples` sets how many), a tree of steps (`beam`, `mcts`), or rollouts with tools (`agent`).",
             show_default="mcts",
         ),
     ] = None,
@@ -193,7 +194,7 @@ def _solve_question(settings: Config, question: str, as_json: bool) -> None:
         raise ConfigError(f"the question is not UTF-8 text (character {error.start + 1})") from error
     if not question.strip():
         raise ConfigError("the question is empty")
-    (solution,) = Solver(settings).solve([Problem("", question)])
+    (solution,) = open_solver(settings).solve([Problem("", question)])
     if as_json:
         print_json(_to_json(solution))
     else:

@@ -14,12 +14,12 @@ from typing import Any
 
 from rich.markup import escape
 
+from rstar.agent.solver import open_solver
 from rstar.config import Config, build
 from rstar.errors import ConfigError
 from rstar.evals.metrics import paired_difference, percent, sign_test
 from rstar.evals.run import FinishedRun
 from rstar.jsonl import Record
-from rstar.search.solver import Solver
 from rstar.sections import flatten, merged, read_toml
 from rstar.view.tables import Grid, figures_table
 
@@ -158,7 +158,7 @@ def _check_source(samples_of: object, source: Entry | None, own: Mapping[str, An
 def run_entries(entries: Sequence[Entry], run: Callable[[Entry], FinishedRun]) -> Outcomes:
     """Run every entry. Raises `ConfigError` for an entry that cannot run, before the first one starts."""
     for entry in entries:
-        Solver(entry.config)
+        open_solver(entry.config)
     return {
         entry.name: {
             row["id"]: Outcome(

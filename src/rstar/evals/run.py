@@ -17,6 +17,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Protocol, Self
 
+from rstar.agent.solver import open_solver
 from rstar.answers import AnswerKey
 from rstar.config import Config
 from rstar.datasets import ProblemSet
@@ -29,7 +30,7 @@ from rstar.models.spec import fingerprint, is_local, local_folder, resolved_dtyp
 from rstar.problems import Problem
 from rstar.runs import RESULTS, TREES, RunFolder
 from rstar.search.checks import invalid_return, name_of
-from rstar.search.solver import Solution, Solver
+from rstar.search.solver import Solution
 from rstar.search.value import ppm_folder, value_name
 
 Grader = Callable[[AnswerKey, str | None], Verdict]
@@ -91,7 +92,7 @@ async def solve_run(
         EngineError, SandboxError: infrastructure failed; finished problems are kept.
     """
     refuse_bad_checks(problems)
-    solver = solver or Solver(config)
+    solver = solver or open_solver(config)
     identity = (
         config.identity() | _model_identity(config) | grading_identity(problems, grade) | dict(extra_identity or {})
     )

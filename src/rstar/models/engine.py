@@ -55,6 +55,8 @@ class Completion:
         reported_tokens: number of generated tokens reported by a server that returns neither ids nor log-probabilities.
         prompt_tokens: number of context tokens reported by a server, 0 if not reported.
         version: version of the weights that produced it (see `Engine.load`).
+        end: the sampled end-of-sequence token and its log-probability, if `stop_reason` is ``eos`` and the engine knows
+            ids. A trainer needs them: the model decided to end here.
     """
 
     text: str
@@ -65,6 +67,7 @@ class Completion:
     reported_tokens: int = field(default=0, compare=False)
     prompt_tokens: int = field(default=0, compare=False)
     version: int = 0
+    end: tuple[int, float] | None = None
 
     @property
     def n_tokens(self) -> int:

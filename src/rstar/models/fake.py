@@ -1,8 +1,8 @@
 """A fake engine: deterministic text in the code-step format, for tests and benchmarks of whole pipelines.
 
 `FakeEngine` keeps every invariant of `Engine` (ids concatenate, stop strings end texts, a completion depends on its
-request alone) with a byte tokenizer: ids 0..255 are bytes and `BOS` begins a context. Its weights are only a version
-number; each version is a different model. Kinds, as in ``fake:steps?seed=3``:
+request alone) with a byte tokenizer: ids 0..255 are bytes, `BOS` begins a context and `EOS` ends a text. Its weights
+are only a version number; each version is a different model. Kinds, as in ``fake:steps?seed=3``:
 
 * ``steps`` adds up the numbers of the question, one per step ("Add 12, 30 and 7." has the answer 49). About two thirds
   of its steps are right, in two wordings that lead to the same state; the others raise an error, use a wrong operation,
@@ -31,7 +31,7 @@ from rstar.models.engine import Capacity, Completion, Context, Request, StopReas
 from rstar.prompts.code_steps import ANSWER, ASSISTANT, END_CODE, END_OUTPUT, END_STEP, OUTPUT, USER, answer
 from rstar.specs import Fake
 
-BOS = 256
+BOS, EOS = 256, 257
 
 Script = Callable[[Request, int], str]
 """Returns the text of sample i of a request."""
@@ -120,7 +120,8 @@ def _completion(data: bytes, logprob: float, stop: tuple[bytes, ...], room: int,
     data = data[: min(end, room)]
     ended_by = string.decode() if reason == "stop" else None
     text = data.decode(errors="replace")
-    return Completion(text, tuple(data), (logprob,) * len(data), reason, ended_by, version=version)
+    end_token = (EOS, logprob) if reason == "eos" else None
+    return Completion(text, tuple(data), (logprob,) * len(data), reason, ended_by, version=version, end=end_token)
 
 
 def _continue_steps(text: str, draw: int) -> bytes:

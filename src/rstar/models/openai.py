@@ -322,9 +322,11 @@ class OpenAIEngine(SharedContext):
             return Completion(text, (), tuple(logprobs), reason, stop, sample.reported_tokens, sample.prompt_tokens)
         if sample.text and not ids:
             raise EngineError(f"{self.name}: the server does not return token ids; use it without a tokenizer")
+        end = None
         if reason == "eos" and ids and ids[-1] in self._tokenizer.eos_ids:
+            end = (ids[-1], logprobs[len(ids) - 1]) if len(logprobs) >= len(ids) else None
             ids = ids[:-1]
-        return Completion(text, tuple(ids), tuple(logprobs[: len(ids)]), reason, stop)
+        return Completion(text, tuple(ids), tuple(logprobs[: len(ids)]), reason, stop, end=end)
 
 
 def _bytes(token: str) -> int:

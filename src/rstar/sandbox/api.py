@@ -98,6 +98,17 @@ class Result:
         """The code finished without an exception."""
         return self.status == "ok"
 
+    @property
+    def failure(self) -> str | None:
+        """Why it failed, as ``Type: message (line n)`` or the bare status; None if it did not."""
+        if self.ok:
+            return None
+        if self.error is None:
+            return self.status
+        message = f": {self.error.message}" if self.error.message else ""
+        line = f" (line {self.error.line})" if self.error.line else ""
+        return f"{self.error.kind}{message}{line}"
+
 
 @runtime_checkable
 class State(Protocol):

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from rstar.config import AnySearch, Choice
+from rstar.config import AgentConfig, AnySearch, Choice
 from rstar.trajectories import Trajectory, answered
 
 Equivalence = Callable[[str, str], bool]
@@ -82,9 +82,11 @@ class Votes:
 
 
 async def choose_as_set(
-    trajectories: Sequence[Trajectory], config: AnySearch, equivalent: Equivalence
+    trajectories: Sequence[Trajectory], config: AnySearch | AgentConfig, equivalent: Equivalence
 ) -> Trajectory | None:
     """`choose` with the search settings, or the method's default."""
+    if isinstance(config, AgentConfig):
+        return await choose(trajectories, "majority", equivalent)
     if config.method == "greedy":
         return await choose(trajectories, "best", equivalent)
     how = config.choose or ("majority" if config.method == "sample" else "best")

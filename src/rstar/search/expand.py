@@ -222,7 +222,7 @@ class Expander:
         child.state, result = await run
         child.stdout = parent.stdout + result.stdout
         assert child.step is not None
-        child.step = Step(child.step.segments, result.status, _explain(result), result.values)
+        child.step = Step(child.step.segments, result.status, result.failure, result.values)
         return result
 
     async def _answer(self, child: Node) -> Node:
@@ -294,13 +294,3 @@ def _without_state(child: Node) -> Node:
         child.state.release()
         child.state = None
     return child
-
-
-def _explain(result: Result) -> str | None:
-    if result.ok:
-        return None
-    if result.error is None:
-        return result.status
-    message = f": {result.error.message}" if result.error.message else ""
-    line = f" (line {result.error.line})" if result.error.line else ""
-    return f"{result.error.kind}{message}{line}"

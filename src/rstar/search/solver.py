@@ -17,8 +17,8 @@ from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
 from typing import Any
 
-from rstar.config import Config
-from rstar.errors import DataError, EngineError, SandboxError
+from rstar.config import AgentConfig, Config
+from rstar.errors import ConfigError, DataError, EngineError, SandboxError
 from rstar.grading import is_equivalent
 from rstar.judge.client import JudgeClient, JudgeSandbox
 from rstar.judge.settings import read_token
@@ -125,7 +125,7 @@ class Solver(SharedContext):
         self.value = value or open_value(name, self.config.engine.device)
         self.equivalent = checked_equivalence(equivalent)
         self._own_parts = policy is not None or value is not None
-        self._search = search or METHODS[self.config.search.method]
+        self._search = search or METHODS.get(self.config.search.method)
         self._given = policy, sandbox
         self._policy: Engine | None = None
         self._sandbox: Sandbox | None = None
@@ -163,6 +163,13 @@ class Solver(SharedContext):
         return Limits(config.seconds, memory_mb=config.memory_mb, output_bytes=config.output_bytes, values=_VALUES)
 
     @property
+    def _parts(self) -> tuple[Engine, Sandbox]:
+        """Policy and sandbox. Raises `RuntimeError` if they are not open."""
+        if self._policy is None or self._sandbox is None:
+            raise RuntimeError("the solver is not open: use `async with solver:`")
+        return self._policy, self._sandbox
+
+    @property
     def _concurrency(self) -> int:
         """Problems searched at once. A few keep a sampling local model busy; with fewer, results are stored earlier."""
         config = self.config
@@ -173,9 +180,10 @@ class Solver(SharedContext):
 
     async def solve_one(self, problem: Problem) -> Solution:
         """Search one problem. The solver must be open (``async with solver:``)."""
-        policy, sandbox, config = self._policy, self._sandbox, self.config.search
-        if policy is None or sandbox is None:
-            raise RuntimeError("the solver is not open: use `async with solver:`")
+        policy, sandbox = self._parts
+        config = self.config.search
+        if isinstance(config, AgentConfig) or self._search is None:
+            raise ConfigError("search.method 'agent': use rstar.agent.solver.open_solver")
         started = time.perf_counter()
         seed = derive(self.config.seed, problem.id, config.method)
         expander = Expander(problem.question, CODE_STEPS, policy, sandbox, config, self._limits(), seed)

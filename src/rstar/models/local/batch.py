@@ -275,7 +275,7 @@ class Batch:
         ]
         if token in self.tokens.eos_ids and not ends:
             del data[before:]
-            self._end(branch, "eos", None)
+            self._end(branch, "eos", None, (token, logprob))
             return True
         branch.ids.append(token)
         branch.logprobs.append(logprob)
@@ -289,9 +289,9 @@ class Batch:
             return False
         return True
 
-    def _end(self, branch: _Branch, reason: StopReason, stop: str | None) -> None:
-        text = branch.data.decode(errors="replace")
-        completion = Completion(text, tuple(branch.ids), tuple(branch.logprobs), reason, stop, version=branch.version)
+    def _end(self, branch: _Branch, reason: StopReason, stop: str | None, end: tuple[int, float] | None = None) -> None:
+        text, ids, logprobs = branch.data.decode(errors="replace"), tuple(branch.ids), tuple(branch.logprobs)
+        completion = Completion(text, ids, logprobs, reason, stop, version=branch.version, end=end)
         for job, number, _ in branch.members:
             job.completions[number] = completion
             job.missing -= 1

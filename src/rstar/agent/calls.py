@@ -1,0 +1,57 @@
+"""Tool calls in the text of a turn, in the Hermes style that Qwen models are trained on.
+
+A call is ``<tool_call>{"name": NAME, "arguments": {…}}</tool_call>``. Text that cannot be read as one becomes a
+`BadCall` with the reason: the model is shown it and goes on (arXiv 2508.20722, section 2).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+OPEN, CLOSE = "<tool_call>", "</tool_call>"
+
+_MAX_REASON = 200
+
+
+class Call(NamedTuple):
+    """A call of the tool `name`."""
+
+    name: str
+    arguments: Mapping[str, Any]
+
+
+class BadCall(NamedTuple):
+    """A call that cannot be read, and why."""
+
+    reason: str
+
+
+def parse_calls(text: str) -> Iterator[Call | BadCall]:
+    """Yield the calls in `text`, in order. A call that is not closed reaches to the next one, or to the end."""
+    for part in text.split(OPEN)[1:]:
+        body, closed, _ = part.partition(CLOSE)
+        yield _parse(body) if closed else BadCall(f"the call is not closed by {CLOSE}")
+
+
+def _parse(body: str) -> Call | BadCall:
+    try:
+        call = json.loads(body, strict=False)  # models write line breaks into strings
+        if isinstance(call, dict) and isinstance(call.get("arguments"), str):  # some models encode them twice
+            call["arguments"] = json.loads(call["arguments"], strict=False)
+    except (ValueError, RecursionError) as error:
+        return BadCall(f"the call is not valid JSON: {error}"[:_MAX_REASON])
+    if not isinstance(call, dict):
+        return BadCall('expected a JSON object with "name" and "arguments"')
+    name, arguments = call.get("name"), call.get("arguments", {})
+    if not isinstance(name, str) or not name:
+        return BadCall('the call has no "name"')
+    if not isinstance(arguments, dict):
+        return BadCall('"arguments" is not a JSON object')
+    return Call(name, arguments)
+
+
+def format_call(name: str, arguments: Mapping[str, Any]) -> str:
+    """The text of a call; inverse of `parse_calls`."""
+    return f"{OPEN}\n{json.dumps({'name': name, 'arguments': dict(arguments)}, ensure_ascii=False)}\n{CLOSE}"

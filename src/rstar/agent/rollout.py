@@ -1,0 +1,280 @@
+"""Rollouts of one problem: the model and its tools take turns, on token ids, until the model answers.
+
+The rollouts of a group grow as one tree. Those whose turns were the same so far share them: the turn is decoded once,
+its calls are made once, and the record stores it once, with the number of rollouts as votes. They stay independent
+samples, because a turn of k rollouts is k samples from one context.
+
+Rules (arXiv 2508.20722, section 2):
+
+* A turn without a call ends the rollout, with its boxed answer if it has one.
+* A call that cannot be read or made returns its error as the tool's response, and the rollout goes on.
+* Text is only appended, never rendered again, so the ids of a trajectory are exactly what the model saw and wrote.
+* Every rollout ends exactly once: with an answer, without one, at a limit, or at its deadline. A failure of the engine
+  or the sandbox is no end but an exception: the whole group counts as never made.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from rstar.agent.calls import BadCall, Call
+from rstar.agent.environment import Environment
+from rstar.agent.tools import Session, ToolResult, cut_middle, refused
+from rstar.agent.turns import Turns
+from rstar.config import AgentConfig
+from rstar.errors import ContextFullError
+from rstar.lifecycle import gather_or_cancel
+from rstar.models.engine import Completion, Context, Engine, Request
+from rstar.problems import Problem
+from rstar.sandbox.api import Limits, Sandbox
+from rstar.search.checks import completions
+from rstar.seeds import derive
+from rstar.trajectories import Segment, Step
+from rstar.trees import Tree, TreeNode
+
+_CHARACTERS = 4
+"""Characters per token of a response, where the engine knows no ids."""
+
+
+@dataclass(slots=True)
+class Usage:
+    """Cost of a group so far.
+
+    Attributes:
+        tokens_in: tokens of all contexts, as far as the engine knows them.
+        tokens_out: sampled tokens, each rollout's counted.
+        decoded: sampled tokens, shared ones counted once.
+        turns: turns of all rollouts.
+        calls: tool calls made.
+    """
+
+    tokens_in: int = 0
+    tokens_out: int = 0
+    decoded: int = 0
+    turns: int = 0
+    calls: int = 0
+
+
+class _Lease:
+    """A session and the number of branches that will still call it; released when none is left."""
+
+    def __init__(self, session: Session) -> None:
+        self.session, self.users = session, 1
+
+    def leave(self) -> None:
+        """One branch has made its calls."""
+        self.users -= 1
+        if not self.users:
+            self.session.release()
+
+
+@dataclass(frozen=True, slots=True)
+class _Branch:
+    """Rollouts with the same turns so far.
+
+    Attributes:
+        node: the last turn.
+        context: model input for the next one.
+        count: number of rollouts.
+        used: tokens behind the prompt.
+        place: child indices on the path from the root; names the random stream of the next turn.
+    """
+
+    node: TreeNode
+    context: Context
+    count: int
+    used: int = 0
+    place: tuple[int, ...] = ()
+
+
+class Group:
+    """The rollouts of one problem.
+
+    Args:
+        problem: without its gold answer.
+        engine, environment, turns, sandbox: open parts.
+        config: limits and sampling.
+        limits: of a tool call.
+        seed: of all samples.
+
+    Attributes:
+        tree: the rollouts so far; `Tree.ends` has those that answered.
+        usage: their cost.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        engine: Engine,
+        environment: Environment,
+        turns: Turns,
+        sandbox: Sandbox,
+        config: AgentConfig,
+        limits: Limits,
+        seed: int,
+    ) -> None:
+        self._engine, self._turns, self._config, self._seed = engine, turns, config, seed
+        self._environment, self._problem, self._sandbox, self._limits = environment, problem, sandbox, limits
+        self._max_turns = config.max_turns or environment.max_turns
+        self._start = engine.context(turns.prompt(problem.question, environment.system, environment.tools))
+        root = TreeNode(None, None, 0, 0.0, None, 0, None, None)
+        self.tree = Tree(Segment(self._start.text, "template", self._start.ids), [root])
+        self.usage = Usage()
+        self._deadline = 0.0
+        self._leases: list[_Lease] = []
+
+    async def run(self, count: int) -> Tree:
+        """Make `count` rollouts.
+
+        Raises:
+            EngineError, SandboxError: infrastructure failed; no rollout of the group counts.
+        """
+        root = self.tree.nodes[0]
+        root.votes = count
+        self._deadline = time.monotonic() + self._config.rollout_seconds
+        lease = _Lease(self._environment.start(self._problem, self._sandbox, self._limits))
+        self._leases = [lease]
+        try:
+            await self._go_on(_Branch(root, self._start, count), lease)
+        finally:
+            for lease in self._leases:  # a failure leaves some behind
+                if lease.users:
+                    lease.session.release()
+        return self.tree
+
+    async def _go_on(self, branch: _Branch, lease: _Lease) -> None:
+        """Sample the next turn of a branch, and go on with each part into which it splits."""
+        try:
+            parts = _parts(await self._sample(branch))
+            lease.users += len(parts)
+        except ContextFullError:
+            branch.node.finish_reason = "length"
+            return
+        except TimeoutError:
+            branch.node.finish_reason = "deadline"
+            return
+        finally:
+            lease.leave()
+        turns = [self._take_turn(branch, i, parts[i], lease) for i in range(len(parts))]
+        await gather_or_cancel(turns)
+
+    async def _sample(self, branch: _Branch) -> Sequence[Completion]:
+        config = self._config
+        left = config.max_response_tokens - branch.used
+        if left < 1:
+            raise ContextFullError("the response is as long as it may be")
+        request = Request(
+            branch.context,
+            max_tokens=min(config.max_turn_tokens, left),
+            temperature=config.temperature,
+            top_p=config.top_p,
+            n=branch.count,
+            stop=self._turns.stops,
+            seed=derive(self._seed, *branch.place),
+        )
+        async with asyncio.timeout(max(0.0, self._deadline - time.monotonic())):
+            found = await completions(self._engine, request)
+        usage = self.usage
+        usage.tokens_in += len(branch.context.ids) or found[0].prompt_tokens
+        usage.tokens_out += sum(map(_length, found))
+        usage.turns += len(found)
+        return found
+
+    async def _take_turn(self, branch: _Branch, number: int, part: tuple[Completion, int], lease: _Lease) -> None:
+        """Record a turn of part of a branch and make its calls; then go on, if it does not end the rollouts."""
+        completion, count = part
+        self.usage.decoded += _length(completion)
+        ended = _ended(completion, self._turns.turn_end)
+        step = Step((Segment(ended.text, "policy", ended.ids, ended.logprobs or None),), version=completion.version)
+        node = TreeNode(branch.node, step, 0, 0.0, None, count, None, None)
+        branch.node.children.append(node)
+        self.tree.nodes.append(node)
+        turn = self._turns.read(completion)
+        if completion.stop_reason == "length":
+            node.finish_reason = "length"
+        elif not turn.calls:
+            node.answer, node.finish_reason = turn.answer, "no_answer" if turn.answer is None else "answer"
+        elif len(branch.place) + 1 >= self._max_turns:
+            node.finish_reason = "too_deep"
+        else:
+            try:
+                results, lease = await self._make(turn.calls, lease)
+            except TimeoutError:
+                node.finish_reason = "deadline"
+        if node.finish_reason is not None:
+            lease.leave()
+            return
+        context = branch.context.extend(ended)
+        added = self._turns.responses([result.text for result in results])
+        longer = self._engine.append(context, added.removeprefix(self._turns.turn_end) if ended.end else added)
+        shown = Segment(longer.text[len(context.text) :], "tool", longer.ids[len(context.ids) :])
+        failed = next((result for result in results if result.status != "ok"), None)
+        node.step = step._replace(
+            segments=(*step.segments, shown),
+            status=failed.status if failed else "ok",
+            error=failed.error if failed else None,
+            calls=tuple(result.status for result in results),
+        )
+        used = branch.used + _length(completion) + (len(shown.ids) or len(shown.text) // _CHARACTERS)
+        await self._go_on(_Branch(node, longer, count, used, (*branch.place, number)), lease)
+
+    async def _make(self, calls: Sequence[Call | BadCall], lease: _Lease) -> tuple[list[ToolResult], _Lease]:
+        """Make the calls of a turn in order, because each may need what an earlier one did.
+
+        The branch gives up its use of `lease` for that of the returned one.
+        """
+        results: list[ToolResult] = []
+        for number, call in enumerate(calls):
+            session = lease.session
+            if isinstance(call, BadCall):
+                result = refused(call.reason)
+            elif number >= self._config.max_calls:
+                result = refused(f"at most {self._config.max_calls} calls in a turn")
+            else:
+                session, result = await self._call(session, call)
+            results.append(result._replace(text=cut_middle(result.text, self._config.tool_characters)))
+            if session is not lease.session:
+                self._leases.append(below := _Lease(session))
+                lease.leave()
+                lease = below
+        return results, lease
+
+    async def _call(self, session: Session, call: Call) -> tuple[Session, ToolResult]:
+        """Make one call within its time limit. Raises `TimeoutError` if the rollout's own time is up."""
+        self.usage.calls += 1
+        seconds = self._config.tool_seconds
+        try:
+            async with asyncio.timeout(max(0.0, min(seconds, self._deadline - time.monotonic()))):
+                return await session.call(call)
+        except TimeoutError:
+            if time.monotonic() >= self._deadline:
+                raise
+            return session, ToolResult(f"Error: no response within {seconds:g} s", "timeout", "timeout")
+
+
+def _parts(completions: Sequence[Completion]) -> list[tuple[Completion, int]]:
+    """Equal completions as one, with their number, in order of the first."""
+    first: dict[tuple[object, ...], Completion] = {}
+    counts: Counter[tuple[object, ...]] = Counter()
+    for completion in completions:
+        same = completion.text, completion.ids, completion.stop_reason, completion.end, completion.version
+        first.setdefault(same, completion)
+        counts[same] += 1
+    return [(first[same], count) for same, count in counts.items()]
+
+
+def _ended(completion: Completion, turn_end: str) -> Completion:
+    """The completion with the end-of-sequence token that the model sampled, so that it is trained on, too."""
+    if completion.end is None:
+        return completion
+    token, logprob = completion.end
+    ids, logprobs = (*completion.ids, token), (*completion.logprobs, logprob)
+    return replace(completion, text=completion.text + turn_end, ids=ids, logprobs=logprobs)
+
+
+def _length(completion: Completion) -> int:
+    return completion.n_tokens + (completion.end is not None)

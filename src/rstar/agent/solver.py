@@ -1,0 +1,119 @@
+"""Solves problems with an agent: rollouts that call tools, and a vote among their answers.
+
+Training, evaluation and the command line make rollouts by the same `Group`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from pathlib import Path
+
+from rstar.agent.chat_template import ChatTemplate
+from rstar.agent.environment import Environment, open_environment
+from rstar.agent.rollout import Group
+from rstar.agent.turns import ChatTurns, CodeTurns, Turns
+from rstar.config import AgentConfig, Config
+from rstar.errors import ConfigError
+from rstar.grading import is_equivalent
+from rstar.models.engine import Engine
+from rstar.models.spec import is_local, local_folder
+from rstar.problems import Problem
+from rstar.sandbox.api import Sandbox
+from rstar.search.choose import Equivalence, Votes, choose_as_set
+from rstar.search.solver import Solution, Solver
+from rstar.seeds import derive
+from rstar.specs import Bundled, Fake, Server
+
+
+class AgentSolver(Solver):
+    """A `Solver` whose method is ``agent``.
+
+    Args:
+        config: its `search` is an `AgentConfig`.
+        policy, sandbox: see `Solver`.
+        environment: tools and limits, instead of `config.search.environment`.
+        equivalent: whether two answers are the same; used to group answers.
+
+    Raises:
+        ConfigError: a model, its chat template or the environment is missing.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        policy: Engine | None = None,
+        sandbox: Sandbox | None = None,
+        environment: Environment | None = None,
+        equivalent: Equivalence = is_equivalent,
+    ) -> None:
+        super().__init__(config, policy=policy, sandbox=sandbox, equivalent=equivalent)
+        if not isinstance(config.search, AgentConfig):
+            raise ConfigError(f"search.method {config.search.method!r}: AgentSolver needs 'agent'")
+        self.settings = config.search
+        self.environment = environment or open_environment(config.search.environment)
+        self.turns = open_turns(config)
+
+    def group(self, problem: Problem, seed: int) -> Group:
+        """The rollouts of a problem, to be made. The solver must be open (``async with solver:``)."""
+        policy, sandbox = self._parts
+        return Group(problem, policy, self.environment, self.turns, sandbox, self.settings, self._limits(), seed)
+
+    async def solve_one(self, problem: Problem) -> Solution:
+        """Make `search.samples` rollouts and choose the answer of most of them."""
+        started, config = time.perf_counter(), self.settings
+        group = self.group(problem, derive(self.config.seed, problem.id, config.method))
+        tree = await group.run(config.samples)
+        votes = Votes(self.equivalent)
+        trajectories = [trajectory for _, trajectory in tree.ends()]
+        await votes.count((one.answer or "", one.votes, one.mass) for one in trajectories)
+        for node, trajectory in tree.ends():
+            node.value = await votes.share(trajectory.answer or "")
+        trajectories = [trajectory for _, trajectory in tree.ends()]
+        chosen = await choose_as_set(trajectories, config, self.equivalent)
+        failures = Counter[str]()
+        for node in tree.nodes:
+            if node.finish_reason is not None and node.answer is None:
+                failures[node.finish_reason] += node.votes
+        usage = group.usage
+        return Solution(
+            problem=problem,
+            answer=chosen.answer if chosen else None,
+            value=chosen.value if chosen else None,
+            method=config.method,
+            rollouts=config.samples,
+            expansions=usage.turns,
+            steps=usage.calls,
+            tokens_in=usage.tokens_in,
+            tokens_out=usage.tokens_out,
+            seconds=time.perf_counter() - started,
+            trajectories=tuple(trajectories),
+            failures=dict(sorted(failures.items())),
+            notices=(),
+            tree=tree if config.keep_trees else None,
+        )
+
+
+def open_solver(config: Config) -> Solver:
+    """The solver of the configured method."""
+    return AgentSolver(config) if isinstance(config.search, AgentConfig) else Solver(config)
+
+
+def open_turns(config: Config) -> Turns:
+    """How the turns of the configured model are written.
+
+    Raises:
+        ConfigError: the model has no chat template and needs one.
+    """
+    assert isinstance(config.search, AgentConfig)
+    model, turns = config.policy, config.search.turns
+    if turns == "code" or (turns == "auto" and isinstance(model, Bundled | Fake)):
+        return CodeTurns()
+    if isinstance(model, Server):
+        if model.tokenizer is None:
+            raise ConfigError(f"{model}: an agent needs the model's chat template; append ?tokenizer=FOLDER")
+        return ChatTurns(ChatTemplate.of_folder(Path(model.tokenizer).expanduser()))
+    if not is_local(model):
+        raise ConfigError(f"{model}: search.turns 'chat' needs a model with a chat template")
+    return ChatTurns(ChatTemplate.of_folder(local_folder(model)))

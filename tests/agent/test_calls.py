@@ -1,0 +1,63 @@
+"""Tool calls in text: what is written is read back, and whatever else a model writes never raises."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rstar.agent.calls import CLOSE, OPEN, BadCall, Call, format_call, parse_calls
+
+JSON = st.recursive(st.none() | st.booleans() | st.integers() | st.text(), lambda inner: st.lists(inner, max_size=3))
+TEXT = st.text(st.characters(exclude_categories=["Cs"]))
+
+
+@given(st.text(min_size=1), st.dictionaries(st.text(), JSON, max_size=3), TEXT)
+def test_a_written_call_is_read_back(name: str, arguments: dict[str, Any], before: str) -> None:
+    if OPEN in before or CLOSE in json.dumps([name, arguments], ensure_ascii=False):
+        return
+    assert list(parse_calls(before + format_call(name, arguments))) == [Call(name, arguments)]
+
+
+@given(st.lists(st.sampled_from([OPEN, CLOSE, "{", "}", '"name"', ":", '"a"', "\n", "[", "1e999", "\\u"]), max_size=40))
+def test_no_text_raises_and_each_opening_is_one_call(parts: list[str]) -> None:
+    text = "".join(parts)
+    assert len(list(parse_calls(text))) == text.count(OPEN)
+
+
+def test_a_deeply_nested_call_is_a_bad_one() -> None:
+    (call,) = parse_calls(f"{OPEN}{'[' * 100_000}{CLOSE}")
+    assert isinstance(call, BadCall)
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("{", "not valid JSON"),
+        ("[1]", "expected a JSON object"),
+        ('{"arguments": {}}', 'no "name"'),
+        ('{"name": 5, "arguments": {}}', 'no "name"'),
+        ('{"name": "f", "arguments": [1]}', "not a JSON object"),
+        ('{"name": "f", "arguments": "no JSON"}', "not valid JSON"),
+    ],
+)
+def test_a_bad_call_names_its_reason(body: str, reason: str) -> None:
+    (call,) = parse_calls(f"{OPEN}{body}{CLOSE}")
+    assert isinstance(call, BadCall)
+    assert reason in call.reason
+
+
+def test_what_models_write_is_read() -> None:
+    two_lines = '{"name": "jupyter_code", "arguments": {"code": "x = 1\nx"}}'
+    twice = '{"name": "f", "arguments": "{\\"a\\": 1}"}'
+    assert list(parse_calls(f"Let me see.\n{OPEN}\n{two_lines}\n{CLOSE}\n{OPEN}{twice}{CLOSE}")) == [
+        Call("jupyter_code", {"code": "x = 1\nx"}),
+        Call("f", {"a": 1}),
+    ]
+
+
+def test_an_unclosed_call_does_not_swallow_the_next_one() -> None:
+    calls = list(parse_calls(f'{OPEN}{{"name": "f"\n{OPEN}{{"name": "g"}}{CLOSE}'))
+    assert isinstance(calls[0], BadCall)
+    assert calls[1] == Call("g", {})

@@ -1,0 +1,99 @@
+"""Conversations that are only appended to equal what the model's own template renders as a whole."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rstar.agent.chat_template import ChatTemplate
+from rstar.agent.tools import PYTHON_TOOLS
+from rstar.errors import ConfigError
+
+TEMPLATES = Path(__file__).parent / "templates"
+TOKENS = {
+    "qwen": {"eos_token": "<|im_end|>"},
+    "llama": {"eos_token": "<|eot_id|>", "bos_token": "<|begin_of_text|>"},
+}
+WORDS = st.text(st.sampled_from("ab <>{}|\n.,!"), min_size=1).map(str.strip).filter(bool)
+FAMILIES = pytest.mark.parametrize("family", list(TOKENS))
+
+
+def template(family: str) -> ChatTemplate:
+    return ChatTemplate((TEMPLATES / f"{family}.jinja").read_text(), TOKENS[family])
+
+
+def rendered(family: str, messages: list[dict[str, str]], tools: list[Any] | None) -> str:
+    """The whole conversation, by plain Jinja."""
+    environment = jinja2.Environment(trim_blocks=True, lstrip_blocks=True)
+    environment.filters["tojson"] = lambda value, indent=None: json.dumps(value, ensure_ascii=False, indent=indent)
+    environment.globals["strftime_now"] = lambda form: "01 Jan 2025"
+    source = environment.from_string((TEMPLATES / f"{family}.jinja").read_text())
+    return source.render(messages=messages, tools=tools, add_generation_prompt=True, **TOKENS[family])
+
+
+@FAMILIES
+@given(
+    question=WORDS,
+    system=WORDS,
+    turns=st.lists(st.tuples(WORDS, st.lists(WORDS, min_size=1, max_size=3)), max_size=4),
+)
+def test_appended_conversations_equal_rendered_ones(
+    family: str, question: str, system: str, turns: list[tuple[str, list[str]]]
+) -> None:
+    chat = template(family)
+    tools = [tool.schema() for tool in PYTHON_TOOLS]
+    text = TOKENS[family].get("bos_token", "") + chat.prompt(question, system, tools)
+    messages = [{"role": "system", "content": system}, {"role": "user", "content": question}]
+    for written, responses in turns:
+        text += written + chat.responses(responses)
+        messages.append({"role": "assistant", "content": written})
+        messages += [{"role": "tool", "content": response} for response in responses]
+    assert text == rendered(family, messages, tools)
+
+
+@FAMILIES
+def test_a_further_message_is_appended_too(family: str) -> None:
+    chat = template(family)
+    messages = [
+        {"role": "user", "content": "q"},
+        {"role": "assistant", "content": "a"},
+        {"role": "user", "content": "r"},
+    ]
+    bos = TOKENS[family].get("bos_token", "")
+    assert bos + chat.prompt("q", "", []) + "a" + chat.message("r") == rendered(family, messages, None)
+
+
+@FAMILIES
+def test_the_end_of_a_turn_is_the_models_own_token(family: str) -> None:
+    assert template(family).turn_end == TOKENS[family]["eos_token"]
+
+
+def test_prompts_do_not_depend_on_the_day() -> None:
+    assert "Today Date: 01 Jan 2025" in template("llama").prompt("q", "", [])
+
+
+def test_a_template_that_drops_turns_or_fails_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"m: the chat template drops the assistant's text"):
+        ChatTemplate("{{ messages[0].content }}", {}, "m")
+    with pytest.raises(ConfigError, match=r"m: the chat template cannot be read"):
+        ChatTemplate("{% if %}", {}, "m")
+    with pytest.raises(ConfigError, match=r"m: the chat template fails: only two messages"):
+        ChatTemplate("{{ raise_exception('only two messages') }}", {}, "m")
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_a_template_is_read_from_a_model_folder(tmp_path: Path, named: bool) -> None:
+    source = (TEMPLATES / "qwen.jinja").read_text()
+    templates: object = [{"name": "default", "template": source}] if named else source
+    settings = {"chat_template": templates, "eos_token": {"content": "<|im_end|>"}}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(settings))
+    assert ChatTemplate.of_folder(tmp_path).turn_end == "<|im_end|>"
+
+
+def test_a_folder_without_a_template_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no chat template"):
+        ChatTemplate.of_folder(tmp_path)

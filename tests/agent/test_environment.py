@@ -1,0 +1,51 @@
+"""Environments: by name, or a user's own class; rewards from the answer alone."""
+
+from pathlib import Path
+
+import pytest
+
+from rstar.agent.environment import ENVIRONMENTS, Environment, Mathematics, open_environment
+from rstar.answers import AnswerKey
+from rstar.errors import ConfigError
+from rstar.trajectories import Segment, Trajectory
+
+
+@pytest.mark.parametrize("name", list(ENVIRONMENTS))
+def test_bundled_environments_are_complete(name: str) -> None:
+    environment = open_environment(name)
+    assert isinstance(environment, Environment)
+    assert environment.tools
+    assert environment.max_turns > 1
+
+
+@pytest.mark.parametrize(("answer", "reward"), [("1/2", 1.0), ("0.5", 1.0), ("2", 0.0), (None, 0.0)])
+def test_the_reward_is_the_answers(answer: str | None, reward: float) -> None:
+    trajectory = Trajectory(Segment("q", "template"), (), None if answer is None else "answer", answer)
+    assert Mathematics().reward(AnswerKey("\\frac{1}{2}"), trajectory) == reward
+
+
+def test_a_check_replaces_the_comparison() -> None:
+    key = AnswerKey("", {"kind": "expression", "numbers": [4, 7, 8, 8], "target": 24})
+    right, wrong = (Trajectory(Segment("q", "template"), (), "answer", a) for a in ("(7-8/8)*4", "4+7+8+8"))
+    assert [Mathematics().reward(key, one) for one in (right, wrong)] == [1.0, 0.0]
+
+
+def test_an_own_class_is_named_by_module_and_class(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "own_world.py").write_text(
+        "from rstar.agent.environment import Mathematics\n"
+        "class World(Mathematics):\n    max_turns = 3\n"
+        "class Half:\n    tools = ()\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    assert open_environment("own_world:World").max_turns == 3
+    with pytest.raises(ConfigError, match=r"'own_world:Half': the class has no system, max_turns, start, reward"):
+        open_environment("own_world:Half")
+    with pytest.raises(ConfigError, match="own_world:Nobody"):
+        open_environment("own_world:Nobody")
+    with pytest.raises(ConfigError, match="nowhere_at_all"):
+        open_environment("nowhere_at_all:World")
+
+
+def test_an_unknown_environment_names_the_known_ones() -> None:
+    with pytest.raises(ConfigError, match=r"expected mathematics, puzzles, or module:Class"):
+        open_environment("chess")

@@ -1,0 +1,203 @@
+"""Rollouts: every one ends once, on exactly the ids that the model saw and wrote."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rstar.agent.calls import Call
+from rstar.agent.environment import Mathematics
+from rstar.agent.rollout import Group
+from rstar.agent.tools import Session, ToolResult
+from rstar.agent.turns import CodeTurns
+from rstar.config import AgentConfig
+from rstar.errors import EngineError, SandboxError
+from rstar.models.engine import Request
+from rstar.models.fake import FakeEngine
+from rstar.problems import Problem
+from rstar.sandbox.api import Limits
+from rstar.trees import Tree
+from tests.search.plain import PlainSandbox
+
+CODE, ANSWER = "<end_of_code>", "<end_of_answer>"
+
+
+class Tools:
+    """A session that counts: its own live copies, and what it was called with."""
+
+    def __init__(self, made: list[tuple[str, ...]], live: list[int], before: tuple[str, ...] = ()) -> None:
+        self.made, self.live, self.before = made, live, before
+        live[0] += 1
+
+    async def call(self, call: Call) -> tuple[Session, ToolResult]:
+        code = call.arguments["code"]
+        self.made.append((*self.before, code))
+        await asyncio.sleep(0)
+        if code == "break":
+            raise SandboxError("the tool is gone")
+        if code == "wait":
+            await asyncio.sleep(60)
+        if code == "bad":
+            return self, ToolResult("it is bad", "error", "ValueError: it is bad")
+        return Tools(self.made, self.live, (*self.before, code)), ToolResult(f"ran {code}")
+
+    def release(self) -> None:
+        self.live[0] -= 1
+
+
+class World(Mathematics):
+    def __init__(self) -> None:
+        self.made: list[tuple[str, ...]] = []
+        self.live = [0]
+
+    def start(self, problem: Problem, sandbox: Any, limits: Limits) -> Session:
+        return Tools(self.made, self.live)
+
+
+def group(script: Callable[[Request, int], str], world: World, **settings: Any) -> Group:
+    config = AgentConfig(**settings)
+    parts = FakeEngine(script=script), world, CodeTurns(), PlainSandbox()
+    return Group(Problem("p", "How much?"), *parts, config, Limits(), 7)
+
+
+def run(script: Callable[[Request, int], str], count: int, world: World | None = None, **settings: Any) -> Tree:
+    world = world or World()
+    tree = asyncio.run(group(script, world, **settings).run(count))
+    assert world.live == [0], "a session was not released, or more than once"
+    return tree
+
+
+def cells(text: str) -> int:
+    return text.count("<output>")
+
+
+def by_turn(*texts: str) -> Callable[[Request, int], str]:
+    """Writes text k in turn k, whatever the sample."""
+    return lambda request, _: texts[cells(request.context.text)]
+
+
+def endings(tree: Tree) -> list[tuple[str | None, str | None, int]]:
+    return [(node.finish_reason, node.answer, node.votes) for node, _ in tree.ends(unanswered=True)]
+
+
+def test_turns_alternate_until_the_answer() -> None:
+    tree = run(by_turn(f"<code>\nx{CODE}", f"<answer>\\boxed{{4}}{ANSWER}"), 1)
+    ((_, trajectory),) = tree.ends()
+    assert trajectory.text == f"<code>\nx{CODE}\n<output>ran x<end_of_output>\n<answer>\\boxed{{4}}{ANSWER}"
+    assert [segment.author for segment in trajectory.segments] == ["policy", "tool", "policy"]
+    assert (trajectory.finish_reason, trajectory.answer) == ("answer", "4")
+    assert [step.calls for step in trajectory.steps] == [("ok",), ()]
+
+
+def test_equal_turns_are_decoded_and_called_once_and_the_votes_add_up() -> None:
+    world = World()
+
+    def script(request: Request, sample: int) -> str:
+        if cells(request.context.text) == 0:
+            return f"<code>\n{'ab'[sample % 2]}{CODE}"
+        return f"<answer>\\boxed{{{sample}}}{ANSWER}"
+
+    made = group(script, world)
+    tree = asyncio.run(made.run(6))
+    assert sorted(world.made) == [("a",), ("b",)]
+    assert [(node.votes, len(node.children)) for node in tree.nodes[0].children] == [(3, 3), (3, 3)]
+    assert made.usage.turns == 12
+    assert made.usage.calls == 2
+    assert made.usage.decoded < made.usage.tokens_out
+    assert world.live == [0]
+
+
+@given(st.integers(1, 12), st.integers(0, 2**32), st.integers(1, 6))
+def test_every_rollout_ends_once_and_ids_are_what_the_model_saw(count: int, seed: int, max_turns: int) -> None:
+    seen: set[tuple[int, ...]] = set()
+
+    def script(request: Request, sample: int) -> str:
+        seen.add(request.context.ids)
+        draw = hash((seed, request.seed, sample)) % 7
+        code = f"<code>\n{'abc'[draw % 3]}{CODE}"
+        return [code, code, code, f"<code>\nbad{CODE}", f"x{CODE}", f"<answer>\\boxed{{1}}{ANSWER}", "no end"][draw]
+
+    tree = run(script, count, max_turns=max_turns)
+    assert sum(votes for *_, votes in endings(tree)) == count
+    for node in tree.nodes:
+        if node.children:
+            assert node.finish_reason is None
+            assert sum(child.votes for child in node.children) == node.votes
+    for _, trajectory in tree.ends(unanswered=True):
+        ids = trajectory.prompt.ids
+        for step in trajectory.steps:
+            assert ids in seen
+            ids += tuple(token for segment in step.segments for token in segment.ids)
+        assert all(
+            segment.author != "policy" or len(segment.logprobs or ()) == len(segment.ids)
+            for segment in trajectory.segments
+        )
+
+
+def test_a_call_that_cannot_be_read_is_answered_and_the_rollout_goes_on() -> None:
+    ((_, trajectory),) = run(by_turn(f"what{CODE}", f"<answer>\\boxed{{4}}{ANSWER}"), 1).ends()
+    assert trajectory.steps[0].calls == ("bad_call",)
+    assert "Error: a cell begins with <code>" in trajectory.text
+
+
+def test_an_end_of_text_that_was_sampled_belongs_to_the_turn() -> None:
+    ((_, trajectory),) = run(by_turn("I give up"), 1).ends(unanswered=True)
+    assert trajectory.finish_reason == "no_answer"
+    written = trajectory.steps[0].written
+    assert written.ids == (*b"I give up", 257)
+    assert len(written.logprobs or ()) == len(written.ids)
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"max_turns": 3}, "too_deep"),
+        ({"max_turn_tokens": 5}, "length"),
+        ({"max_response_tokens": 60}, "length"),
+    ],
+)
+def test_limits_end_a_rollout(settings: dict[str, Any], reason: str) -> None:
+    tree = run(lambda *_: f"<code>\nx{CODE}", 4, **settings)
+    assert endings(tree) == [(reason, None, 4)]
+
+
+def test_a_full_context_ends_a_rollout() -> None:
+    world = World()
+    made = group(lambda *_: f"<code>\nx{CODE}", world, max_turns=50)
+    made._engine.max_context = 200
+    assert endings(asyncio.run(made.run(2))) == [("length", None, 2)]
+    assert world.live == [0]
+
+
+def test_a_slow_tool_ends_its_call_and_a_rollout_at_its_deadline_ends_as_such() -> None:
+    texts = by_turn(f"<code>\nwait{CODE}", f"<answer>\\boxed{{4}}{ANSWER}")
+    ((_, trajectory),) = run(texts, 1, tool_seconds=0.05).ends()
+    assert trajectory.steps[0].calls == ("timeout",)
+    assert endings(run(texts, 3, rollout_seconds=0.05)) == [("deadline", None, 3)]
+
+
+def test_a_failure_of_the_tool_or_the_engine_is_no_end() -> None:
+    world = World()
+    script = by_turn(f"<code>\nbreak{CODE}")
+    with pytest.raises(SandboxError, match="the tool is gone"):
+        asyncio.run(group(script, world).run(4))
+    assert world.live == [0]
+
+    def fails(request: Request, sample: int) -> str:
+        if cells(request.context.text):
+            raise EngineError("the model is gone")
+        return f"<code>\n{sample}{CODE}"
+
+    with pytest.raises(EngineError, match="the model is gone"):
+        asyncio.run(group(fails, world).run(4))
+    assert world.live == [0]
+
+
+def test_long_responses_are_cut_in_the_middle() -> None:
+    ((_, trajectory),) = run(
+        by_turn(f"<code>\n{'y' * 400}{CODE}", f"<answer>\\boxed{{4}}{ANSWER}"), 1, tool_characters=20
+    ).ends()
+    assert "ran yyyyyy … 384 characters … yyyyyyyyyy" in trajectory.steps[0].shown

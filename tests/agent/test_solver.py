@@ -1,0 +1,97 @@
+"""The agent as a method: `rstar solve --method agent`."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rstar.agent.chat_template import ChatTemplate
+from rstar.agent.solver import AgentSolver, open_solver, open_turns
+from rstar.agent.turns import ChatTurns, CodeTurns
+from rstar.config import Config
+from rstar.errors import ConfigError, EngineError
+from rstar.models.engine import Request
+from rstar.models.fake import FakeEngine
+from rstar.problems import Problem
+from rstar.search.solver import Solver
+from rstar.trees import Tree
+from tests.search.plain import PlainSandbox
+
+
+def config(**search: Any) -> Config:
+    return Config(search={"method": "agent", "turns": "code", **search})
+
+
+def answers(*texts: str) -> FakeEngine:
+    """Writes a cell, and then the answer of each sample."""
+
+    def script(request: Request, sample: int) -> str:
+        if "<output>" not in request.context.text:
+            return "<code>\nprint(6 * 7)<end_of_code>"
+        return f"<answer>\\boxed{{{texts[sample % len(texts)]}}}<end_of_answer>"
+
+    return FakeEngine(script=script)
+
+
+def solve(engine: FakeEngine, **search: Any) -> Any:
+    solver = AgentSolver(config(**search), policy=engine, sandbox=PlainSandbox())
+    (solution,) = solver.solve([Problem("p", "6 times 7?")])
+    return solution
+
+
+def test_the_answer_is_that_of_most_rollouts() -> None:
+    solution = solve(answers("42", "41", "42.0"), samples=3)
+    assert solution.answer == "42"
+    assert solution.value == pytest.approx(2 / 3)
+    assert (solution.rollouts, solution.steps) == (3, 1)
+    assert len(solution.trajectories) == 3
+
+
+def test_rollouts_without_an_answer_are_counted_by_their_reason() -> None:
+    solution = solve(FakeEngine(script=lambda *_: "<code>\n1<end_of_code>"), samples=2, max_turns=2)
+    assert solution.answer is None
+    assert solution.failures == {"too_deep": 2}
+
+
+def test_the_stored_tree_is_read_back_with_calls_and_ids() -> None:
+    solution = solve(answers("42"), samples=2)
+    stored = solution.tree.to_json(tokens=True)
+    again = Tree.from_json(stored)
+    assert again.to_json(tokens=True) == stored
+    assert again.nodes[1].step is not None
+    assert again.nodes[1].step.calls == ("ok",)
+
+
+def test_a_failure_of_the_model_names_the_problem() -> None:
+    with pytest.raises(EngineError, match="problem 'p'"):
+        solve(FakeEngine(script=[]))
+
+
+def test_same_seed_same_rollouts() -> None:
+    one, two = (solve(FakeEngine(), samples=4, max_turns=3) for _ in range(2))
+    assert one.tree.to_json(tokens=True) == two.tree.to_json(tokens=True)
+
+
+def test_the_method_decides_the_solver() -> None:
+    assert isinstance(open_solver(config()), AgentSolver)
+    assert not isinstance(open_solver(Config()), AgentSolver)
+    with pytest.raises(ConfigError, match="AgentSolver needs 'agent'"):
+        AgentSolver(Config())
+
+
+def test_a_plain_solver_refuses_the_agent() -> None:
+    solver = Solver(config(), policy=FakeEngine(), sandbox=PlainSandbox())
+    with pytest.raises(ConfigError, match="open_solver"):
+        list(solver.solve([Problem("p", "q")]))
+
+
+def test_turns_follow_the_model(tmp_path: Path) -> None:
+    template = (Path(__file__).parent / "templates/qwen.jinja").read_text()
+    (tmp_path / "chat_template.jinja").write_text(template)
+    assert isinstance(open_turns(Config(search={"method": "agent"})), CodeTurns)
+    for policy in (f"hf:{tmp_path}", f"openai:http://127.0.0.1:1/v1#m?tokenizer={tmp_path}"):
+        turns = open_turns(Config(policy=policy, search={"method": "agent"}))
+        assert isinstance(turns, ChatTurns)
+        assert turns.turn_end == ChatTemplate(template, {}).turn_end
+    with pytest.raises(ConfigError, match=r"append \?tokenizer=FOLDER"):
+        open_turns(Config(policy="openai:http://127.0.0.1:1/v1#m", search={"method": "agent"}))

@@ -1,0 +1,56 @@
+"""Turns: what a model wrote is a call, an answer or nothing, in both styles."""
+
+from pathlib import Path
+
+from rstar.agent.calls import BadCall, Call
+from rstar.agent.chat_template import ChatTemplate
+from rstar.agent.tools import NOTEBOOK, PYTHON_TOOLS
+from rstar.agent.turns import ChatTurns, CodeTurns, Turn
+from rstar.models.engine import Completion
+
+CHAT = ChatTurns(ChatTemplate((Path(__file__).parent / "templates/qwen.jinja").read_text(), {}))
+
+
+def code(text: str, stop: str | None) -> Turn:
+    return CodeTurns().read(Completion(text, (), (), "stop" if stop else "eos", stop))
+
+
+def chat(text: str) -> Turn:
+    return CHAT.read(Completion(text, (), (), "eos"))
+
+
+def test_code_turns_read_cells_and_answers() -> None:
+    assert code("<code>\nx = 1\n<end_of_code>", "<end_of_code>") == Turn((Call(NOTEBOOK.name, {"code": "x = 1"}),))
+    assert code("<answer>\\boxed{\\frac{1}{2}}<end_of_answer>", "<end_of_answer>") == Turn(answer="\\frac{1}{2}")
+    assert code("<answer>seven<end_of_answer>", "<end_of_answer>") == Turn()
+    assert code("\\boxed{5}", None) == Turn()
+
+
+def test_a_cell_without_its_beginning_is_a_bad_call() -> None:
+    for text in ("x = 1<end_of_code>", "so <code>x = 1<end_of_code>"):
+        (call,) = code(text, "<end_of_code>").calls
+        assert isinstance(call, BadCall)
+
+
+def test_code_turns_show_outputs_between_turns() -> None:
+    turns = CodeTurns()
+    assert turns.responses(["4"]) == "\n<output>4<end_of_output>\n"
+    assert turns.prompt("How much?", "be kind", PYTHON_TOOLS).startswith("<|user|>:\nHow much?\n<|assistant|>:")
+    assert turns.message("And now?").startswith("\n<|user|>:\nAnd now?\n")
+
+
+def test_chat_turns_read_calls_before_answers() -> None:
+    call = '<tool_call>{"name": "f", "arguments": {}}</tool_call>'
+    assert chat(f"I guess \\boxed{{3}}, let me check. {call}") == Turn((Call("f", {}),))
+    assert chat("<reason>easy</reason><answer>\\boxed{3}</answer>") == Turn(answer="3")
+    assert chat("I do not know") == Turn()
+
+
+def test_thoughts_are_neither_calls_nor_answers() -> None:
+    call = '<tool_call>{"name": "f"}</tool_call>'
+    assert chat(f"<think>{call} or \\boxed{{1}}</think>\\boxed{{2}}") == Turn(answer="2")
+
+
+def test_chat_prompts_show_every_tool() -> None:
+    prompt = CHAT.prompt("q", "", PYTHON_TOOLS)
+    assert all(f'"name": "{tool.name}"' in prompt for tool in PYTHON_TOOLS)
