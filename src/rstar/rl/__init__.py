@@ -1,0 +1,1 @@
+"""Reinforcement learning of agents from verified answers: rollouts, selection, advantages, updates."""

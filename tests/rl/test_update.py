@@ -1,0 +1,120 @@
+"""The update: the gradient of a group as one trie equals that of separate rollouts in plain PyTorch."""
+
+import random
+
+import pytest
+import torch
+from torch import Tensor
+
+from rstar.models.decoder import Decoder
+from rstar.rl.algorithms import ALGORITHMS
+from rstar.rl.batches import Weighted, micro_batches
+from rstar.rl.objective import Clip, Correction
+from rstar.rl.update import OldBatch, PolicyObjective, token_logprobs, with_old
+from tests.rl.plain import decoder, group
+
+CLIP, LIMIT = Clip(0.2, 0.28, 3.0), 64
+
+
+def plain_logprobs(model: Decoder, one: Weighted) -> Tensor:
+    """Log-probabilities of the tokens that the policy wrote, of one rollout alone."""
+    ids = torch.tensor([one.trajectory.ids])
+    logs = torch.log_softmax(model(ids[:, :-1]).float(), -1)[0].gather(1, ids[0, 1:, None])[:, 0]
+    written = [False] * len(one.trajectory.prompt.ids)
+    for segment in one.trajectory.segments:
+        written += [segment.author == "policy"] * len(segment.ids)
+    return logs[torch.tensor(written[1:])]
+
+
+def sampled(one: Weighted) -> Tensor:
+    return torch.tensor([p for segment in one.trajectory.segments for p in segment.logprobs or ()])
+
+
+def plain_loss(name: str, model: Decoder, old_model: Decoder, one: Weighted, most: float | None) -> Tensor:
+    """The loss of one rollout as the papers write it, times its count, before the mean."""
+    new = plain_logprobs(model, one)
+    with torch.no_grad():
+        old = plain_logprobs(old_model, one)
+    weights = torch.ones_like(old) if most is None else (old - sampled(one)).exp().clamp(max=most)
+    a = one.advantage
+    if name == "cispo":
+        per_token = -(new - old).exp().detach().clamp(1 - CLIP.low, 1 + CLIP.high) * a * new
+    else:
+        ratio = (new - old).mean().exp().expand_as(new) if name == "gspo" else (new - old).exp()
+        gain = torch.minimum(ratio * a, ratio.clamp(1 - CLIP.low, 1 + CLIP.high) * a)
+        if a < 0:
+            gain = gain.clamp(min=3.0 * a)
+        per_token = -gain
+    total = (per_token * weights).sum()
+    if ALGORITHMS[name].mean == "sequences":
+        total = total / len(new)
+    return total * one.count
+
+
+def plain_count(name: str, rollouts: list[Weighted]) -> int:
+    if ALGORITHMS[name].mean == "tokens":
+        return sum(one.count * len(sampled(one)) for one in rollouts)
+    many = sum(one.count for one in rollouts)
+    return many * (LIMIT if ALGORITHMS[name].mean == "constant" else 1)
+
+
+@pytest.mark.parametrize("most", [None, 2.0])
+@pytest.mark.parametrize("name", list(ALGORITHMS))
+def test_gradients_equal_those_of_separate_rollouts(name: str, most: float | None) -> None:
+    rng = random.Random(11)
+    groups = [group(rng, 6) for _ in range(3)]
+    rollouts = [one for each in groups for one in each]
+    model, old_model, apart = decoder(1), decoder(1), decoder(1)
+    with torch.no_grad():
+        for weight, other in zip(model.parameters(), apart.parameters(), strict=True):
+            weight += 0.02 * torch.randn(weight.shape, generator=torch.Generator().manual_seed(3))
+            other.copy_(weight)
+    expected = sum(plain_loss(name, apart, old_model, one, most) for one in rollouts) / plain_count(name, rollouts)
+    assert isinstance(expected, Tensor)
+    expected.backward()
+    objective = PolicyObjective(ALGORITHMS[name], CLIP, Correction(most), LIMIT)
+    batches = with_old(old_model, micro_batches(groups, 100), bf16=False)
+    assert len(batches) > 1
+    count = sum(objective.count(batch) for batch in batches)
+    assert count == plain_count(name, rollouts)
+    loss = sum(objective.loss(model, batch) for batch in batches) / count
+    assert isinstance(loss, Tensor)
+    loss.backward()
+    assert loss.item() == pytest.approx(expected.item(), abs=1e-5)
+    for weight, other in zip(model.parameters(), apart.parameters(), strict=True):
+        assert weight.grad is not None
+        assert other.grad is not None
+        torch.testing.assert_close(weight.grad, other.grad, atol=1e-5, rtol=1e-4)
+
+
+def test_log_probabilities_of_the_trie_are_those_of_each_rollout() -> None:
+    rollouts, model = group(random.Random(2), 8), decoder(2)
+    (batch,) = micro_batches([rollouts], 10_000)
+    found, entropies = token_logprobs(model, batch)
+    for row, one in zip(found, rollouts, strict=True):
+        alone = plain_logprobs(model, one)
+        torch.testing.assert_close(row[: len(alone)], alone, atol=1e-5, rtol=1e-5)
+        assert not row[len(alone) :].any()
+    assert float(entropies.max()) <= torch.tensor(40.0).log() + 1e-5
+    assert len(batch.place) < int(batch.mask.sum()), "equal beginnings are computed once"
+
+
+def test_sequences_that_differ_grossly_are_left_out_and_counted() -> None:
+    rollouts, model = group(random.Random(4), 5), decoder(4)
+    (batch,) = micro_batches([rollouts], 10_000)
+    objective = PolicyObjective(ALGORITHMS["grpo"], Clip(), Correction(None, band=1.0001), LIMIT)
+    assert objective.loss(model, OldBatch(batch)).item() == 0.0
+    figures = objective.take_figures()
+    assert figures.masked == figures.tokens == objective.count(OldBatch(batch))
+    assert objective.take_figures().tokens == 0
+
+
+def test_the_first_update_has_ratio_one() -> None:
+    (batch,) = micro_batches([group(random.Random(5), 4)], 10_000)
+    model = decoder(5)
+    objective = PolicyObjective(ALGORITHMS["grpo"], Clip(), Correction(None), LIMIT)
+    alone = objective.loss(model, OldBatch(batch)).item()
+    figures = objective.take_figures()
+    assert (figures.clipped, figures.drift) == (0, 0)
+    weights = batch.advantages * batch.counts * batch.mask.sum(1)
+    assert alone == pytest.approx(-float(weights.sum()), rel=1e-5)
