@@ -9,7 +9,7 @@ TORCH ?= torch==2.13.0
 DEMO ?=
 BIN := $(ROOT).venv/bin
 RUN := cd $(ROOT) &&
-# The files of tests lie in a folder of their own: what an earlier run left behind does no harm.
+# Each run of the tests keeps its files in a folder of its own, so files left by an earlier run do no harm.
 PYTEST := files=$$(mktemp -d) && trap 'rm -rf "$$files"' EXIT && $(BIN)/python -m pytest --basetemp "$$files/tests"
 
 .PHONY: demo test soak packages lint weights clean help
@@ -18,27 +18,27 @@ PYTEST := files=$$(mktemp -d) && trap 'rm -rf "$$files"' EXIT && $(BIN)/python -
 demo: $(ROOT).venv/.local ## Solve 20 problems with the bundled model by tree search
 	$(RUN) $(BIN)/rstar demo $(DEMO)
 
-test: $(ROOT).venv/.dev packages ## All tests, with lint, types and the import contract among them
+test: $(ROOT).venv/.dev packages ## Run all tests, including lint, types and the import contract
 	$(RUN) $(PYTEST) -n 3 --dist loadfile --no-loadscope-reorder
 
-soak: $(ROOT).venv/.dev packages ## The tests that take minutes each: evolutions that are killed, services under faults
+soak: $(ROOT).venv/.dev packages ## Run the tests that take minutes each: self-evolution runs that are killed, services under faults
 	$(RUN) $(PYTEST) -m soak -n 2 --timeout 900
 
-# Servers and compilers that the tests start by themselves: nothing is to be started by their installation.
+# Servers and compilers that the tests start themselves. Their installation must not start anything.
 packages:
 	@$(ROOT)tests/install-packages redis-server g++
 
-lint: $(ROOT).venv/.dev ## Format and lint what can be fixed by itself
+lint: $(ROOT).venv/.dev ## Format the code, and fix what can be fixed automatically
 	$(RUN) $(BIN)/ruff format . && $(BIN)/ruff check --fix .
 
-weights: $(ROOT).venv/.local ## Make the bundled policy and PPM from nothing by self-evolution (about two hours on 2 cores)
+weights: $(ROOT).venv/.local ## Train the bundled policy and PPM from scratch by self-evolution (about two hours on 2 cores)
 	$(RUN) $(BIN)/rstar evolve run recipes/tiny/evolve.toml --out runs/evolve
 	$(RUN) mkdir -p src/rstar/tiny/weights src/rstar/tiny/ppm
 	$(RUN) cp runs/evolve/round4/policy/model/* src/rstar/tiny/weights/
 	$(RUN) cp runs/evolve/round4/ppm/model/* src/rstar/tiny/ppm/
 	$(RUN) cp runs/evolve/rounds.json recipes/tiny/evolve.rounds.json
 
-# torch comes first and by itself, so that a machine's own build is taken and nothing else pulls in another one.
+# torch is installed first and alone, so that the chosen build is used and no other package pulls in a different one.
 $(ROOT).venv/.torch:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "rstar needs Python 3.11 or newer: make PYTHON=...")'
 	$(PYTHON) -m venv $(ROOT).venv
@@ -53,7 +53,7 @@ $(ROOT).venv/.dev: $(ROOT).venv/.local
 	$(RUN) $(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[local,judge,dev]"
 	touch $@
 
-help: ## This list
+help: ## Show this list
 	@sed -n 's/^\([a-z]*\):.*## /make \1: /p' $(ROOT)Makefile
 
 clean: ## Remove the environment and caches (not the runs)

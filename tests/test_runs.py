@@ -160,7 +160,7 @@ def test_a_full_disk_is_said_so_and_loses_nothing(tmp_path: Path) -> None:
         with open_run(tmp_path / "run") as run:
             run.add(results={"id": "a", "text": "y" * 3000}, trees={"id": "a", "nodes": []})
             resource.setrlimit(resource.RLIMIT_FSIZE, (4000, limit[1]))
-            with pytest.raises(StorageError, match="what was finished before is kept"):
+            with pytest.raises(StorageError, match="records stored earlier are kept"):
                 run.add(results={"id": "b", "text": "y" * 3000}, trees={"id": "b", "nodes": []})
             assert finished(run) == {"a"}
     finally:

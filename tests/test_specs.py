@@ -152,7 +152,7 @@ def test_a_home_folder_is_found() -> None:
         ("openai:ftp://h#m", "expected openai:URL#MODEL"),
         ("openai:http:///v1#m", "expected openai:URL#MODEL"),
         ("openai:http://h:x#m", "Port could not be cast"),
-        ("openai:http://h#m?tokeniser=a", "unknown option tokeniser; the only one is tokenizer"),
+        ("openai:http://h#m?tokeniser=a", "unknown option tokeniser; the only option is tokenizer"),
         ("fake:stepz", "fake model 'stepz' is not one of steps, noise, fail; did you mean 'steps'?"),
         ("fake:steps?sed=1", "unknown option 'sed'; did you mean 'seed'?"),
         ("fake:steps?seed=x", "option 'seed': 'x' is not a number"),
@@ -171,7 +171,7 @@ def test_bad_names_of_models(text: str, reason: str) -> None:
 
 
 def test_a_password_is_refused_and_not_repeated() -> None:
-    with pytest.raises(ValueError, match=r"no credentials in the URL.*engine\.key_file") as caught:
+    with pytest.raises(ValueError, match=r"URL must not contain credentials.*engine\.key_file") as caught:
         parse_model("openai:http://me:secret@h#m")
     assert "secret" not in str(caught.value)
 

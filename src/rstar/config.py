@@ -1,7 +1,7 @@
-"""The configuration of a run: settings, their meaning, and the combinations that are refused.
+"""The configuration of a run: settings, their meaning, and the combinations that are rejected.
 
 `resolve` combines the layers (`rstar.sections`). Each run folder holds the resolved configuration and a digest of the
-settings that decide the results. Each search method has its own settings; keys of other methods are refused. Imports
+settings that decide the results. Each search method has its own settings; keys of other methods are rejected. Imports
 nothing heavy.
 """
 
@@ -30,7 +30,7 @@ class MethodConfig(Section):
 
     method: Method = Field("mcts", description=_METHODS)
     concurrency: int | None = Field(
-        None, ge=1, description="number of problems searched concurrently; unset: 64, or 16 if a local model samples"
+        None, ge=1, description="number of problems solved concurrently; unset: 64, or 16 if a local model samples"
     )
     keep_trees: bool = Field(True, description="write trees.jsonl")
     record_tokens: bool = Field(False, description="keep token ids and log-probabilities in trees.jsonl")
@@ -46,7 +46,7 @@ class SearchConfig(MethodConfig):
     )
     errors_threshold: int = Field(0, ge=0, description="number of consecutive failed steps that a branch survives")
     shots: int = Field(
-        0, ge=0, le=4, description="worked examples before the question, for models not trained on the step format"
+        0, ge=0, le=4, description="number of worked examples in the prompt, for models not trained on the step format"
     )
 
 
@@ -66,7 +66,9 @@ class SamplingConfig(SearchConfig):
         description="rule for the answer: best (highest value) | majority | weighted (majority weighted by value); "
         "unset: majority for sample, else best",
     )
-    top_k: int | None = Field(None, ge=1, description="number of solutions, of highest value, that vote; unset: all")
+    top_k: int | None = Field(
+        None, ge=1, description="number of solutions that vote, those of highest value; unset: all"
+    )
 
     @field_validator("temperature")
     @classmethod
@@ -177,7 +179,7 @@ class SandboxConfig(Section):
     budget_mb: int = Field(
         2_000,
         ge=64,
-        description="memory for frozen interpreter states, MiB; if it is full, the least recently used states are "
+        description="memory for frozen interpreter states, MiB; when it is full, the least recently used states are "
         "dropped, and replayed when needed",
     )
     total_mb: int | None = Field(
@@ -207,7 +209,9 @@ class EngineConfig(Section):
     concurrency: int = Field(64, ge=1, description="server: number of concurrent requests")
     timeout: float = Field(120.0, gt=0, description="server: time limit of a request, seconds")
     retries: int = Field(5, ge=0, description="server: number of retries after 429, 5xx and lost connections")
-    key_file: Path | None = Field(None, description="server: file with the API key; unset: OPENAI_API_KEY")
+    key_file: Path | None = Field(
+        None, description="server: file with the API key; unset: the key is in OPENAI_API_KEY"
+    )
 
 
 class Config(Section):

@@ -129,7 +129,7 @@ class RunFolder:
         try:
             yield
         except OSError as error:
-            message = f"cannot write to {self.path}: {error.strerror}; what was finished before is kept"
+            message = f"cannot write to {self.path}: {error.strerror}; records stored earlier are kept"
             raise StorageError(message) from error
 
 

@@ -1,6 +1,6 @@
 """Groups of settings: declaration, layers, validation.
 
-A group is an immutable pydantic model that refuses unknown keys. Values come from layers, later ones win: defaults, a
+A group is an immutable pydantic model that rejects unknown keys. Values come from layers, later ones win: defaults, a
 TOML file, dotted overrides (``--set search.rollouts=64``), command-line options. An error names the file or override,
 the key, the reason and the nearest valid key. Imports nothing heavy.
 """
@@ -33,7 +33,7 @@ class Section(BaseModel):
     @field_validator("*", mode="before")
     @classmethod
     def _no_bool_for_numbers(cls, value: Any, field: ValidationInfo) -> Any:
-        """Refuse booleans where numbers are expected; Python would accept them as 0 and 1."""
+        """Reject booleans where numbers are expected; Python would accept them as 0 and 1."""
         kind = cls.model_fields[field.field_name or ""].annotation
         values = value if isinstance(value, list) else [value]
         if any(isinstance(item, bool) for item in values) and bool not in (kind, *get_args(kind)):
@@ -202,7 +202,7 @@ def _explain(item: Any, kind: type[Section]) -> str:
 
 
 def _explain_unknown(key: str, shown: str, variant: str, known: Sequence[Setting]) -> str:
-    """Why a key is refused: it belongs to another method, or to none."""
+    """Why a key is rejected: it belongs to another method, or to none."""
     if owners := [tag for setting in known if setting.key == key for tag in setting.variants]:
         return f"{shown} is a setting of {', '.join(owners)}; the method here is {variant}"
     keys = [setting.key for setting in known if not setting.variants or variant in setting.variants or not variant]

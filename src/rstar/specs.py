@@ -77,7 +77,9 @@ class Server:
         except ValueError as error:
             raise ValueError(f"{self}: {error}") from error
         if parts.username or parts.password:
-            raise ValueError("openai: no credentials in the URL, it is written into run folders; use engine.key_file")
+            raise ValueError(
+                "openai: the URL must not contain credentials, because it is stored in run folders; use engine.key_file"
+            )
         if parts.scheme not in ("http", "https") or not parts.hostname or not self.model:
             raise ValueError(f"{self}: expected openai:URL#MODEL, such as openai:http://127.0.0.1:8000/v1#my-model")
         if "#" in self.url or "?" in self.model:
@@ -169,7 +171,7 @@ def _parse_server(text: str, rest: str) -> Server:
     model, _, options = fragment.partition("?")
     known = parse_qs(options, keep_blank_values=True)
     if unknown := sorted(set(known) - {"tokenizer"}):
-        raise ValueError(f"{text}: unknown option {', '.join(unknown)}; the only one is tokenizer")
+        raise ValueError(f"{text}: unknown option {', '.join(unknown)}; the only option is tokenizer")
     return Server(url, model, known["tokenizer"][0] if known else None)
 
 
@@ -219,7 +221,7 @@ def _validator(parse: Callable[[str], Any], kinds: Any) -> PlainValidator:
             return parse(value)
         if isinstance(value, kinds):
             return value
-        raise ValueError("expected a name in text")
+        raise ValueError("expected a name, as a string")
 
     return PlainValidator(validate)
 

@@ -137,7 +137,7 @@ def test_default_run_folder_is_named(tmp_path: Path) -> None:
             "p.jsonl: 1 problem has no gold answer, the first: '0'",
         ),
         (["compare", "r.toml", "--problems", "g.jsonl", "--out", "c"], "fake:stepz"),
-        (["compare", "up.toml", "--problems", "g.jsonl", "--out", "c"], "a 'name' that can be a folder's"),
+        (["compare", "up.toml", "--problems", "g.jsonl", "--out", "c"], "a 'name' that can be the name of a folder"),
         (["compare", "flat.toml", "--problems", "g.jsonl", "--out", "c"], "[[entry]] tables"),
         (["problems", "make", "--n", "1", "--family", "gmae24", "--out", "x"], "did you mean 'game24'?"),
     ],

@@ -45,7 +45,7 @@ def test_an_entry_takes_the_samples_of_an_earlier_one() -> None:
         ([{"name": "samples"}, {"name": "again", "samples_of": "samples"}], "needs search.record_tokens = true"),
         (
             [SAMPLES, {"name": "again", "samples_of": "samples", "seed": 1, "search": {"samples": 8}}],
-            "seed, search.samples cannot be set beside samples_of",
+            "seed, search.samples cannot be set together with samples_of",
         ),
     ],
 )

@@ -83,7 +83,7 @@ def test_a_verified_search_and_another_never_share_a_folder(tmp_path):
     with pytest.raises(ResumeError, match="ends: None there, 'verified' now"):
         asyncio.run(generate(config, problems, tmp_path / "solved"))
     assert len(list(read_trees(tmp_path / "verified"))) == 1
-    with pytest.raises(DataError, match="ends were not verified"):
+    with pytest.raises(DataError, match="ends of its trees were not verified"):
         list(read_trees(tmp_path / "solved"))
 
 

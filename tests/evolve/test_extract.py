@@ -266,14 +266,14 @@ def test_damaged_trees_are_named(tmp_path):
         list(read_trees(two))
     (two / "results.jsonl").write_text("".join(results))
     (two / "trees.jsonl").write_text("".join(trees[:2]) + trees[2][:50])
-    with pytest.raises(DataError, match="tree of problem 'c' is not at its place"):
+    with pytest.raises(DataError, match="tree of problem 'c' is not in the position of its result"):
         list(read_trees(two))
 
 
 def test_only_verified_ends_become_training_data(tmp_path):
     run, data = store(tmp_path / "run", ("a", EXAMPLE)), tmp_path / "data"
     for identity, said in (
-        ({"policy": "tiny"}, "ends were not verified"),
+        ({"policy": "tiny"}, "ends of its trees were not verified"),
         (["ends"], "not the configuration of a run"),
     ):
         write_json(run / "config.json", {"identity": identity})

@@ -56,7 +56,7 @@ def test_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("hf:/nowhere", r"config\.json is missing"),
         ("openai:localhost#m", "expected openai:URL#MODEL"),
         ("openai:http://localhost:8000", "expected openai:URL#MODEL"),
-        ("openai:http://me:word@localhost/v1#m", "no credentials"),
+        ("openai:http://me:word@localhost/v1#m", "must not contain credentials"),
         ("openai:http://me:word@localhost:x/v1#m", "Port could not be cast"),
         ("openai:http://localhost#m?tokeniser=x", "tokeniser"),
         ("vllm:/models/x", "use openai:URL#MODEL"),

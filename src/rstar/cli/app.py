@@ -45,7 +45,7 @@ def common(
         bool, typer.Option("--version", help="Show the version and exit.", callback=_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Small language models that reason by tree search over steps of language and executed code."""
+    """Reasoning with small language models: tree search over steps that combine natural language and executed code."""
 
 
 app.command("solve")(solve.solve)
@@ -76,7 +76,7 @@ def main() -> None:
     except ImportError as error:
         if error.name not in LOCAL:
             raise
-        code = _refuse("error:", f"this needs {error.name}; install rstar[local]", BAD_INPUT)
+        code = _refuse("error:", f"this command needs {error.name}; install rstar[local]", BAD_INPUT)
     except KeyboardInterrupt:
         console(stderr=True).print("interrupted")
         code = 130

@@ -48,7 +48,7 @@ def search(
 
 @app.command("sandbox")
 def sandbox(as_json: AsJson = False) -> None:
-    """Measure calls per second and CPU time per call, by program and isolation level, and a step against a replay.
+    """Measure calls per second and CPU time per call, by program and isolation level; compare a step with a replay.
 
     The step at depth 8 runs from its parent's state; the replay runs all steps up to depth 8 again.
     """
@@ -60,8 +60,8 @@ def sandbox(as_json: AsJson = False) -> None:
     for call in report.calls:
         table.add(call.level, call.program, f"{call.per_second:,.0f}", f"{call.cpu_ms:.2f}")
     steps = (
-        f"{step.level}: step {DEPTH} takes {step.cpu_ms:.1f} ms of CPU from its parent's state, "
-        f"{step.replay_cpu_ms:.1f} ms replaying the prefix in a warm interpreter: {step.ratio:.1f} times less"
+        f"{step.level}: step {DEPTH} takes {step.cpu_ms:.1f} ms of CPU time from its parent's state, and "
+        f"{step.replay_cpu_ms:.1f} ms when the prefix is replayed in a warm interpreter (ratio {step.ratio:.1f})"
         for step in report.steps
     )
     print_result(asdict(report), as_json, table, *steps)
@@ -86,12 +86,12 @@ def engine(
     model: Annotated[
         Path | None, typer.Option(help="Folder of a model.", show_default="the bundled model", exists=True)
     ] = None,
-    n: Annotated[int, typer.Option("--n", help="Number of problems to solve greedily.", min=1)] = 256,
+    n: Annotated[int, typer.Option("--n", help="Number of problems to solve with greedy decoding.", min=1)] = 256,
     threads: Annotated[int, typer.Option(help="Number of threads of each engine.", min=1)] = 1,
     dtype: Annotated[str, typer.Option(help="Data type: float32, bfloat16 or float16.")] = "float32",
     as_json: AsJson = False,
 ) -> None:
-    """Compare the tokens per second of the local engine and `transformers.generate`, greedy and with equal weights.
+    """Compare the tokens per second of the local engine and `transformers.generate`, greedy and with the same weights.
 
     Both engines are measured in the same run, on three workloads. In the first, the model solves held-out problems. In
     the others, models with random weights write completions of equal length (uniform) or of different lengths (ragged).
@@ -124,7 +124,7 @@ def grading(
     seconds: Annotated[float, typer.Option(help="Minimum CPU seconds of each measurement.", min=0.1)] = 2.0,
     as_json: AsJson = False,
 ) -> None:
-    """Measure verdicts per CPU-second on exact golds and on expressions; if installed, math-verify is measured, too."""
+    """Measure verdicts per CPU-second on exact gold answers and expressions, also of math-verify if it is installed."""
     from rstar.grading.bench import bench_grading
 
     speeds = bench_grading(seconds)
@@ -140,7 +140,7 @@ def grading(
 @app.command("judge")
 def judge(
     url: Annotated[str | None, typer.Option(help="URL of a running service.", show_default="starts a service")] = None,
-    calls: Annotated[int, typer.Option(help="Number of calls of each load.", min=10)] = 1_000,
+    calls: Annotated[int, typer.Option(help="Number of calls in each load.", min=10)] = 1_000,
     burst: Annotated[int, typer.Option(help="Also submit this many calls at once, in batches of 32.", min=0)] = 0,
     loops: Annotated[
         list[int] | None,
@@ -164,7 +164,7 @@ def judge(
 
     The loads are calls of each program, one at a time and in batches, and calls of a mix of programs, with and without
     endless loops. With `--burst 45000`, 45,000 calls at once are a further load. The loads use only Code Judge's
-    interface, so `--url` may also name a Code Judge service.
+    interface, so `--url` may also be that of a Code Judge service.
     """
     from rstar.judge.bench import bench_judge
     from rstar.judge.settings import read_token
@@ -207,8 +207,9 @@ def rollout(
 ) -> None:
     """Compare schedulers of agent rollouts in a simulation of many replicas.
 
-    A set has rollouts of up to 10 turns with heavy-tailed lengths. A run takes about half a minute per set on one
-    processor. Makespan: simulated seconds until the last rollout has ended, also relative to rstar's scheduler.
+    A set contains rollouts of up to 10 turns; their lengths have a heavy-tailed distribution. A set takes about half a
+    minute on one processor. The makespan is the simulated time, in seconds, until the last rollout has ended. The table
+    also gives the makespan of rstar's scheduler as a share of each scheduler's makespan.
     """
     from rstar.agent.simulate import SCHEDULERS, compare_schedulers
 

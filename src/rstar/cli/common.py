@@ -38,7 +38,7 @@ Seed = Annotated[int | None, typer.Option(help="Seed of all random choices.", sh
 GradedProblems = Annotated[
     Path, typer.Option("--problems", help="Problem file with gold answers.", exists=True, dir_okay=False)
 ]
-RunFolder = Annotated[Path, typer.Option("--out", help="Run folder. A run that is already in it is resumed.")]
+RunFolder = Annotated[Path, typer.Option("--out", help="Run folder. If it already holds a run, that run is resumed.")]
 QuestionField = Annotated[
     str | None,
     typer.Option(help="Field of the problem file that holds the question.", show_default="question, problem, prompt"),

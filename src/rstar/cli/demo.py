@@ -55,7 +55,7 @@ def demo(
     print_summary(searched.results, searched.folder)
     screen.print(
         f"another tree: [bold]rstar view {escape(str(searched.folder))} {escape(searched.results[0]['id'])}[/];"
-        " half of these problems are of the search families, so both figures are lower than over the whole mix",
+        " half of these problems are from the search families, so both accuracies are lower than over all families",
         highlight=False,
     )
 

@@ -58,10 +58,10 @@ def search(
     question_field: QuestionField = None,
     answer_field: AnswerField = None,
 ) -> None:
-    """Search problems to make training data: trees whose terminals are checked against the gold answers.
+    """Run the search on problems to make training data: trees whose final nodes are checked against the gold answers.
 
-    The search is that of `rstar solve` with MCTS, except that the gold answer decides the value of a terminal, +1 or
-    -1. The share of solved problems is therefore not a model's accuracy. For the training of a PPM that reads the
+    The search is the same as in `rstar solve` with MCTS, except that the gold answer decides the value of a final node:
+    +1 or -1. The share of solved problems is therefore not an accuracy of the model. To train a PPM that reads the
     policy's log-probabilities, like the bundled PPM, add `--set search.record_tokens=true`.
 
     Example: `rstar evolve search --problems train.jsonl --set search.rollouts=8 --out runs/trees`
@@ -89,14 +89,14 @@ def search(
 
 @app.command("score")
 def score(
-    ppms: Annotated[list[Path], typer.Argument(help="Folders of preference models.", file_okay=False, exists=True)],
+    ppms: Annotated[list[Path], typer.Argument(help="Folders of PPMs.", file_okay=False, exists=True)],
     pairs: Annotated[
         Path | None, typer.Option(help="pairs.jsonl of problems not used in training.", dir_okay=False)
     ] = None,
     run_: Annotated[
         Path | None,
         typer.Option(
-            "--run", help="Run folder of method `sample` with `search.record_tokens`, to choose solutions from."
+            "--run", help="Run folder to choose solutions from, made with method `sample` and `search.record_tokens`."
         ),
     ] = None,
     fit: Annotated[
@@ -104,7 +104,7 @@ def score(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure preference models: accuracy on pairs, calibration, and choice among solutions.
+    """Measure PPMs: accuracy on pairs, calibration, and choice among solutions.
 
     The interval of the accuracy is clustered by problem, because the pairs of a problem are not independent.
 
@@ -129,7 +129,7 @@ def score(
 def extract(
     runs: Annotated[
         list[Path],
-        typer.Argument(help="Search folders of `rstar evolve search` or `rstar evolve run`.", file_okay=False),
+        typer.Argument(help="Search folders written by `rstar evolve search` or `rstar evolve run`.", file_okay=False),
     ],
     out: Annotated[Path, typer.Option(help="Folder for sft.jsonl, pairs.jsonl and counts.json.")],
     solutions: Annotated[
@@ -169,10 +169,10 @@ def run(
 ) -> None:
     """Train a policy and a process preference model (PPM) on their own search trees, in rounds (rStar-Math).
 
-    Each round searches problems with gold answers, takes solutions and preference pairs from the trees, trains the
-    policy from the base and the PPM from the policy, and measures both on held-out problems. `OUT/report.html` has the
-    charts. To resume an interrupted run, repeat the command; its final table is the same as without the interruption.
-    `rstar evolve settings` lists the settings.
+    Each round runs the search on problems with gold answers, and takes solutions and preference pairs from the trees.
+    It trains the policy from the base and the PPM from the policy, and measures both on held-out problems.
+    `OUT/report.html` shows the charts. To resume an interrupted run, repeat the command; the final table is the same as
+    without the interruption. `rstar evolve settings` lists the settings.
 
     Example: `rstar evolve run recipes/tiny/evolve.toml --smoke --out runs/evolve-smoke`
     """
@@ -193,7 +193,7 @@ def run(
     try:
         results = evolve(config, out, announce, progress, draw)
     except KeyboardInterrupt:
-        console(stderr=True).print(f"interrupted; the same command resumes [bold]{escape(str(out))}[/]")
+        console(stderr=True).print(f"interrupted; to resume [bold]{escape(str(out))}[/], repeat the command")
         raise typer.Exit(130) from None
     draw(results)
     if as_json:

@@ -31,7 +31,7 @@ Row = dict[str, Any]
 def grade(
     gold: Annotated[str | None, typer.Argument(help="The gold answer.", show_default=False)] = None,
     prediction: Annotated[
-        str | None, typer.Argument(help="The prediction: an answer, or a text with one.", show_default=False)
+        str | None, typer.Argument(help="The prediction: an answer, or a text that contains one.", show_default=False)
     ] = None,
     explain: Annotated[
         bool, typer.Option("--explain", help="Show the compared forms and the rule that decided.")
@@ -76,7 +76,7 @@ def grade(
     answer_field: AnswerField = None,
     as_json: AsJson = False,
 ) -> None:
-    """Decide whether answers are equal as mathematics, and explain the verdict.
+    """Decide whether answers are mathematically equal, and explain the verdict.
 
     Give two answers as arguments, or a file of pairs with `--file`. `--check-golds` tests whether each gold answer of a
     data set can be read, and whether it equals itself when a prediction states it. `--run` grades the answers of a
@@ -141,7 +141,7 @@ def _plain(verdict: Verdict) -> dict[str, str]:
 def _grade_file(file: Path, out: Path | None, as_json: bool) -> None:
     pairs = list(_pairs(file))
     if not pairs:
-        raise DataError(f"{file}: the file has no pairs")
+        raise DataError(f"{file}: the file contains no pairs")
     found: dict[str, int] = dict.fromkeys(get_args(Outcome), 0)
     with ExitStack() as stack:
         verdicts = None if out is None else stack.enter_context(_new_file(out))
@@ -183,11 +183,11 @@ def _pairs(file: Path) -> Iterator[tuple[Any, str, str | None]]:
         if isinstance(entry, ValueError):
             errors.append(f"{where}: {entry}")
         elif not isinstance(entry, dict) or (gold := _text(entry.get("gold"))) is None:
-            errors.append(f"{where}: expected an object whose 'gold' is a text or a number")
+            errors.append(f"{where}: expected an object whose 'gold' is a string or a number")
         elif "pred" not in entry or (entry["pred"] is not None and _text(entry["pred"]) is None):
             near = next((name for name in ("prediction", "answer", "output") if name in entry), None)
-            hint = f" (there is {near!r}: rename it)" if near else ""
-            errors.append(f"{where}: 'pred' must be a text, a number or null{hint}")
+            hint = f" (the entry has {near!r}: rename it)" if near else ""
+            errors.append(f"{where}: 'pred' must be a string, a number or null{hint}")
         else:
             yield entry.get("id", number), gold, _text(entry["pred"])
     if errors:
@@ -202,7 +202,7 @@ def _text(value: Any) -> str | None:
 def _check_golds(file: Path, as_json: bool) -> None:
     checked = list(_checked(file))
     if not checked:
-        raise DataError(f"{file}: the file has no gold answers; looked for {', '.join(GOLD_FIELDS)}")
+        raise DataError(f"{file}: the file contains no gold answers; looked for {', '.join(GOLD_FIELDS)}")
     kinds = Counter(row["kind"] for row in checked)
     bad = [row for row in checked if row["kind"] in ("not gradeable", "missing")]
     if as_json:
@@ -212,7 +212,7 @@ def _check_golds(file: Path, as_json: bool) -> None:
         parts = ", ".join(f"{count:,} {kind}" for kind, count in kinds.most_common())
         console().print(f"{counted(len(checked), 'gold answer')}: {parts}", highlight=False)
         if kinds["words"]:
-            console().print("words equal the same words only; --json lists them", highlight=False)
+            console().print("gold answers that are words equal the same words only; --json lists them", highlight=False)
         if bad:
             console().print(_bad_golds(bad))
     if bad:

@@ -54,7 +54,8 @@ def info(
         table.add(f"[bold]{name}[/]", version)
     table.add("[bold]machine[/]", facts["machine"])
     table.add(
-        "[bold]isolation[/]", f"{isolation.strongest or 'none possible'} (rstar runs no weaker than sandbox.level)"
+        "[bold]isolation[/]",
+        f"{isolation.strongest or 'none possible'} (rstar never runs code at a level below sandbox.level)",
     )
     for name, state in facts["isolation"]["mechanisms"].items():
         table.add("", escape(f"{name}: {state}"))

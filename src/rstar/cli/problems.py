@@ -26,8 +26,8 @@ def make(
     family: Annotated[
         list[str] | None,
         typer.Option(
-            help="Family, kind of families, or `all`. A number, as in `search:3`, gives these families three times the"
-            " weight. May be repeated.",
+            help="Family, kind of families, or `all`. An appended weight, as in `search:3`, draws these families three"
+            " times as often. May be repeated.",
             show_default="all",
         ),
     ] = None,
@@ -54,7 +54,7 @@ def make(
         highlight=False,
     )
     if written < n:
-        console().print(f"[yellow]fewer than {n}: these families and levels have no more distinct problems[/]")
+        console().print(f"[yellow]fewer than {n}: these families and levels yield no more distinct problems[/]")
 
 
 @app.command("families")

@@ -27,7 +27,7 @@ def grade_run(run: Path, problems: ProblemSet | None, out: Path | None, as_json:
         raise ConfigError(f"--out {out}: the path already exists; choose another name")
     found = regrade(run, problems)
     if is_verified(run):
-        raise DataError(f"{run}: its search used the gold answers, so other verdicts would not fit its trees")
+        raise DataError(f"{run}: the search used the gold answers, so new verdicts would not fit the trees")
     if out is not None:
         write_regraded(run, found, out)
     if as_json:

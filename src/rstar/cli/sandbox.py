@@ -71,7 +71,7 @@ def _why(result: Result, limits: Limits) -> str:
         case "output_limit":
             return f"the output limit is {limits.output_bytes} bytes (sandbox.output_bytes)"
         case "killed":
-            return "its process was killed (a forbidden system call, a system limit, or by itself)"
+            return "its process was killed (by a forbidden system call, by a system limit, or by itself)"
     if result.exit_code is not None:
         return f"it ended with exit code {result.exit_code}"
     if result.error is None:

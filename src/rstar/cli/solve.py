@@ -45,7 +45,7 @@ from rstar.view.terminal import NOTICES, reasons, results_table, search_tree
 SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Skip bad entries of the problem file, and count them.")]
 Limit = Annotated[int | None, typer.Option(help="Solve only the first N problems.", min=1, show_default=False)]
 Out = Annotated[
-    Path | None, typer.Option(help="Run folder. A run that is already in it is resumed.", show_default="runs/…")
+    Path | None, typer.Option(help="Run folder. If it already holds a run, that run is resumed.", show_default="runs/…")
 ]
 
 
@@ -88,15 +88,15 @@ def solve(
     answer_field: AnswerField = None,
     as_json: AsJson = False,
 ) -> None:
-    """Solve a question or a file of problems by search over steps of code, each of which is executed.
+    """Answer a question, or solve a file of problems, by search over steps of code, each of which is executed.
 
     With a question, the command prints the answer and the solution. With `--problems`, it stores each result in a run
-    folder when the problem is finished. To resume an interrupted run, repeat the command with the same `--out`. Gold
-    answers in the file are used for grading only.
+    folder as soon as the problem is finished. To resume an interrupted run, repeat the command with the same `--out`.
+    Gold answers in the file are used for grading only.
 
-    A notice warns that the bundled model was not trained on the question's wording, that its PPM gives the answer a low
-    value, or that the question is too long for the model's context. `docs/solving.md` says how far answers can be
-    trusted, and describes the format of problem files.
+    A notice warns that the bundled model was not trained on the question's wording, that the bundled PPM gives the
+    answer a low value, or that the question is too long for the model's context. `docs/solving.md` says how far answers
+    can be trusted, and describes the format of problem files.
 
     Exit code: 0 on success, 1 if the model or the sandbox failed, 2 for bad input, 3 if no answer was found for the
     question on the command line (not used with `--problems`).
@@ -116,7 +116,7 @@ def solve(
         file_options: dict[str, object] = {"--out": out, "--limit": limit, "--skip-bad": skip_bad or None}
         file_options |= {"--question-field": question_field, "--answer-field": answer_field}
         if used := [name for name, value in file_options.items() if value is not None]:
-            raise ConfigError(f"{', '.join(used)}: only with --problems; the answer to a question is only printed")
+            raise ConfigError(f"{', '.join(used)}: only with --problems; with a question, nothing is stored")
         _solve_question(settings, question, as_json)
         return
     assert problems is not None
@@ -128,7 +128,7 @@ def solve(
         done = len(list(read_lines(folder / RESULTS))) if (folder / RESULTS).is_file() else 0
         console(stderr=True).print(
             f"interrupted with {done} of {counted(len(problem_set), 'problem')} solved;"
-            f" the same command with [bold]--out {escape(str(folder))}[/] resumes",
+            f" to resume, repeat the command with [bold]--out {escape(str(folder))}[/]",
             highlight=False,
         )
         raise typer.Exit(130) from None
@@ -241,7 +241,7 @@ def _to_json(solution: Solution) -> dict[str, Any]:
 def compare(
     recipe: Annotated[Path, typer.Argument(help="TOML file with one `[[entry]]` per method.", exists=True)],
     problems: GradedProblems,
-    out: Annotated[Path, typer.Option(help="Parent folder of the run folders, one for each entry.")],
+    out: Annotated[Path, typer.Option(help="Parent folder of the run folders, one per entry.")],
     policy: Policy = None,
     seed: Seed = None,
     limit: Limit = None,
@@ -289,8 +289,8 @@ def compare(
     )
     legend = (
         f"n = {len(problem_set)}; any correct: at least one of the solutions is correct; difference (points) and p"
-        f" (exact paired test) are relative to {escape(entries[0].name)}; [bold]{escape(str(out))}[/] has one run"
-        " folder per method"
+        f" (exact paired test) are relative to {escape(entries[0].name)}; [bold]{escape(str(out))}[/] contains one"
+        " run folder per method"
     )
     lines = [{"group": name, **row.to_json()} for name, group in rows.items() for row in group]
     print_result(lines, as_json, *tables, legend)

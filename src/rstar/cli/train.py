@@ -14,7 +14,7 @@ from rstar.cli.common import AsJson, Overrides, console, print_settings
 if TYPE_CHECKING:
     from rstar.train.command import Kind
 
-Out = Annotated[Path, typer.Option(help="Training folder. A training that is already in it is resumed.")]
+Out = Annotated[Path, typer.Option(help="Training folder. If it already holds a training run, that run is resumed.")]
 Wandb = Annotated[
     str | None, typer.Option(help="Weights & Biases project that also receives the metrics.", show_default=False)
 ]
@@ -38,9 +38,9 @@ def sft(
 ) -> None:
     """Train a policy on solutions: from scratch, tokenizer included, or from the recipe's `base`.
 
-    The finished model is a transformers folder, `OUT/model`. To resume an interrupted training, repeat the command: the
-    training continues from its last checkpoint and ends with the same weights. Metrics are in `OUT/metrics.jsonl`, and
-    in `OUT/tensorboard` for `tensorboard --logdir`.
+    The finished model is the folder `OUT/model`, in Hugging Face Transformers format. To resume an interrupted run,
+    repeat the command: training continues from the last checkpoint and ends with the same weights. Metrics are in
+    `OUT/metrics.jsonl`, and in `OUT/tensorboard` for `tensorboard --logdir`.
 
     Under a launcher, several processes (such as one per GPU) share the model and the data. The number of processes may
     change on resume. The number of micro-batches in a step, `batch_tokens / micro_tokens`, should be a multiple of the
@@ -71,8 +71,9 @@ def ppm(
 ) -> None:
     """Train a process preference model, the policy's backbone with a scalar head, on pairs of steps.
 
-    The finished model is a transformers folder, `OUT/model`: a sequence classifier with one label. Resuming, metrics
-    and several processes work as in `rstar train sft`. `rstar train settings` lists the settings of a recipe.
+    The finished model is the folder `OUT/model`, in Hugging Face Transformers format: a sequence classifier with one
+    label. Resuming, metrics and several processes work as in `rstar train sft`. `rstar train settings` lists the
+    settings of a recipe.
 
     Example: `rstar train ppm ppm.toml --data runs/round1/data/pairs.jsonl --out runs/round1/ppm`
     """

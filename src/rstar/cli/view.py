@@ -20,21 +20,25 @@ from rstar.view.terminal import NOTICES, results_table, search_tree
 
 
 def view(
-    run: Annotated[Path, typer.Argument(help="Folder of a run or of a self-evolution.", exists=True, file_okay=False)],
-    problem: Annotated[str | None, typer.Argument(help="Id of the problem whose search tree is drawn.")] = None,
-    nodes: Annotated[int, typer.Option(help="Maximum number of nodes that are drawn.", min=1)] = 40,
+    run: Annotated[
+        Path, typer.Argument(help="Folder of a run, or of a self-evolution run.", exists=True, file_okay=False)
+    ],
+    problem: Annotated[str | None, typer.Argument(help="Id of the problem whose search tree to draw.")] = None,
+    nodes: Annotated[int, typer.Option(help="Maximum number of nodes to draw.", min=1)] = 40,
     as_json: AsJson = False,
 ) -> None:
-    """Show the results of a run, the search tree of one of its problems, or the table of a self-evolution.
+    """Show the results of a run, the search tree of one of its problems, or the table of a self-evolution run.
 
     `--json` prints one JSON object. For a run, the object holds the summary (null while the run is not finished) and
-    all results; for a problem, its result and its whole tree; for a self-evolution, the rounds.
+    all results; for a problem, its result and its whole tree; for a self-evolution run, the rounds.
 
     Example: `rstar view runs/first numbers-7-12`
     """
     if (run / ROUNDS).is_file():
         if problem is not None:
-            raise DataError(f"{run}: a self-evolution; the trees are in its searches, such as {run}/round1/search")
+            raise DataError(
+                f"{run} is a self-evolution run; the trees are in its search folders, such as {run}/round1/search"
+            )
         _rounds(run, as_json)
         return
     if not (run / RESULTS).is_file():
@@ -42,7 +46,7 @@ def view(
             raise DataError(f"{run}: no problem is finished yet")
         below = sorted(folder.parent for folder in run.glob(f"*/{RESULTS}"))
         hint = f"; there is one in {below[0]}" if below else ""
-        raise DataError(f"{run} is not a run folder: it has no {RESULTS}{hint}")
+        raise DataError(f"{run} is not a run folder: it contains no {RESULTS}{hint}")
     results = list(read_lines(run / RESULTS))
     needed = {"id", "question", "answer", "meta", "rollouts", "tokens_out", "seconds"}
     if bad := next((n for n, row in enumerate(results, 1) if not needed <= row.keys()), None):
@@ -70,7 +74,7 @@ def _tree(run: Path, results: list[dict[str, Any]], problem: str, nodes: int, as
     tree = next((t for t in read_lines(run / TREES) if t["id"] == problem), None) if (run / TREES).is_file() else None
     if row is None or tree is None:
         hint = f"; `rstar view {run}` lists the problems" if row is None else ""
-        raise DataError(f"{run}: no {'result' if row is None else 'search tree'} of problem {problem!r}{hint}")
+        raise DataError(f"{run}: no {'result' if row is None else 'search tree'} for problem {problem!r}{hint}")
     if as_json:
         print_json({"result": row, "nodes": tree["nodes"]})
         return

@@ -105,7 +105,7 @@ def read_entries(recipe: Path, options: Mapping[str, Any]) -> list[Entry]:
     shared = read_toml(recipe)
     tables = shared.pop("entry", None)
     if not isinstance(tables, list) or not tables or not all(isinstance(table, dict) for table in tables):
-        raise ConfigError(f"{recipe}: it needs [[entry]] tables, each with a name and the settings of a method")
+        raise ConfigError(f"{recipe}: expected [[entry]] tables, each with a name and the settings of a method")
     return entries_of(tables, shared, options, str(recipe))
 
 
@@ -127,7 +127,7 @@ def entries_of(
         own = dict(table)
         name, samples_of = own.pop("name", None), own.pop("samples_of", None)
         if not isinstance(name, str) or not name or "/" in name or name in (".", ".."):
-            raise ConfigError(f"{where}: entry {number} needs a 'name' that can be a folder's")
+            raise ConfigError(f"{where}: entry {number} needs a 'name' that can be the name of a folder")
         if name in trees:
             raise ConfigError(f"{where}: two entries are named {name!r}")
         label = f"{where}: entry {name!r}"
@@ -151,7 +151,7 @@ def _check_source(samples_of: object, source: Entry | None, own: Mapping[str, An
         raise ConfigError(f"{label}: its samples are those of {source.name!r}, which needs search.record_tokens = true")
     if foreign := [key for key in flatten(own) if key not in _CHOICE]:
         raise ConfigError(
-            f"{label}: {', '.join(foreign)} cannot be set beside samples_of; what can: {', '.join(_CHOICE)}"
+            f"{label}: {', '.join(foreign)} cannot be set together with samples_of; allowed: {', '.join(_CHOICE)}"
         )
 
 

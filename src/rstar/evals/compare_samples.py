@@ -79,14 +79,14 @@ class StoredSamples:
         wanted = {problem.id: problem for problem in problems}
         for name in (RESULTS, TREES):
             if not (self._source / name).is_file():
-                raise DataError(f"{self._source}: no {name} in it")
+                raise DataError(f"{self._source}: {name} is missing")
         costs = {row["id"]: _cost(row) for row in read_lines(self._source / RESULTS) if row["id"] in wanted}
         for line in read_lines(self._source / TREES):
             if (problem := wanted.get(line["id"])) is not None and line["id"] in costs:
                 del wanted[line["id"]]
                 yield await self._choose(problem, self._solutions(line), costs[line["id"]])
         if wanted:
-            raise DataError(f"{self._source}: no samples of problem {next(iter(wanted))!r} in it")
+            raise DataError(f"{self._source}: contains no samples of problem {next(iter(wanted))!r}")
 
     def _solutions(self, line: Record) -> list[Trajectory]:
         try:

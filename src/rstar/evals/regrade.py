@@ -61,11 +61,11 @@ def regrade(run: Path, problems: ProblemSet | None = None, grade: Grader = verif
         ConfigError: a grader returns no `Verdict`.
     """
     if not (run / SUMMARY).is_file() or not (run / CONFIG).is_file():
-        raise DataError(f"{run} is not the folder of a finished run: it has no {SUMMARY}")
+        raise DataError(f"{run} is not the folder of a finished run: it contains no {SUMMARY}")
     before = list(read_lines(run / RESULTS))
     given = _own_problems(before) if problems is None else problems.subset(_matching(before, problems))
     if not given.keys:
-        raise DataError(f"{run}: the run has no gold answers; give a problem file that has them")
+        raise DataError(f"{run}: the run has no gold answers; give a problem file that contains them")
     refuse_bad_checks(given)
     after = []
     for row in before:
@@ -103,7 +103,7 @@ def write_regraded(run: Path, found: Regraded, out: Path, grade: Grader = verify
     """
     config = read_config(run)
     if config is None:
-        raise DataError(f"{run} is not the folder of a run: it has no {CONFIG}")
+        raise DataError(f"{run} is not the folder of a run: it contains no {CONFIG}")
     identity = config["identity"] | grading_identity(found.problems, grade)
     about = {key: value for key, value in config.items() if key != "identity"} | {"versions": versions()}
     trees = {tree["id"]: tree for tree in read_lines(run / TREES)} if (run / TREES).is_file() else {}

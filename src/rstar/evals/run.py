@@ -130,7 +130,7 @@ def _open_run(folder: Path, identity: Mapping[str, Any], about: Mapping[str, Any
         return RunFolder.open(folder, identity, about, (RESULTS, TREES))
     except ResumeError as error:
         if error.keys and error.keys <= GRADING:
-            hint = "only the grading differs: `rstar grade --run` grades a finished run anew"
+            hint = "only the grading differs: to grade a finished run again, use `rstar grade --run`"
             raise ResumeError(f"{error}\n{hint}", error.keys) from error
         raise
 

@@ -42,11 +42,14 @@ Difficulty = Literal["easy", "medium", "hard"]
 class ExtractConfig(Section):
     """What to extract from trees."""
 
-    solutions: int = Field(2, ge=1, description="correct solutions kept per problem")
-    candidates: int = Field(2, ge=1, description="candidates on each side of a step's pairs")
+    solutions: int = Field(2, ge=1, description="number of correct solutions kept per problem")
+    candidates: int = Field(2, ge=1, description="number of candidates on each side of a step's pairs")
     margin: float = Field(0.5, ge=0, le=2, description="minimum difference in Q within a pair")
     dead_end: int = Field(
-        4, ge=1, description="failed samples below a step, and nothing else, that make it a dead end: a worse candidate"
+        4,
+        ge=1,
+        description="minimum number of samples below a step, all of them failed, for the step to count as a dead end: "
+        "a worse candidate",
     )
     distance: int = Field(20, ge=0, description="minimum edit distance within a pair, characters")
 

@@ -279,7 +279,7 @@ class _Evolution:
         pairs = found.get("step pairs kept", 0) + found.get("final pairs kept", 0)
         for kind, kept in (("solution", found.get("solutions kept", 0)), ("preference pair", pairs)):
             if not kept:
-                raise DataError(f"{name}: no {kind} was kept of {found.get('trees', 0)} trees, see {out / COUNTS}")
+                raise DataError(f"{name}: no {kind} was kept from {found.get('trees', 0)} trees; see {out / COUNTS}")
         return counts
 
     def _entries(self, policy: Model | None, ppm: Path | None) -> list[Entry]:
@@ -319,7 +319,7 @@ def _identity(config: EvolveConfig) -> dict[str, Any]:
     for name, source in (("problems", config.problems), ("held_out", config.held_out)):
         if source.file is not None:
             if not source.file.is_file():
-                raise DataError(f"{name}.file: no file {source.file}")
+                raise DataError(f"{name}.file: {source.file} does not exist")
             identity[name] = {"sha256": hashlib.sha256(source.file.read_bytes()).hexdigest()}
     return identity
 
@@ -352,7 +352,7 @@ def _problems_by_round(problems: ProblemSet, rounds: Sequence[Round]) -> list[Pr
             fit = [problem for problem in fit if problem.id not in taken][: one.take]
         if len(fit) < (one.take or 1):
             of = f" of level {one.levels}" if one.levels else ""
-            raise DataError(f"round {number} takes {one.take or 'all'} new problems{of}, and there are {len(fit)}")
+            raise DataError(f"round {number} takes {one.take or 'all'} new problems{of}, but there are only {len(fit)}")
         taken |= {problem.id for problem in fit}
         shares.append(problems.subset(fit))
     return shares

@@ -1,4 +1,4 @@
-"""Settings of self-evolution. One TOML file per run, `recipes/*/evolve.toml`; unknown keys are refused."""
+"""Settings of self-evolution. One TOML file per run, `recipes/*/evolve.toml`; unknown keys are rejected."""
 
 from __future__ import annotations
 
@@ -46,7 +46,9 @@ class ProblemSource(Section):
 class Bootstrap(Section):
     """A base model trained from scratch on reference solutions."""
 
-    problems: list[ProblemSource] = Field(min_length=1, description="sets to draw: the stages of a curriculum")
+    problems: list[ProblemSource] = Field(
+        min_length=1, description="sets of problems to draw: the stages of a curriculum"
+    )
     train: TrainConfig = Field(description="training settings: `rstar train settings`")
     replay: bool = Field(False, description="train every policy on these reference solutions, too")
 
@@ -61,16 +63,16 @@ class Round(Section):
     """One round: search, then training on the results."""
 
     rollouts: int = Field(16, ge=1, description="number of MCTS rollouts per problem")
-    take: int | None = Field(None, ge=1, description="number of new problems to search; unset: all problems")
-    levels: str = Field("", description="difficulty levels to search, such as 1-3; unset: all")
+    take: int | None = Field(None, ge=1, description="number of new problems in this round; unset: all problems")
+    levels: str = Field("", description="difficulty levels of the problems, such as 1-3; unset: all")
     value: Literal["terminal", "ppm"] = Field(
         "terminal",
         description="initial Q of partial solutions: terminal (none) | ppm (score of the previous round's PPM)",
     )
     unsolved: list[int] = Field(
         [],
-        description="rollouts of each further search of the unsolved problems, such as [64, 128]; every search has "
-        "a new seed",
+        description="number of rollouts in each further search for solutions of the unsolved problems, such as "
+        "[64, 128]; every search uses a new seed",
     )
     most: int | None = Field(
         None, ge=1, description="maximum number of unsolved problems per further search, evenly spaced"
@@ -100,13 +102,13 @@ class EvolveConfig(Section):
     bootstrap: Bootstrap | None = Field(None, description="train the base from scratch; cannot be combined with `base`")
     first_policy: ModelSetting | None = Field(None, description="model that searches in round 1; unset: the base")
     first_shots: int = Field(
-        0, ge=0, le=4, description="worked examples in round 1, for models not trained on the step format"
+        0, ge=0, le=4, description="number of worked examples in round 1, for models not trained on the step format"
     )
     seed: int = Field(0, ge=0, description="seed of all searches")
     problems: ProblemSource = Field(description="training problems: questions and gold answers")
     held_out: ProblemSource = Field(description="evaluation problems")
     accumulate: bool = Field(
-        False, description="true: train on the trees of all rounds so far; false: of the current round"
+        False, description="true: train on the trees of all rounds so far; false: only on those of the current round"
     )
     search: MctsConfig = Field(MctsConfig(), description="search settings: `rstar info --settings`")
     sandbox: SandboxConfig = Field(SandboxConfig(), description="sandbox settings: `rstar info --settings`")
@@ -131,13 +133,13 @@ class EvolveConfig(Section):
     @model_validator(mode="after")
     def _combinations(self) -> Self:
         if (self.base is None) == (self.bootstrap is None):
-            raise ValueError("set either `base`, a model, or `bootstrap`")
+            raise ValueError("set either `base` (a model) or `bootstrap`")
         if self.base is not None and not is_local(self.base):
             raise ValueError(f"base = {str(self.base)!r}: expected a trainable model: tiny or hf:PATH")
         if self.rounds[0].value == "ppm":
             raise ValueError("round 1: value must be terminal, because there is no PPM yet")
         if not self.search.keep_trees:
-            raise ValueError("search.keep_trees = false: training data comes from trees")
+            raise ValueError("search.keep_trees: must be true, because training data comes from trees")
         if any(rollouts < 1 for one in self.rounds for rollouts in one.unsolved):
             raise ValueError("round.unsolved: every search needs at least one rollout")
         if odd := sorted({key for entry in self.entries for key in ("policy", "seed") if key in entry}):

@@ -115,7 +115,7 @@ def read_trees(folder: Path) -> Iterator[VerifiedTree]:
         if line is None or line["id"] != name:
             if not result.get("trajectories"):  # nothing was found
                 continue
-            raise DataError(f"{trees}: the tree of problem {name!r} is not at its place, which is that of its result")
+            raise DataError(f"{trees}: the tree of problem {name!r} is not in the position of its result")
         try:
             question = result["question"]
             question.encode()  # raises for a lone surrogate, which cannot be written
@@ -131,9 +131,9 @@ def check_verified(folder: Path) -> None:
     """Raise `DataError` for a folder without trees with verified ends."""
     for name in (CONFIG, TREES, RESULTS):
         if not (folder / name).exists():
-            raise DataError(f"{folder}: no {name} in it")
+            raise DataError(f"{folder}: {name} is missing")
     if not is_verified(folder):
-        raise DataError(f"{folder}: a run whose ends were not verified; `rstar evolve search` makes those that were")
+        raise DataError(f"{folder}: the ends of its trees were not verified; use a run of `rstar evolve search`")
 
 
 def is_verified(folder: Path) -> bool:
@@ -143,5 +143,5 @@ def is_verified(folder: Path) -> bool:
     except ResumeError as error:
         raise DataError(str(error)) from error
     if config is None:
-        raise DataError(f"{folder}: no {CONFIG} in it")
+        raise DataError(f"{folder}: {CONFIG} is missing")
     return VERIFIED_ENDS.items() <= dict(config["identity"]).items()

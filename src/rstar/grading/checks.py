@@ -62,9 +62,9 @@ def check_expression(check: Mapping[str, Any], answer: str | None) -> Verdict:
     """Verify that `answer` is an expression over exactly ``check["numbers"]`` with the value ``check["target"]``."""
     numbers, target = check.get("numbers"), check.get("target")
     if not isinstance(numbers, list | tuple) or not numbers or not all(type(n) is int and n >= 0 for n in numbers):
-        raise DataError(f"an expression check needs 'numbers', whole and not negative, got {numbers!r}")
+        raise DataError(f"an expression check needs 'numbers', a list of non-negative integers, got {numbers!r}")
     if type(target) is not int:
-        raise DataError(f"an expression check needs a whole 'target', got {target!r}")
+        raise DataError(f"an expression check needs 'target', an integer, got {target!r}")
     wanted = f"{target} from {', '.join(map(str, sorted(numbers)))}"
     if answer is None:
         return Verdict("unparseable", "no answer found", wanted)

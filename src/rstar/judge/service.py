@@ -88,7 +88,7 @@ def _check_redis(url: str) -> None:
         with Redis.from_url(url, socket_connect_timeout=5, socket_timeout=5) as client:
             client.ping()
     except (RedisError, OSError, ValueError) as error:
-        raise ConfigError(f"no Redis answers at {where}: {error}") from error
+        raise ConfigError(f"no Redis server answers at {where}: {error}") from error
 
 
 def _listen(settings: JudgeSettings) -> socket.socket:
@@ -96,7 +96,7 @@ def _listen(settings: JudgeSettings) -> socket.socket:
     try:
         return socket.create_server((settings.host, settings.port), family=family, backlog=BACKLOG)
     except OSError as error:
-        raise ConfigError(f"cannot listen at {settings.host}:{settings.port}: {error.strerror}") from error
+        raise ConfigError(f"cannot listen on {settings.host}:{settings.port}: {error.strerror}") from error
 
 
 class _Child:
@@ -151,7 +151,7 @@ class _Child:
             with contextlib.suppress(BlockingIOError):
                 if os.read(heartbeat_fd, 1_000):
                     last_heard, timeout = time.monotonic(), _SILENCE_SECONDS
-        _LOG.warning("a %s process has not been heard of for %.0f s and is killed", self.role, timeout)
+        _LOG.warning("a %s process has not responded for %.0f s; killing it", self.role, timeout)
         self.stop(signal.SIGKILL)
 
     def stop(self, number: signal.Signals) -> None:

@@ -1,7 +1,7 @@
 """HTTP request and reply models, compatible with the reference service.
 
-Routes, fields, defaults and reasons are those of Code Judge (the service used by rStar2-Agent), so its clients run
-unchanged. Extensions are optional request fields and additional reply fields.
+Routes, fields, defaults and `reason` codes are those of Code Judge (the service used by rStar2-Agent), so its clients
+run unchanged. Extensions are optional request fields and additional reply fields.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ def _printable(value: str) -> str:
 
 
 def _texts(value: object) -> object:
-    """Refuse an object at its first value that is not text; pydantic would report every one."""
+    """Reject an object at its first value that is not a string; pydantic would report every one."""
     if isinstance(value, dict) and not all(isinstance(item, str) for item in value.values()):
-        raise ValueError("expected text values")
+        raise ValueError("expected string values")
     return value
 
 
@@ -49,7 +49,7 @@ Name = Annotated[str, AfterValidator(_printable)]
 
 
 class _Strict(BaseModel):
-    """A model that refuses unknown fields. Of very many, it reports only the first: each error takes time."""
+    """A model that rejects unknown fields. Of very many, it reports only the first: each error takes time."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -68,9 +68,11 @@ class CallLimits(_Strict):
     seconds: float | None = Field(None, gt=0, le=3600, description="wall time, seconds")
     memory_mb: Megabytes | None = Field(None, description="memory, MiB")
     output_bytes: Bytes | None = Field(
-        None, description="limit of stdout, and of stderr; beyond it the program is ended"
+        None, description="limit of stdout, and of stderr, in bytes; a program that writes more is terminated"
     )
-    shown: Characters | None = Field(None, description="characters of stdout and of stderr in the reply")
+    shown: Characters | None = Field(
+        None, description="maximum number of characters of stdout, and of stderr, in the reply"
+    )
     values: Variables = Field(0, description="cells: maximum number of new values of variables in the reply")
 
 
@@ -114,7 +116,7 @@ class Report(Verdict):
     stderr: str | None = Field(None, description="beginning of stderr; if reason is not empty, the cause")
     status: str | None = Field(None, description="ok | error | timeout | memory | killed | output_limit")
     exit_code: int | None = Field(None, description="exit code of C++, or of Python that called sys.exit")
-    signal: int | None = Field(None, description="the signal that ended it")
+    signal: int | None = Field(None, description="the signal that killed the program")
     truncated: bool = Field(False, description="stdout or stderr is longer than shown")
     error: Failure | None = Field(None, description="the exception that ended a Python program")
 
@@ -122,30 +124,30 @@ class Report(Verdict):
 class Failure(BaseModel):
     """The exception that ended a Python program."""
 
-    kind: str = Field(description="its type")
-    message: str = Field(description="its text")
-    line: int | None = Field(description="1-based line of the submission")
+    kind: str = Field(description="type of the exception")
+    message: str = Field(description="message of the exception")
+    line: int | None = Field(description="line of the submission, counted from 1")
 
 
 class BatchVerdicts(BaseModel):
     """Reply of `/judge/batch`."""
 
-    sub_id: str = Field(description="the batch's name")
+    sub_id: str = Field(description="id of the batch")
     results: list[Verdict] = Field(description="in the order of the submissions")
 
 
 class BatchReports(BaseModel):
     """Reply of `/run/batch`."""
 
-    sub_id: str = Field(description="the batch's name")
+    sub_id: str = Field(description="id of the batch")
     results: list[Report] = Field(description="in the order of the submissions")
 
 
 class Status(BaseModel):
     """The service's state."""
 
-    queue: int = Field(description="waiting calls")
-    num_workers: int = Field(description="programs that can run at a time")
+    queue: int = Field(description="number of waiting calls")
+    num_workers: int = Field(description="number of programs that can run at a time")
 
 
 class CellRequest(_Strict):
@@ -162,19 +164,19 @@ class CellReply(BaseModel):
     session_id: str | None = Field(description="the session after the cell; null for a copy that did not survive")
     status: str = Field(description="ok | error | timeout | memory | killed | output_limit")
     stdout: str = Field(description="beginning of stdout, see limits.shown")
-    stderr: str = Field(description="likewise")
+    stderr: str = Field(description="beginning of stderr, see limits.shown")
     seconds: float = Field(description="wall time of the cell")
     truncated: bool = Field(description="stdout or stderr is longer than shown")
     exit_code: int | None = Field(description="exit code, if the cell ended the process and it is known")
-    signal: int | None = Field(description="the signal that ended it")
+    signal: int | None = Field(description="the signal that killed the process")
     error: Failure | None = Field(description="the exception that ended the cell")
-    values: list[tuple[str, str]] = Field(description="name and new value of variables, see limits.values")
+    values: list[tuple[str, str]] = Field(description="names and new values of variables, see limits.values")
 
 
 class Refusal(BaseModel):
-    """Reason for a refused request."""
+    """Reason why a request was rejected."""
 
-    detail: str = Field(description="why")
+    detail: str = Field(description="the reason")
 
 
 UNREADABLE: dict[int | str, dict[str, Any]] = {400: {"model": Refusal, "description": "the body is not text"}}
@@ -186,8 +188,8 @@ LARGE: dict[int | str, dict[str, Any]] = {413: {"model": Refusal, "description":
 class SessionReply(BaseModel):
     """A session."""
 
-    session_id: str = Field(description="its name")
-    cells: int = Field(description="cells that have run in it")
+    session_id: str = Field(description="id of the session")
+    cells: int = Field(description="number of cells that have run in the session")
 
 
 def report(sub_id: str, answer: Answer, shown: int) -> Report:

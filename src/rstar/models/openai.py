@@ -224,8 +224,8 @@ class OpenAIEngine(SharedContext):
                     break
             if not streamed:
                 raise EngineError(
-                    f"{self.name}: the server neither streams completions nor names the stop string that ended a text "
-                    "(stop_reason or matched_stop); enable streaming, or use vLLM or SGLang"
+                    f"{self.name}: the server neither streams completions nor names the stop string that ended a "
+                    "completion (stop_reason or matched_stop); enable streaming, or use vLLM or SGLang"
                 )
             if sample.reason is None and _first_stop(sample.text, request.stop) is None:
                 raise EngineError(f"{self.name}: a stream ended without a finish reason")

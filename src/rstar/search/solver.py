@@ -206,7 +206,7 @@ class Solver(SharedContext):
         chosen = await choose_as_set(trajectories, config, self.equivalent)
         value = chosen.value if chosen else None
         if config.record_tokens and any(node.step is not None and node.step.lacks_logprobs for node in root.walk()):
-            raise EngineError("search.record_tokens: this model does not tell log-probabilities")
+            raise EngineError("search.record_tokens: this model does not report log-probabilities")
         return Solution(
             problem=search.problem,
             answer=chosen.answer if chosen else None,

@@ -90,7 +90,7 @@ class LogProb:
     async def score(self, problem: Problem, trajectories: Sequence[Trajectory], votes: Votes) -> Sequence[float | None]:
         """See `Value.score`. Raises `EngineError` if the policy reports no log-probabilities."""
         if any(t.lacks_logprobs for t in trajectories):
-            raise EngineError("value 'logprob' needs log-probabilities, and this model does not tell them")
+            raise EngineError("value 'logprob' needs log-probabilities, but this model does not report them")
         return [1 / (1 - t.logprob) for t in trajectories]
 
 
@@ -119,7 +119,7 @@ class Preference:
             if self._scorer is None:
                 self._scorer = await asyncio.to_thread(_load_scorer, self._folder, self._device)
         if self._scorer.encoder.reads_logprobs and any(t.lacks_logprobs for t in trajectories):
-            raise EngineError("this PPM reads the policy's log-probabilities, and this model does not tell them")
+            raise EngineError("this PPM reads the policy's log-probabilities, but this model does not report them")
         return await self._scorer.score(prompt(problem.question), [trajectory.steps for trajectory in trajectories])
 
 

@@ -66,7 +66,7 @@ def pick(names: Sequence[str]) -> list[Family]:
             hint = f", did you mean {near[0]!r}?" if near else ""
             raise ConfigError(f"unknown family {base!r}{hint} (`rstar problems families` lists them)")
         if times and not (times.isdecimal() and int(times)):
-            raise ConfigError(f"family {name!r}: expected a whole number from 1 behind the colon")
+            raise ConfigError(f"family {name!r}: expected an integer of at least 1 after the colon")
         chosen += found * int(times or 1)
     return chosen or list(known.values())
 

@@ -173,7 +173,7 @@ def _line(entry: dict[str, Any], encoder: SolutionEncoder) -> tuple[list[Encoded
         raise ValueError("Q outside [-1, 1], or log-probability above 0 or not finite")
     if encoder.reads_logprobs and any(path[-1].lacks_logprobs for path in steps):
         raise ValueError(
-            "log-probabilities are missing, which this model reads; search with search.record_tokens = true"
+            "the log-probabilities that this model reads are missing; search with search.record_tokens = true"
         )
     solutions = [encoder.encode(entry["prompt"], pieces(path)) for path in steps]
     return solutions, ComparedTree(join(solutions), q, comparisons)

@@ -1,4 +1,4 @@
-"""Training settings. One file per run, `recipes/*.toml`; unknown keys are refused."""
+"""Training settings. One file per run, `recipes/*.toml`; unknown keys are rejected."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ class TokenizerConfig(Section):
     vocab_size: int = Field(1536, ge=300, description="number of tokens, including markers and phrases")
     sample: int = Field(40_000, ge=100, description="number of solutions to train the tokenizer on")
     phrase_share: float = Field(
-        0.002, gt=0, description="minimum share of the solutions with the same code block for the block to be one token"
+        0.002,
+        gt=0,
+        description="minimum share of solutions that contain a code block, for the block to become one token",
     )
 
 
@@ -44,8 +46,10 @@ class TrainConfig(Section):
     tokens: int = Field(
         1_000_000, ge=1, description="number of training tokens, prompts included; data repeats as needed"
     )
-    epochs: float | None = Field(None, gt=0, description="passes over the data; replaces `tokens`")
-    curriculum: bool = Field(True, description="true: every pass reads the data files in order; false: mixed")
+    epochs: float | None = Field(None, gt=0, description="number of passes over the data; overrides `tokens`")
+    curriculum: bool = Field(
+        True, description="true: every pass reads the data files in order; false: the files are mixed"
+    )
     batch_tokens: int = Field(8192, ge=64, description="tokens per step, padding included")
     micro_tokens: int = Field(
         2048,
@@ -55,14 +59,16 @@ class TrainConfig(Section):
     packing: bool = Field(
         False,
         description="sft: pack sequences into shared rows, where each sequence attends only to itself. Packing reduces "
-        "padding if lengths differ within a micro-batch; it is slower on a CPU, where attention computes whole rows",
+        "padding if lengths differ within a micro-batch; it is slower on a CPU, where attention covers whole rows",
     )
     optimizer: Literal["muon", "adamw"] = Field(
         "muon", description="muon (AdamW for weights outside the blocks' matrices) | adamw"
     )
     matrix_lr: float = Field(0.02, gt=0, description="learning rate of Muon")
     other_lr: float = Field(3e-3, gt=0, description="learning rate of AdamW")
-    weight_decay: float = Field(0.0, ge=0, description="decoupled weight decay; with muon, of Muon's matrices only")
+    weight_decay: float = Field(
+        0.0, ge=0, description="decoupled weight decay; with muon, only of the matrices that Muon trains"
+    )
     warmup_tokens: int = Field(300_000, ge=0, description="number of tokens in the linear warmup of the learning rates")
     decay: float = Field(
         0.5, ge=0, le=1, description="share of the steps in the final, linear decay of the learning rates to 0"
@@ -71,13 +77,13 @@ class TrainConfig(Section):
     bf16: bool | Literal["auto"] = Field(
         "auto",
         description="compute in bfloat16 (weights and optimizer stay in float32); auto: if the hardware supports it. "
-        "A resumed training keeps its first choice",
+        "A resumed run keeps the original choice",
     )
     seed: int = Field(0, ge=0, description="seed of new weights and of the data order")
     device: str = Field("auto", description="cpu, cuda, cuda:1 …; auto: an accelerator if available")
     threads: int | None = Field(None, ge=1, description="CPU threads per process; unset: torch's choice")
     checkpoint_seconds: float = Field(120.0, gt=0, description="seconds between checkpoints")
-    tensorboard: bool = Field(True, description="write TensorBoard event files, to OUT/tensorboard")
+    tensorboard: bool = Field(True, description="write TensorBoard event files to OUT/tensorboard")
     wandb: str | None = Field(None, description="Weights & Biases project that also receives the metrics")
 
     def identity(self) -> dict[str, Any]:

@@ -101,4 +101,4 @@ def _module(name: str, setting: str) -> ModuleType:
         return importlib.import_module(name)
     except ImportError as error:
         where = "rstar[local]" if name == "tensorboardX" else name
-        raise ConfigError(f"{setting}: needs {error.name}; install {where}, or leave `{setting}` out") from error
+        raise ConfigError(f"{setting}: needs {error.name}; install {where}, or leave out `{setting}`") from error

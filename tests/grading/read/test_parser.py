@@ -161,8 +161,8 @@ ERRORS = {
     r"\foo": r"unknown command \\foo",
     "x people": "a letter before a word",
     r"\begin{pmatrix}1&2\\3\end{pmatrix}": "not a matrix",
-    r"5\text{ m}^x": "the power of a unit is not a whole number",
-    "5 mod": "is no unit",
+    r"5\text{ m}^x": "the power of a unit is not an integer",
+    "5 mod": "is not a unit",
     "#": "unexpected '#'",
 }
 

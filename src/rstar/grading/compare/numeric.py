@@ -90,7 +90,7 @@ def same_function(first: Node, second: Node) -> bool:
             if agreed >= (MIN_AGREEING_POINTS if names else 1):
                 return True
     if comparison.undecided:
-        raise UndecidedError("the values cannot be told apart, nor be called equal")
+        raise UndecidedError("the values can neither be told apart nor be called equal")
     return False
 
 
@@ -222,7 +222,7 @@ class _Evaluation:
             return self._field(flint.arb.const_e())
         if name == "i" and self._field is flint.acb:
             return flint.acb(0, 1)
-        raise UnreadableError(f"{name} is no number")
+        raise UnreadableError(f"{name} is not a number")
 
     def _power(self, base: Value, exponent: Node) -> Value:
         """A power as taught in school: an odd root of a negative number is real."""

@@ -157,7 +157,7 @@ def _read(match: re.Match[str], spaced: bool) -> list[Token]:
 
 def _number(text: str, spaced: bool) -> Token:
     if len(text) > MAX_DIGITS:
-        raise TooLargeError("a number of too many digits")
+        raise TooLargeError("a number with too many digits")
     mantissa, _, exponent = text.lower().partition("e")
     places = len(mantissa.partition(".")[2]) - int(exponent or 0)
     return Token("num", text, spaced, Fraction(text if text[-1] != "." else text[:-1]), max(places, 0))
@@ -167,7 +167,7 @@ def _repeating(text: str, period: str) -> Fraction:
     whole, _, rest = text.partition(".")
     lead = rest[: rest.index("\\")]
     if len(text) > MAX_DIGITS:
-        raise TooLargeError("a number of too many digits")
+        raise TooLargeError("a number with too many digits")
     fixed = Fraction(int((whole or "0") + lead), 10 ** len(lead))
     return fixed + Fraction(int(period), (10 ** len(period) - 1) * 10 ** len(lead))
 

@@ -177,7 +177,7 @@ class _Parser(Primaries):
                 elif name.lower() not in units.FILLERS or self.peek.kind == "word":
                     unit = units.unit_of(name)
                     if unit is None:
-                        raise UnreadableError(f"{name!r} is no unit")
+                        raise UnreadableError(f"{name!r} is not a unit")
                     last = units.NONE.times(unit, power * scale * self._unit_power())
                     found = found.times(last)
                     power = scale = 1
@@ -197,7 +197,7 @@ class _Parser(Primaries):
         if braced:
             self.expect("}")
         if not digit.isdigit():
-            raise UnreadableError("the power of a unit is not a whole number")
+            raise UnreadableError("the power of a unit is not an integer")
         return sign * int(digit)
 
     # --- arithmetic --------------------------------------------------------------------------------------------

@@ -35,7 +35,7 @@ class Frames(asyncio.Protocol):
     def send(self, tag: bytes, body: bytes = b"") -> None:
         """Send one message; does nothing if disconnected. Raises `ValueError` if it is too large."""
         if len(body) > LARGEST:
-            raise ValueError(f"a message of {len(body):,} bytes; {LARGEST:,} can be sent")
+            raise ValueError(f"a message of {len(body):,} bytes; at most {LARGEST:,} can be sent")
         if self._transport is not None:
             self._transport.write(_HEAD.pack(len(body), tag) + body)
 

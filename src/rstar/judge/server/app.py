@@ -36,7 +36,7 @@ def create_app(broker: Broker, settings: JudgeSettings, owner: str, heartbeat_fd
     service = Service(broker, settings, owner, heartbeat_fd)
     app = fastapi.FastAPI(
         title="rstar judge",
-        description="Runs programs in isolation, compares their output, keeps notebook sessions.",
+        description="Runs programs in isolation, compares their output, and holds notebook sessions.",
         lifespan=service.lifespan,
     )
     app.add_exception_handler(405, other_methods)
@@ -63,7 +63,7 @@ def _add_calls(app: fastapi.FastAPI, service: Service) -> None:
 
     @app.post("/run", response_model=wire.Report, responses=_BODY, tags=["calls"])
     async def run(submission: wire.Submission, request: Request) -> Response:
-        """Run a program and compare its output with the expected one. Waits a few seconds at most for a free worker."""
+        """Run a program and compare its output with the expected one. Waits at most a few seconds for a free worker."""
         return json(await run_one(submission, request))
 
     async def reply(batch: wire.Batch, request: Request, max_wait: float) -> Response:
@@ -74,15 +74,15 @@ def _add_calls(app: fastapi.FastAPI, service: Service) -> None:
 
     @app.post("/run/batch", response_model=wire.BatchReports, responses=_BODY, tags=["calls"])
     async def run_batch(batch: wire.Batch, request: Request) -> Response:
-        """Run several programs, answered together. Each waits a few seconds at most for a free worker.
+        """Run several programs and answer them together. Each waits at most a few seconds for a free worker.
 
-        With `Accept: application/x-ndjson` each result is sent as a separate line as soon as it is ready.
+        With `Accept: application/x-ndjson`, each result is sent as a separate line as soon as it is ready.
         """
         return await reply(batch, request, short)
 
     @app.post("/run/long-batch", response_model=wire.BatchReports, responses=_BODY, tags=["calls"])
     async def run_long_batch(batch: wire.Batch, request: Request) -> Response:
-        """Run several programs, which may wait up to an hour. For results as lines see `/run/batch`."""
+        """Run several programs, which may wait up to an hour. For results as separate lines, see `/run/batch`."""
         return await reply(batch, request, long)
 
     @app.post("/judge", response_model=wire.Verdict, responses=_BODY, tags=["calls"])

@@ -194,7 +194,7 @@ def _charge_answer(charge: Charge, future: asyncio.Future[Answer]) -> None:
     size = sys.getsizeof(answer.stdout) + sys.getsizeof(answer.stderr)
     if size > _SMALL_ANSWER and not charge.take(size):
         answer.outcome, answer.stdout, answer.stderr = "failed", "", ""
-        answer.message = "there is no room for the output: too much is in memory already"
+        answer.message = "there is no room for the output: the client's share of memory is used up"
 
 
 def _resolved(answer: Answer) -> asyncio.Future[Answer]:

@@ -37,8 +37,8 @@ VALUE_BYTES = 1_000
 _QUICK_BYTES, _QUICK_VALUES = 65_536, 40
 """A request up to this size is parsed without waiting for a turn."""
 
-_TOO_LARGE = f"a request may have {MAX_BODY:,} bytes; send several"
-_TOO_MANY = f"a request may have {MAX_VALUES:,} JSON values; send several"
+_TOO_LARGE = f"a request may have at most {MAX_BODY:,} bytes; send several requests"
+_TOO_MANY = f"a request may have at most {MAX_VALUES:,} JSON values; send several requests"
 _NOT_UTF8 = "expected JSON in UTF-8"
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+("|\\?)', re.DOTALL)
 """A JSON string, possibly incomplete. Group 1 is its end: a quote, nothing, or half an escape."""
@@ -86,7 +86,7 @@ class Guard:
         if self._settings.token is not None and scope["path"] not in OPEN_PATHS:
             header = headers.get(b"authorization", b"").decode("latin-1")
             if not allowed(self._settings, header):
-                detail = "this is not the token" if header else "a bearer token is needed"
+                detail = "wrong token" if header else "a bearer token is required"
                 refusal = JSONResponse({"detail": detail}, 401, {"WWW-Authenticate": "Bearer"})
                 await refusal(scope, receive, send)
                 return
@@ -104,7 +104,7 @@ class Guard:
 def take(charge: Charge, size: int) -> None:
     """Charge `size` bytes of memory to a request. Raises `HTTPException` if they exceed its client's share."""
     if not charge.take(size):
-        raise HTTPException(503, "too much is in memory already", {"Retry-After": "1"})
+        raise HTTPException(503, "the client's share of memory is used up", {"Retry-After": "1"})
 
 
 class _Body:

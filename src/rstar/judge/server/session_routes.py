@@ -15,7 +15,7 @@ from rstar.judge.server.guard import MAX_BODY
 from rstar.judge.server.sessions import Session
 
 _GONE: dict[int | str, dict[str, Any]] = {404: {"model": wire.Refusal, "description": "no such session"}}
-_RACE: dict[int | str, dict[str, Any]] = {409: {"model": wire.Refusal, "description": "two cells at once"}}
+_RACE: dict[int | str, dict[str, Any]] = {409: {"model": wire.Refusal, "description": "two cells ran at the same time"}}
 _CREATED: dict[str, Any] = {"status_code": 201, "tags": ["sessions"]}
 _FORK = _GONE | wire.FULL
 _CELL = _FORK | _RACE | wire.UNREADABLE | wire.LARGE
@@ -54,7 +54,7 @@ def add_sessions(app: fastapi.FastAPI, service: Service) -> None:
         more = len(pack(Cell(cell.code.encode(errors="replace").decode())))
         size = before.size + more
         if size > MAX_BODY:
-            raise HTTPException(413, f"all cells of a session together may have {MAX_BODY:,} bytes")
+            raise HTTPException(413, f"the cells of a session may total at most {MAX_BODY:,} bytes")
         if cell.fork:
             admit(replace(before, host=_host(request), size=size))
         elif not sessions.memory.fits(before.host, more):
@@ -73,7 +73,7 @@ def add_sessions(app: fastapi.FastAPI, service: Service) -> None:
                 after = sessions.add(replace(session, host=_host(request)))
             elif sessions.get(session_id) is not before:
                 service.release([(answer.worker, job.id)])
-                raise HTTPException(409, "another cell ran in this session, or it was deleted, at the same time")
+                raise HTTPException(409, "meanwhile, another cell ran in this session, or the session was deleted")
             else:
                 service.release(sessions.put(session_id, session))
         fields = wire.run_fields(answer, answer.stdout, wire.shown(cell.limits))

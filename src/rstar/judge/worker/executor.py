@@ -59,7 +59,7 @@ class Executor:
         """Execute a job; raises nothing but cancellation."""
         most = self._sandbox.total // 2 >> 20
         if job.limits.memory_mb > most:  # leave memory for other jobs
-            message = f"{job.limits.memory_mb} MB of memory are too much; a call may have {most} MB here"
+            message = f"{job.limits.memory_mb} MB of memory is too much; a call may have at most {most} MB here"
             return Answer(job.id, "invalid", self._name, message=message)
         pauses, losses = iter(_PAUSES), 0
         while True:
@@ -74,7 +74,7 @@ class Executor:
                 _LOG.warning("job %s: %s", job.id, error)
                 losses += 1
                 if losses == MAX_LOSSES:
-                    message = f"{MAX_LOSSES} interpreters died with this call"
+                    message = f"{MAX_LOSSES} interpreters died while running this call"
                     return Answer(job.id, "failed", self._name, message=message)
             except (SandboxError, OSError) as error:
                 message = f"{type(error).__name__}: {error}"

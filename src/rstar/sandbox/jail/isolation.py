@@ -132,7 +132,7 @@ class Jail:
         if self.seccomp:
             with mechanism("seccomp"):
                 if not NUMBERS:
-                    raise OSError("this processor is not supported: x86_64 and aarch64 are")
+                    raise OSError("this processor is not supported; x86_64 and aarch64 are")
                 self._gate = seccomp.build_gate(programs=self.starts_programs)
                 self._programs = {
                     forks: seccomp.build(forks=forks, namespaces=self.namespaces, programs=self.starts_programs)

@@ -115,7 +115,7 @@ class LocalSandbox(SharedContext):
 
     async def _open(self) -> None:
         if sys.platform != "linux":
-            raise IsolationError(f"the local sandbox needs Linux, this is {sys.platform}: use a judge service")
+            raise IsolationError(f"the local sandbox needs Linux, and this is {sys.platform}; use a judge service")
         if "namespaces" not in LEVELS[self.level]:
             self._folder = self._folders.enter_context(temporary_folder("rstar-sandbox-", self._parent_folder))
             self._folder.chmod(0o711)  # runs may have another uid

@@ -41,8 +41,8 @@ MAX_WAIT_SECONDS = 120.0
 
 _CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 _HELD = (
-    "the program was ended because all programs together used too much memory, and the {} MB that it may use did not"
-    " become free within {:g} s: others hold the {} MB that all may use"
+    "the program was terminated because all programs together used too much memory, and the {} MB that it may use did"
+    " not become free within {:g} s: other programs hold the {} MB that all programs together may use"
 )
 _LOG = logging.getLogger("rstar.sandbox")
 
@@ -209,7 +209,7 @@ class MemoryWatch:
             if (used := self._used()) <= bound:
                 return
             _LOG.warning(
-                "programs use %d MB, the bound is %d MB: evicting one that uses %d MB; it runs again later",
+                "programs use %d MB, and may use %d MB together: terminating one that uses %d MB; it runs again later",
                 used >> 20, bound >> 20, programs[program] >> 20,
             )  # fmt: skip
             program.evict()

@@ -43,7 +43,7 @@ _DEEDS = read_settings("undo")
 
 @family("algebra")
 def undo(r: Random, level: int) -> Draft:
-    """A number found by undoing what was done to it, last first."""
+    """A number found by undoing a series of operations, last one first."""
     first = n = r.randint(2, 20 + 20 * level)
     moves: list[tuple[str, int]] = []
     for _ in range(level):

@@ -21,7 +21,7 @@ def _pascal(n: int, k: int) -> int:
 
 @family("counting")
 def choose(r: Random, level: int) -> Draft:
-    """Choosing without order from one to three groups, with some that must or must not be taken."""
+    """Unordered choices from one to three groups, with some that must or must not be chosen."""
     n, k = r.randint(6, 30), r.randint(2, 5)
     m, j = (r.randint(4, 9), r.randint(2, 3)) if level in (2, 4, 5) else (None, None)
     f, g = (r.randint(4, 8), r.randint(2, 3)) if level == 5 else (None, None)
@@ -57,7 +57,7 @@ def choose(r: Random, level: int) -> Draft:
 
 @family("counting")
 def arrange(r: Random, level: int) -> Draft:
-    """Arranging in order, all or some, with some that stay together."""
+    """Arrangements in order, of all or some, with some that stay together."""
     some = level in (1, 4)
     n, k = (r.randint(5, 40), r.randint(2, 4)) if some else (r.randint(4, 9), None)
     c = r.randint(2, n - 1) if level in (3, 5) else None
@@ -91,7 +91,7 @@ def arrange(r: Random, level: int) -> Draft:
 
 @family("counting")
 def pairs(r: Random, level: int) -> Draft:
-    """Handshakes and games: everyone with everyone, and how many were there."""
+    """Handshakes and games of everyone with everyone else, and how many people there are."""
     n = r.randint(4, 60) if level > 1 else r.randint(4, 300)
     k = r.randint(2, 12) if level == 2 else None
     g = r.randint(2, 8) if level == 3 else None

@@ -16,7 +16,7 @@ from rstar.tiny.words import BAKED, SMALL, joined, people, things
 
 @family("word")
 def recipe(r: Random, level: int) -> Draft:
-    """A recipe scaled to another number of servings, as a fraction where it must be."""
+    """A recipe scaled to another number of servings, as a fraction where necessary."""
     s, n = r.randint(2, 12), r.randint(3, 30 + 6 * level)
     a = r.randint(2, 15)
     b = r.randint(2, 9) if level in (3, 5) else None
@@ -88,7 +88,7 @@ _UNITS = (
 
 @family("word")
 def units(r: Random, level: int) -> Draft:
-    """Mixed units, what is left and how many parts of it."""
+    """Mixed units: the amount left, and the number of parts it makes."""
     big, small, factor, stuff = r.choice(_UNITS)
     a = r.randint(2, 12 + 4 * level) if factor > 60 else r.randint(2, 30 + 10 * level)
     b = r.randint(2, factor - 1) if level >= 2 else None
@@ -116,7 +116,7 @@ def units(r: Random, level: int) -> Draft:
 
 @family("word")
 def area(r: Random, level: int) -> Draft:
-    """Area or perimeter of a rectangle, with a part left out, and what these cost."""
+    """Area or perimeter of a rectangle, with a part left out, and their cost."""
     asked = r.choice((("size", "round"), ("cost", "fence"), ("size", "fence"), ("cost",), ("both",))[level - 1])
     n, w = r.randint(5, 20 + 10 * level), r.randint(4, 20 + 5 * level)
     hole = level >= 4 or (level == 3 and asked == "size")

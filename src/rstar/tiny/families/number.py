@@ -61,7 +61,7 @@ def gcd_lcm(r: Random, level: int) -> Draft:
 
 @family("number")
 def divisors(r: Random, level: int) -> Draft:
-    """How many divisors numbers have, and the sum of them."""
+    """The number of divisors, and their sum."""
     n = r.choice((1, 2, 4, 6)) * r.randint(6, 60 + 30 * level)
     total = (level >= 2 and r.random() < 0.5) or level == 2
     kind = r.choice(("even", "odd")) if level == 3 or (level == 5 and r.random() < 0.5) else None
@@ -86,7 +86,7 @@ def divisors(r: Random, level: int) -> Draft:
 
 @family("number")
 def power_mod(r: Random, level: int) -> Draft:
-    """Remainder of powers, their products and sums."""
+    """Remainders of powers, and of their products and sums."""
     m = r.randint(5, 15 + 15 * level)
     powers = [(r.randint(2, 12 + 2 * level), r.randint(5, 20 + 20 * level)) for _ in range((1, 1, 2, 2, 3)[level - 1])]
     plus = r.randint(2, 99) if level in (2, 4) else None

@@ -97,7 +97,7 @@ def mixture(r: Random, level: int) -> Draft:
 
 @family("ratio")
 def exchange(r: Random, level: int) -> Draft:
-    """Things worth others: a chain of proportions."""
+    """Things that are worth other things: a chain of proportions."""
     links = (1, 1, 2, 2, 3)[level - 1]
     rates = [(r.randint(2, 9), r.randint(2, 9)) for _ in range(links)]
     n, more = r.randint(2, 20 + 10 * level), r.randint(2, 40) if level in (2, 4, 5) else None

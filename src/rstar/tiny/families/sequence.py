@@ -51,7 +51,7 @@ def arithmetic(r: Random, level: int) -> Draft:
 
 @family("algebra")
 def recursive(r: Random, level: int) -> Draft:
-    """A sequence in which each term comes from the one before."""
+    """A sequence in which each term is computed from the one before."""
     a, k = r.randint(2, 30 if level == 1 else 15 + 5 * level), r.randint(2, 6)
     c = r.choice((1, -1)) * r.randint(2, 20) if level >= 2 else 0
     asked = ("term", "term", "term", "sum", "above")[level - 1]
@@ -138,7 +138,7 @@ def _rule(rule: tuple[int, int, int]) -> str:
 
 @family("algebra")
 def functions(r: Random, level: int) -> Draft:
-    """Values of functions, of functions of functions, and their sums."""
+    """Values of functions and of nested functions, and their sums."""
     f = (r.randint(0, 3) if level > 1 else 0, r.randint(2, 9), r.choice((-1, 1)) * r.randint(1, 15))
     g = (r.randint(0, 3) if level == 3 else 0, r.randint(2, 9), r.choice((-1, 1)) * r.randint(1, 15))
     n, m = r.randint(2, 9 if level > 1 else 60), r.randint(2, 9)

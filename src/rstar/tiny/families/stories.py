@@ -55,7 +55,7 @@ _RELATIONS = read_settings("compare")
 
 @family("word")
 def compare(r: Random, level: int) -> Draft:
-    """Several people, each with more, fewer or some times as many as the one before."""
+    """Several people, each with more, fewer or several times as many as the one before."""
     who = people(r, (2, 2, 3, 3, 4)[level - 1])
     amounts, told, steps = [r.randint(10, 30 + 30 * level)], list[tuple[str, dict[str, object]]](), []
     for p, q in pairwise(who):

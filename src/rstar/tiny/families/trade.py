@@ -48,7 +48,7 @@ def shopping(r: Random, level: int) -> Draft:
 
 @family("word")
 def savings(r: Random, level: int) -> Draft:
-    """Weekly saving, spending, and the weeks that a goal takes."""
+    """Weekly savings and spending, and the number of weeks to reach a goal."""
     a = r.randint(5, 15 + 10 * level)
     s = r.randint(10, 60 + 20 * level) if level >= 2 else None
     b = r.randint(2, a - 2) if level >= 3 else None

@@ -48,7 +48,7 @@ def sharing(r: Random, level: int) -> Draft:
 
 @family("word")
 def packing(r: Random, level: int) -> Draft:
-    """Boxes needed for things, and their price."""
+    """Boxes needed for items, and their price."""
     a, b = r.randint(3, 5 + 3 * level), r.randint(5, 8 + 5 * level)
     n = r.randint(20, 200) if level == 1 else None
     c = r.randint(5, 20 * level) if level >= 3 else None

@@ -106,7 +106,7 @@ def _is_only_path(roads: list[int], path: list[int]) -> bool:
 
 @family("search", share=0.2)
 def hamilton(rng: random.Random, level: int) -> Draft:
-    """Visit every place of a small map once."""
+    """Visit every place on a small map once."""
     # A path, and additional roads that keep it the only one.
     size, least, most = HAMILTON_LEVELS[level]
     path = rng.sample(range(1, size + 1), size)
