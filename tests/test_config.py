@@ -114,7 +114,7 @@ def test_what_a_run_folder_says_is_read_again() -> None:
 
 def test_a_name_is_text_or_already_parsed() -> None:
     assert Config(policy=Fake("noise"), value=parse_value("grounded")) == Config(policy="fake:noise", value="grounded")
-    with pytest.raises(ConfigError, match="policy = 3: expected a name in text"):
+    with pytest.raises(ConfigError, match="policy = 3: expected a name, as a string"):
         build({"policy": 3})
 
 

@@ -194,7 +194,7 @@ def test_csv(tmp_path: Path) -> None:
         ("question,question\nq,r\n", ":1: two columns have the same name"),
         ("a,b\n1,2\n", ":2: 'question' must be a non-empty string; looked for question, problem, prompt"),
         ('question\n"open\n', ":2: not readable as CSV"),
-        ("question\n", "the file has no problems"),
+        ("question\n", "the file contains no problems"),
     ],
 )
 def test_bad_csv_is_named(tmp_path: Path, text: str, reason: str) -> None:

@@ -112,7 +112,7 @@ def read_problems(
         more = f"\n… and {len(errors) - MAX_ERRORS} more" if len(errors) > MAX_ERRORS else ""
         raise DataError("\n".join(errors[:MAX_ERRORS]) + more)
     if not problems:
-        raise DataError(f"{file}: the file has no problems")
+        raise DataError(f"{file}: the file contains no problems")
     return ProblemSet(problems, keys, errors)
 
 

@@ -91,9 +91,13 @@ def test_a_template_is_read_from_a_model_folder(tmp_path: Path, named: bool) -> 
     templates: object = [{"name": "default", "template": source}] if named else source
     settings = {"chat_template": templates, "eos_token": {"content": "<|im_end|>"}}
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(settings))
-    assert ChatTemplate.of_folder(tmp_path).turn_end == "<|im_end|>"
+    found = ChatTemplate.of_folder(tmp_path)
+    assert found is not None
+    assert found.turn_end == "<|im_end|>"
 
 
-def test_a_folder_without_a_template_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="no chat template"):
+def test_a_folder_may_have_no_template_but_not_a_damaged_one(tmp_path: Path) -> None:
+    assert ChatTemplate.of_folder(tmp_path) is None
+    (tmp_path / "tokenizer_config.json").write_text("{")
+    with pytest.raises(ConfigError, match="the chat template cannot be read"):
         ChatTemplate.of_folder(tmp_path)

@@ -93,5 +93,7 @@ def test_turns_follow_the_model(tmp_path: Path) -> None:
         turns = open_turns(Config(policy=policy, search={"method": "agent"}))
         assert isinstance(turns, ChatTurns)
         assert turns.turn_end == ChatTemplate(template, {}).turn_end
+    with pytest.raises(ConfigError, match="has no chat template"):
+        open_turns(Config(search={"method": "agent", "turns": "chat"}))
     with pytest.raises(ConfigError, match=r"append \?tokenizer=FOLDER"):
         open_turns(Config(policy="openai:http://127.0.0.1:1/v1#m", search={"method": "agent"}))

@@ -95,5 +95,5 @@ def test_missing_and_damaged_samples_are_named(out: Path) -> None:
     with pytest.raises(DataError, match=r"trees\.jsonl: damaged tree of problem '0'"):
         choose_again(out, replace(entry(), name="other"))
     trees.unlink()
-    with pytest.raises(DataError, match=r"no trees\.jsonl"):
+    with pytest.raises(DataError, match=r"trees\.jsonl is missing"):
         choose_again(out, replace(entry(), name="other"))

@@ -280,7 +280,7 @@ def test_only_verified_ends_become_training_data(tmp_path):
         with pytest.raises(DataError, match=said):
             extract([store(tmp_path / said, ("a", EXAMPLE)), run], data, ExtractConfig())
     (run / "config.json").unlink()
-    with pytest.raises(DataError, match=r"no config\.json"):
+    with pytest.raises(DataError, match=r"config\.json is missing"):
         extract([run], data, ExtractConfig())
     twice = store(tmp_path / "twice", ("a", EXAMPLE))
     with pytest.raises(ConfigError, match="given twice"):

@@ -57,8 +57,8 @@ class ChatTemplate:
         """Text that ends a turn of the assistant; the model writes it as its end-of-sequence token."""
 
     @classmethod
-    def of_folder(cls, folder: Path) -> ChatTemplate:
-        """The template of a model folder. Raises `ConfigError` if it has none."""
+    def of_folder(cls, folder: Path) -> ChatTemplate | None:
+        """The template of a model folder; None if it has none. Raises `ConfigError` if it cannot be read."""
         file, config = folder / "chat_template.jinja", folder / "tokenizer_config.json"
         try:
             settings = json.loads(config.read_text(encoding="utf-8")) if config.is_file() else {}
@@ -68,7 +68,7 @@ class ChatTemplate:
         if isinstance(source, list):  # several, by name
             source = next((one["template"] for one in source if one.get("name") in ("tool_use", "default")), None)
         if not isinstance(source, str):
-            raise ConfigError(f"{folder}: the model has no chat template (chat_template.jinja)")
+            return None
         tokens = {name: _content(value) for name, value in settings.items() if name.endswith("_token")}
         return cls(source, {name: text for name, text in tokens.items() if text}, str(folder))
 

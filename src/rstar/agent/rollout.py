@@ -268,12 +268,15 @@ def _parts(completions: Sequence[Completion]) -> list[tuple[Completion, int]]:
 
 
 def _ended(completion: Completion, turn_end: str) -> Completion:
-    """The completion with the end-of-sequence token that the model sampled, so that it is trained on, too."""
-    if completion.end is None:
-        return completion
-    token, logprob = completion.end
-    ids, logprobs = (*completion.ids, token), (*completion.logprobs, logprob)
-    return replace(completion, text=completion.text + turn_end, ids=ids, logprobs=logprobs)
+    """The completion with the end-of-sequence token that the model sampled, so that it is trained on, too.
+
+    Log-probabilities are rounded as in stored trees: a training that reads its rollouts back goes on exactly.
+    """
+    ids, logprobs, text = completion.ids, completion.logprobs, completion.text
+    if completion.end is not None:
+        token, logprob = completion.end
+        ids, logprobs, text = (*ids, token), (*logprobs, logprob), text + turn_end
+    return replace(completion, text=text, ids=ids, logprobs=tuple(round(one, 5) for one in logprobs))
 
 
 def _length(completion: Completion) -> int:

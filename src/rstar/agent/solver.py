@@ -16,14 +16,14 @@ from rstar.agent.turns import ChatTurns, CodeTurns, Turns
 from rstar.config import AgentConfig, Config
 from rstar.errors import ConfigError
 from rstar.grading import is_equivalent
-from rstar.models.engine import Engine
-from rstar.models.spec import is_local, local_folder
+from rstar.models.engine import Engine, Weights
+from rstar.models.spec import local_folder
 from rstar.problems import Problem
 from rstar.sandbox.api import Sandbox
 from rstar.search.choose import Equivalence, Votes, choose_as_set
 from rstar.search.solver import Solution, Solver
 from rstar.seeds import derive
-from rstar.specs import Bundled, Fake, Server
+from rstar.specs import Fake, Server
 
 
 class AgentSolver(Solver):
@@ -54,6 +54,19 @@ class AgentSolver(Solver):
         self.settings = config.search
         self.environment = environment or open_environment(config.search.environment)
         self.turns = open_turns(config)
+
+    @property
+    def version(self) -> int:
+        """Version of the policy's weights."""
+        return self._parts[0].version
+
+    async def load(self, weights: Weights, version: int) -> None:
+        """Give the policy new weights; see `rstar.models.engine.Engine.load`."""
+        await self._parts[0].load(weights, version)
+
+    def limit_response(self, tokens: int) -> None:
+        """Change the token limit of further rollouts."""
+        self.settings = self.settings.model_copy(update={"max_response_tokens": tokens})
 
     def group(self, problem: Problem, seed: int) -> Group:
         """The rollouts of a problem, to be made. The solver must be open (``async with solver:``)."""
@@ -108,12 +121,17 @@ def open_turns(config: Config) -> Turns:
     """
     assert isinstance(config.search, AgentConfig)
     model, turns = config.policy, config.search.turns
-    if turns == "code" or (turns == "auto" and isinstance(model, Bundled | Fake)):
+    if turns == "code" or isinstance(model, Fake):
         return CodeTurns()
     if isinstance(model, Server):
         if model.tokenizer is None:
             raise ConfigError(f"{model}: an agent needs the model's chat template; append ?tokenizer=FOLDER")
-        return ChatTurns(ChatTemplate.of_folder(Path(model.tokenizer).expanduser()))
-    if not is_local(model):
-        raise ConfigError(f"{model}: search.turns 'chat' needs a model with a chat template")
-    return ChatTurns(ChatTemplate.of_folder(local_folder(model)))
+        folder = Path(model.tokenizer).expanduser()
+    else:
+        folder = local_folder(model)
+    template = ChatTemplate.of_folder(folder)
+    if template is not None:
+        return ChatTurns(template)
+    if turns == "chat" or isinstance(model, Server):
+        raise ConfigError(f"{folder}: the model has no chat template (chat_template.jinja)")
+    return CodeTurns()

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 import rstar
-from rstar.cli import bench, demo, evolve, grade, info, judge, problems, sandbox, solve, train, view
+from rstar.cli import bench, demo, evolve, grade, info, judge, problems, rl, sandbox, solve, train, view
 from rstar.cli.common import console
 from rstar.errors import BAD_INPUT, ConfigError, DataError, EngineError, RstarError, SandboxError, StorageError
 
@@ -59,6 +59,7 @@ app.add_typer(sandbox.app, name="sandbox")
 app.add_typer(judge.app, name="judge")
 app.add_typer(train.app, name="train")
 app.add_typer(evolve.app, name="evolve")
+app.add_typer(rl.app, name="rl")
 app.add_typer(bench.app, name="bench")
 
 

@@ -20,7 +20,7 @@ from typing import Any, Protocol, Self
 from rstar.agent.solver import open_solver
 from rstar.answers import AnswerKey
 from rstar.config import Config
-from rstar.datasets import ProblemSet
+from rstar.datasets import ProblemSet, read_problems
 from rstar.errors import DataError, ResumeError
 from rstar.evals.metrics import wilson
 from rstar.grading import Verdict, verify
@@ -32,6 +32,7 @@ from rstar.runs import RESULTS, TREES, RunFolder
 from rstar.search.checks import invalid_return, name_of
 from rstar.search.solver import Solution
 from rstar.search.value import ppm_folder, value_name
+from rstar.tiny.source import ProblemSource, ProgressBar, draw_file
 
 Grader = Callable[[AnswerKey, str | None], Verdict]
 
@@ -229,6 +230,18 @@ def refuse_bad_checks(problems: ProblemSet) -> None:
                 run_check(key.check, None)
             except DataError as error:
                 raise DataError(f"problem {name!r}: {error}") from error
+
+
+def read_source(source: ProblemSource, file: Path, bar: ProgressBar) -> ProblemSet:
+    """The problems of a recipe's source; drawn ones are stored in `file`.
+
+    Raises:
+        DataError: a problem has no gold answer, or an invalid check.
+    """
+    found = read_problems(path := source.file or draw_file(source, file, bar))
+    found.require_gold("training", path)
+    refuse_bad_checks(found)
+    return found
 
 
 def weights_identity(what: str, folder: Path) -> dict[str, str]:

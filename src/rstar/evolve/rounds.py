@@ -30,15 +30,15 @@ from typing import Any
 
 from rstar import specs
 from rstar.config import Config
-from rstar.datasets import ProblemSet, read_problems
+from rstar.datasets import ProblemSet
 from rstar.errors import ConfigError, DataError
 from rstar.evals.compare import Entry, Row, compare_methods, entries_of, run_entries
 from rstar.evals.compare_samples import solve_entry
-from rstar.evals.run import FinishedRun, refuse_bad_checks, weights_identity
+from rstar.evals.run import FinishedRun, read_source, weights_identity
 from rstar.evolve.annotate import generate, is_solved
 from rstar.evolve.extract import COUNTS, PAIRS, SFT, extract
 from rstar.evolve.processes import served, train
-from rstar.evolve.settings import EvolveConfig, ProblemSource, Round, with_overrides
+from rstar.evolve.settings import EvolveConfig, Round, with_overrides
 from rstar.jsonl import Record, read_lines, write_json
 from rstar.models.spec import check_model, fingerprint, is_local, local_folder
 from rstar.problems import Problem
@@ -46,13 +46,11 @@ from rstar.runs import RESULTS, ROUNDS, RunFolder
 from rstar.search.value import open_value
 from rstar.seeds import derive
 from rstar.specs import Model, Ppm
-from rstar.tiny.generate import draw_set, parse_levels, write_set
+from rstar.tiny.generate import parse_levels
+from rstar.tiny.source import ProgressBar, draw_file
 
 _OWN_PPM = Ppm(specs.LocalModel("of-the-round"))
 """Placeholder for the PPM of a round that has none yet."""
-
-ProgressBar = Callable[[int, str], AbstractContextManager[Callable[..., None]]]
-"""A progress bar: (total, label) → context manager that yields a function (advance, note)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +128,8 @@ class _Evolution:
             if model is not None:
                 check_model(model)
         _find_programs(config)
-        self._problems = self._read(config.problems, "problems")
-        self._held_out = self._read(config.held_out, "held_out")
+        self._problems = read_source(config.problems, folder / "problems.jsonl", bar)
+        self._held_out = read_source(config.held_out, folder / "held_out.jsonl", bar)
         _refuse_overlap(self._problems, self._held_out)
         self._problems_by_round = _problems_by_round(self._problems, config.rounds)
 
@@ -168,23 +166,6 @@ class _Evolution:
             return read_results(self._folder)[: len(results)] == results
         return False
 
-    def _read(self, source: ProblemSource, name: str) -> ProblemSet:
-        """Read the problems of a source; drawn ones are stored in the run folder."""
-        file = source.file or self._draw(source, self._folder / f"{name}.jsonl")
-        found = read_problems(file)
-        found.require_gold("self-evolution", file)
-        refuse_bad_checks(found)
-        return found
-
-    def _draw(self, source: ProblemSource, file: Path, solutions: bool = False) -> Path:
-        if not file.exists():
-            assert source.n is not None
-            drawing = draw_set(source.n, source.seed, source.split, source.levels, source.family)
-            with self._bar(source.n, f"drawing {file.name}") as advance:
-                for _ in write_set(file, drawing, solutions):
-                    advance(1)
-        return file
-
     def _base(self) -> Path:
         config = self._config
         if config.base is not None:
@@ -198,7 +179,7 @@ class _Evolution:
         """Files of the reference solutions on which the base is trained."""
         assert self._config.bootstrap is not None
         return [
-            self._draw(source, self._folder / "base" / f"stage{number}.jsonl", solutions=True)
+            draw_file(source, self._folder / "base" / f"stage{number}.jsonl", self._bar, solutions=True)
             for number, source in enumerate(self._config.bootstrap.problems, 1)
         ]
 

@@ -14,33 +14,10 @@ from rstar.evolve.extract import ExtractConfig
 from rstar.models.spec import is_local
 from rstar.sections import Section, checked, merged, override, read_toml
 from rstar.specs import ModelSetting
-from rstar.tiny.family import Split
 from rstar.tiny.generate import parse_levels
+from rstar.tiny.source import ProblemSource
 from rstar.train.ppm import PPMConfig
 from rstar.train.settings import C, TrainConfig
-
-
-class ProblemSource(Section):
-    """Source of problems: a file, or draws from the families of the bundled model."""
-
-    file: Path | None = Field(
-        None, description="problem file with gold answers; cannot be combined with the settings below"
-    )
-    n: int | None = Field(None, ge=1, description="number of problems to draw")
-    seed: int = Field(0, ge=0, description="seed of the drawn set")
-    levels: str = Field("1-5", description="difficulty levels, such as 3 or 1-5")
-    family: list[str] = Field([], description="families, or kinds of families, to draw from; empty: all")
-    split: Split = Field(
-        "train", description="train | numbers (held-out numbers) | templates (held-out numbers and templates)"
-    )
-
-    @model_validator(mode="after")
-    def _exactly_one_source(self) -> Self:
-        if (self.file is None) == (self.n is None):
-            raise ValueError("set either `file`, or `n` to draw that many problems")
-        if self.file is not None and (others := sorted(self.model_fields_set - {"file"})):
-            raise ValueError(f"{', '.join(others)}: only for drawn problems, not with `file`")
-        return self
 
 
 class Bootstrap(Section):

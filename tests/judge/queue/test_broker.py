@@ -98,7 +98,7 @@ def test_what_a_dead_worker_had_is_done_by_another_but_not_for_ever(tmp_path: Pa
         await until(lambda: last.names == ["a"])
         last.link.close()
         answer = await futures[0]
-        assert (answer.outcome, "died with this call" in answer.message) == ("failed", True)
+        assert (answer.outcome, "died while running this call" in answer.message) == ("failed", True)
         good = Worker("good")
         await good.call(path, 5)
         await until(lambda: good.names == ["b"])

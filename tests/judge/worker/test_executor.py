@@ -46,7 +46,7 @@ def answers(codes: list[str]) -> tuple[list[Answer], list[str]]:
 def test_a_job_that_kills_zygotes_runs_three_times() -> None:
     (answer,), ran = answers(["kill"])
     assert ran == ["kill"] * MAX_LOSSES
-    assert (answer.outcome, answer.message) == ("failed", "3 interpreters died with this call")
+    assert (answer.outcome, answer.message) == ("failed", "3 interpreters died while running this call")
 
 
 def test_the_jobs_beside_it_are_done() -> None:

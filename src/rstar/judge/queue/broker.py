@@ -297,7 +297,7 @@ class MemoryBroker:
             deaths = self._deaths.get(name, 0) + (not worker.trial or name in worker.trial)
             self._deaths[name] = max(deaths, 1)  # it had begun, so it no longer expires
             if deaths >= MAX_DEATHS:
-                message = f"{MAX_DEATHS} workers died with this call"
+                message = f"{MAX_DEATHS} workers died while running this call"
                 future.set_result(Answer(name, "failed", worker.name, message=message))
             else:
                 self._suspects[name] = job

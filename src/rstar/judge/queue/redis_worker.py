@@ -250,7 +250,7 @@ class RedisSource:
             await self._client.set(key, deaths, ex=3600)
             if deaths >= MAX_DEATHS:
                 self._entries[job.id] = _Entry(stream, entry, job.owner)
-                message = f"{MAX_DEATHS} workers died with this call"
+                message = f"{MAX_DEATHS} workers died while running this call"
                 self.answer(Answer(job.id, "failed", self._name, message=message))
             elif job.id not in self._entries:
                 self._entries[job.id] = _Entry(stream, entry, job.owner)

@@ -1,0 +1,61 @@
+"""``rstar rl``: agents that learn from verified answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from rstar.cli.common import AsJson, Overrides, RunFolder, console, print_settings
+from rstar.config import AgentConfig, EngineConfig, SandboxConfig
+from rstar.train.settings import TrainConfig
+from rstar.view.progress import progress
+
+app = typer.Typer(no_args_is_help=True, help="Reinforcement learning: agents that learn from verified answers.")
+
+
+@app.command("run")
+def run(
+    recipe: Annotated[Path, typer.Argument(help="TOML file of the training.", exists=True, dir_okay=False)],
+    out: RunFolder,
+    smoke: Annotated[bool, typer.Option("--smoke", help="A small run that tests every stage of the recipe.")] = False,
+    set_: Overrides = None,
+) -> None:
+    """Train an agent by reinforcement learning with GRPO-RoC, or resume a training.
+
+    In each step, the policy makes a group of rollouts for each of several problems. Groups whose rollouts are all
+    correct or all wrong are dropped, and other problems are tried. Among the correct rollouts, those with few failed
+    tool calls are preferred. The update then makes the better rollouts of each group more likely.
+
+    To resume an interrupted training, repeat the command with the same `--out`. The folder keeps every rollout, the
+    metrics of every step, the evaluations, and at the end the model that did best in an evaluation.
+
+    Example: `rstar rl run recipes/tiny/agent.toml --out runs/agent`
+    """
+    from rstar.rl.loop import train
+    from rstar.rl.settings import read_recipe
+
+    out_console = console()
+
+    def announce(text: str) -> None:
+        out_console.print(escape(text), highlight=False)
+
+    def on_step(step: int, metrics: Mapping[str, float]) -> None:
+        if step % 10 == 0:
+            shown = ("reward", "error_share", "response_tokens", "entropy", "seconds")
+            parts = ", ".join(f"{name.replace('_', ' ')} {metrics.get(name, 0):.3g}" for name in shown)
+            out_console.print(f"[dim]step {step}: {parts}[/]", highlight=False)
+
+    model = train(read_recipe(recipe, smoke, set_ or ()), out, announce, progress, on_step)
+    out_console.print(f"model in [bold]{escape(str(model))}[/]", highlight=False)
+
+
+@app.command("settings")
+def settings(as_json: AsJson = False) -> None:
+    """List the settings of a recipe, with their defaults."""
+    from rstar.rl.settings import RLConfig
+
+    print_settings(RLConfig, as_json, (AgentConfig, SandboxConfig, EngineConfig, TrainConfig))

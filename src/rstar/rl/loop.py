@@ -1,0 +1,362 @@
+"""The training: rollouts, selection, update, new weights into the engine, step after step.
+
+Every random choice of a step is a function of the seed and the step, and a checkpoint is written only when no rollout
+is in flight. So an interrupted run ends with the same curve and weights as an uninterrupted one, on the same machine,
+and no problem is skipped or taken twice.
+
+With ``ahead = 1`` the rollouts of step k + 1 are made with the weights before update k, while update k is computed.
+They are one version behind, never more, because the step waits for both.
+
+Files of the folder: ``config.json``, ``rollouts.jsonl`` (every group of every step, dropped ones included, with token
+ids and log-probabilities), ``metrics.jsonl`` (a line per step), ``evaluations.jsonl``, ``checkpoint.pt``, ``best/`` and
+at the end ``model/``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import shutil
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import torch
+
+from rstar.agent.solver import AgentSolver
+from rstar.config import Config
+from rstar.errors import DataError
+from rstar.evals.run import read_source
+from rstar.jsonl import Record, RecordFile, read_lines, write_json
+from rstar.models.decoder import Decoder
+from rstar.models.decoder_files import copy_tokenizer, load_decoder, save_decoder
+from rstar.models.spec import check_model, fingerprint, is_local, local_folder
+from rstar.rl.algorithms import ALGORITHMS
+from rstar.rl.batches import Weighted, micro_batches
+from rstar.rl.figures import evaluation_figures, rollout_figures, update_figures
+from rstar.rl.groups import Group, Maker, collect, order, select
+from rstar.rl.objective import Clip, Correction
+from rstar.rl.settings import RLConfig, Stage
+from rstar.rl.update import OldBatch, PolicyObjective, with_old
+from rstar.runs import RunFolder
+from rstar.seeds import derive
+from rstar.specs import LocalModel
+from rstar.tiny.source import ProgressBar
+from rstar.train.checkpoint import CHECKPOINT
+from rstar.train.folder import MODEL, model_folder
+from rstar.train.loop import Trainer, schedule
+from rstar.train.ranks import computes_bf16, process_group
+from rstar.train.trackers import METRICS, json_lines
+
+ROLLOUTS, EVALUATIONS, BEST = "rollouts.jsonl", "evaluations.jsonl", "best"
+_WINDOW = 10
+"""Steps over which the reward is averaged for the guard against collapse."""
+
+
+def train(
+    config: RLConfig,
+    folder: Path,
+    announce: Callable[[str], None],
+    bar: ProgressBar,
+    on_step: Callable[[int, Mapping[str, float]], None] = lambda step, metrics: None,
+) -> Path:
+    """Train, or resume, to the end; returns the folder of the finished model.
+
+    Args:
+        config: the recipe.
+        folder: the run folder.
+        announce: called with each stage of the work before it begins.
+        bar: creates progress bars.
+        on_step: called with the metrics of each step.
+
+    Raises:
+        ConfigError, DataError: the recipe cannot work; raised before any work where possible.
+        ResumeError: the folder belongs to another run, or is in use.
+        EngineError, SandboxError, TrainingError: infrastructure failed; the same call resumes.
+    """
+    assert is_local(config.policy)  # validated with the recipe
+    check_model(config.policy)
+    with RunFolder.open(folder, _identity(config)) as opened:
+        opened.begin()
+        problems = read_source(config.problems, folder / "problems.jsonl", bar)
+        held_out = read_source(config.held_out, folder / "held_out.jsonl", bar)
+        opened.keep()
+        with process_group(config.train.device) as ranks:
+            run = _Run(config, folder, announce, bar, on_step, ranks)
+            asyncio.run(run.train(problems, held_out))
+    return folder / MODEL
+
+
+def _identity(config: RLConfig) -> dict[str, Any]:
+    assert is_local(config.policy)
+    identity = config.identity() | {"policy": fingerprint(local_folder(config.policy))}
+    for name, source in (("problems", config.problems), ("held_out", config.held_out)):
+        if source.file is not None:
+            if not source.file.is_file():
+                raise DataError(f"{name}.file: no file {source.file}")
+            identity[name] = {"sha256": hashlib.sha256(source.file.read_bytes()).hexdigest()}
+    return identity
+
+
+class _Run:
+    def __init__(
+        self,
+        config: RLConfig,
+        folder: Path,
+        announce: Callable[[str], None],
+        bar: ProgressBar,
+        on_step: Callable[[int, Mapping[str, float]], None],
+        ranks: Any,
+    ) -> None:
+        assert is_local(config.policy)
+        self._config, self._folder, self._announce, self._bar, self._on_step = config, folder, announce, bar, on_step
+        self._algorithm = ALGORITHMS[config.algorithm]
+        limit = config.search.max_response_tokens
+        clip = Clip(config.clip_low, config.clip_high, config.clip_dual)
+        self._objective = PolicyObjective(
+            self._algorithm, clip, Correction(config.correct_most, config.correct_band), limit
+        )
+        self._base = local_folder(config.policy)
+        bf16 = computes_bf16(ranks.device) if config.train.bf16 == "auto" else bool(config.train.bf16)
+        self._train = config.train.model_copy(update={"bf16": bf16})
+        self._ranks = ranks
+        self._trainer: Trainer[Decoder] = self._new_trainer(load_decoder(self._base, torch.float32))
+        self._rewards: deque[float] = deque(maxlen=_WINDOW)
+        self._best_reward = 0.0
+
+    def _new_trainer(self, model: Decoder) -> Trainer[Decoder]:
+        return Trainer(model, self._objective, self._train, self._ranks)
+
+    async def train(self, problems: Any, held_out: Any) -> None:
+        """All stages."""
+        config, folder = self._config, self._folder
+        if (folder / CHECKPOINT).exists():
+            self._trainer.load(folder / CHECKPOINT)
+        done = self._trainer.steps_done
+        self._drawn = self._history(done)
+        self._evaluations = RecordFile(folder / EVALUATIONS, "step")
+        self._rollouts = RecordFile(folder / ROLLOUTS)
+        # What an interrupted step has finished is kept, and not made again.
+        self._rollouts.cut(lambda name: int(str(name).partition("/")[0]) <= done + 1 + config.ahead)
+        self._made = {
+            (line["step"], line["problem"]): Group.from_json(line) for line in self._rollouts if line["step"] > done
+        }
+        settings = Config(
+            policy=LocalModel(str(self._base)), seed=config.seed, search=config.search, sandbox=config.sandbox,
+            engine=config.engine,
+        )  # fmt: skip
+        solver = AgentSolver(settings)
+        self._maker = Maker(solver, problems, config.rollouts, config.seed, majority=config.reward == "majority")
+        self._judge = Maker(solver, held_out, config.evaluate_rollouts, config.seed)
+        self._held_out = [problem.id for problem in held_out.problems]
+        with ExitStack() as stack:
+            self._log = stack.enter_context(json_lines(folder, done))
+            async with solver:
+                self._solver = solver
+                if done:
+                    await self._load()
+                await self._evaluate()
+                await self._stages([problem.id for problem in problems.problems])
+        self._finish()
+
+    async def _stages(self, ids: list[str]) -> None:
+        first = 0
+        for number, stage in enumerate(self._config.stages, 1):
+            last = first + stage.steps
+            if self._trainer.steps_done < last:
+                self._announce(f"stage {number} of {len(self._config.stages)}: {stage.steps} steps")
+                names = await self._filtered(ids, stage, number)
+                if stage.max_response_tokens is not None:
+                    self._solver.limit_response(stage.max_response_tokens)
+                if stage.reset_optimizer and self._trainer.steps_done == first:
+                    self._trainer = self._restarted()
+                if not await self._steps(names, last):
+                    return
+            first = last
+
+    async def _steps(self, names: list[str], last: int) -> bool:
+        """Steps up to `last`; whether the training goes on."""
+        config = self._config
+        waiting: asyncio.Task[list[Group]] | None = None
+        saved = time.monotonic()
+        with self._bar(last - self._trainer.steps_done, "training") as advance:
+            while (step := self._trainer.steps_done + 1) <= last:
+                started = time.perf_counter()
+                groups = await (waiting or self._collect(names, step))
+                self._drawn += len(groups)
+                waiting = asyncio.create_task(self._collect(names, step + 1)) if config.ahead and step < last else None
+                collected = time.perf_counter()
+                try:
+                    metrics = await asyncio.to_thread(self._update, step, groups)
+                    updated = time.perf_counter()
+                    if waiting is not None:
+                        await asyncio.wait([waiting])
+                except BaseException:
+                    if waiting is not None:
+                        waiting.cancel()
+                    raise
+                await self._load()
+                metrics |= rollout_figures(groups) | {
+                    "drawn": self._drawn,
+                    "staleness": step - 1 - fmean(group.version for group in groups),
+                    "seconds_rollouts": collected - started,
+                    "seconds_update": updated - collected,
+                    "seconds": time.perf_counter() - started,
+                }
+                self._log(step, {name: round(value, 5) for name, value in metrics.items()})
+                self._on_step(step, metrics)
+                advance(1, f"reward {metrics['reward']:.3f}")
+                due = step == last or step % config.evaluate_every == 0
+                if due or time.monotonic() - saved > self._train.checkpoint_seconds:
+                    self._trainer.save(self._folder / CHECKPOINT)
+                    saved = time.monotonic()
+                if due:
+                    await self._evaluate()
+                if self._collapsed(metrics["reward"]):
+                    self._announce(f"step {step}: the reward has collapsed; the best model is kept")
+                    return False
+        return True
+
+    async def _collect(self, names: list[str], step: int) -> list[Group]:
+        """The groups of a step, each stored as it ends."""
+        config = self._config
+
+        async def make(name: str) -> Group:
+            stored = self._made.pop((step, name), None)
+            return stored or await self._maker.make(step, name)
+
+        def store(group: Group) -> None:
+            line = group.to_json(step)
+            if line["id"] not in self._rollouts.keys:
+                self._rollouts.append(line)
+
+        most = max(config.groups, round(config.groups * config.draws))
+        return await collect(order(names, config.seed, self._drawn), most, config.groups, make, store)
+
+    def _update(self, step: int, groups: list[Group]) -> dict[str, float]:
+        """Train on the selected rollouts of a step."""
+        config, trainer = self._config, self._trainer
+        chosen: list[list[Weighted]] = [
+            select(group, self._algorithm, config.keep, derive(config.seed, "keep", step, group.problem))
+            for group in groups
+            if group.mixed
+        ]
+        figures: dict[str, float] = {"groups_trained": len(chosen)}
+        if not chosen:  # the weights stay; the step counts
+            trainer.steps_done += 1
+            return figures
+        parts = [chosen[i :: config.minibatches] for i in range(config.minibatches)]
+        batches = [micro_batches(part, self._train.micro_tokens) for part in parts if part]
+        several = len(batches) > 1
+        prepared = [
+            with_old(trainer.model, part, bool(self._train.bf16)) if several else [OldBatch(batch) for batch in part]
+            for part in batches
+        ]
+        before = trainer.steps_done
+        factor = schedule(step - 1, config.steps, config.warmup_steps, config.decay)
+        updates = [trainer.step(part, factor) for part in prepared]
+        trainer.steps_done = before + 1
+        return (
+            figures
+            | update_figures(self._objective.take_figures())
+            | {
+                "loss": fmean(update.loss for update in updates),
+                "grad_norm": fmean(update.grad_norm for update in updates),
+                "lr_factor": factor,
+            }
+        )
+
+    async def _load(self) -> None:
+        model = self._trainer.full_model()
+        assert model is not None
+        await self._solver.load(model, self._trainer.steps_done)
+
+    async def _evaluate(self) -> None:
+        """Measure the present weights on the held-out problems; keep them if they are the best so far."""
+        step = self._trainer.steps_done
+        if step in self._evaluations.keys:
+            return
+        with self._bar(len(self._held_out), f"evaluation after step {step}") as advance:
+
+            async def make(name: str) -> Group:
+                group = await self._judge.make("evaluation", name)
+                advance(1)
+                return group
+
+            groups = await collect(iter(self._held_out), len(self._held_out), None, make)
+        found = evaluation_figures(groups)
+        best = max((line["mean"] for line in self._evaluations), default=-1.0)
+        if found["mean"] > best:
+            self._save(self._folder / BEST)
+        self._evaluations.append({"step": step, **{name: round(value, 5) for name, value in found.items()}})
+        self._announce(f"step {step}: mean {found['mean']:.1%} on {len(groups)} held-out problems")
+
+    async def _filtered(self, ids: list[str], stage: Stage, number: int) -> list[str]:
+        """The problems of a stage: those that the present policy does not always solve."""
+        file = self._folder / f"stage{number}.json"
+        if stage.skip_solved is None:
+            return ids
+        if not file.exists():
+            probe = self._maker.with_rollouts(stage.skip_solved)
+            with self._bar(len(ids), f"stage {number}: looking for solved problems") as advance:
+
+                async def make(name: str) -> Group:
+                    group = await probe.make(f"stage {number}", name)
+                    advance(1)
+                    return group
+
+                groups = await collect(iter(ids), len(ids), None, make)
+            kept = [group.problem for group in groups if min(group.rewards) <= 0]
+            if not kept:
+                raise DataError(f"stage {number}: the policy solves all {len(ids):,} problems already")
+            write_json(file, {"problems": kept})
+        return list(json.loads(file.read_text(encoding="utf-8"))["problems"])
+
+    def _collapsed(self, reward: float) -> bool:
+        self._rewards.append(reward)
+        if len(self._rewards) < _WINDOW:
+            return False
+        mean = fmean(self._rewards)
+        self._best_reward = max(self._best_reward, mean)
+        return mean < self._config.collapse * self._best_reward
+
+    def _history(self, done: int) -> int:
+        """Problems drawn in the first `done` steps; also takes up their rewards."""
+        drawn = 0
+        file = self._folder / METRICS
+        for line in read_lines(file, "step") if done and file.exists() else ():
+            if line["step"] <= done:
+                drawn = int(line["drawn"])
+                self._collapsed(line["reward"])
+        return drawn
+
+    def _restarted(self) -> Trainer[Decoder]:
+        """The same weights with a fresh optimizer."""
+        model = self._trainer.full_model()
+        assert model is not None
+        fresh = self._new_trainer(model)
+        fresh.steps_done = self._trainer.steps_done
+        return fresh
+
+    def _save(self, folder: Path) -> None:
+        model = self._trainer.full_model()
+        assert model is not None
+        folder.mkdir(exist_ok=True)
+        save_decoder(model, folder, dtype=torch.bfloat16)
+        copy_tokenizer(self._base, folder)
+
+    def _finish(self) -> None:
+        """Write the finished model: the best evaluated one."""
+        with model_folder(self._folder) as out:
+            shutil.copytree(self._folder / BEST, out)
+        write_json(self._folder / "summary.json", _summary(list(self._evaluations)))
+
+
+def _summary(evaluations: list[Record]) -> Record:
+    first, best = evaluations[0], max(evaluations, key=lambda line: line["mean"])
+    return {"start": first, "best": best, "last": evaluations[-1]}

@@ -1,0 +1,126 @@
+"""Settings of reinforcement learning. One TOML file per run, `recipes/*/agent.toml`; unknown keys are rejected."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from pydantic import ConfigDict, Field, model_validator
+
+from rstar.config import AgentConfig, EngineConfig, SandboxConfig
+from rstar.errors import ConfigError
+from rstar.models.spec import is_local
+from rstar.rl.algorithms import ALGORITHMS
+from rstar.sections import Section, checked, merged, override, read_toml
+from rstar.specs import ModelSetting
+from rstar.tiny.source import ProblemSource
+from rstar.train.settings import TrainConfig
+
+
+class Stage(Section):
+    """Consecutive steps under the same conditions (arXiv 2508.20722, section 4)."""
+
+    steps: int = Field(ge=1, description="number of updates")
+    max_response_tokens: int | None = Field(None, ge=1, description="token limit of a rollout; unset: search's")
+    skip_solved: int | None = Field(
+        None,
+        ge=1,
+        description="before the stage, make this many rollouts of each problem, and drop the problems that they all "
+        "solve; unset: keep all",
+    )
+    reset_optimizer: bool = Field(False, description="start the stage with a fresh optimizer")
+
+
+class RLConfig(Section):
+    """Agentic reinforcement learning from verified answers (GRPO-RoC, arXiv 2508.20722, section 3)."""
+
+    model_config = ConfigDict(populate_by_name=True)
+
+    policy: ModelSetting = Field(description="model to train: tiny | hf:PATH")
+    seed: int = Field(0, ge=0, description="seed of the order of problems, of rollouts and of their selection")
+    problems: ProblemSource = Field(description="training problems: questions and gold answers")
+    held_out: ProblemSource = Field(description="evaluation problems")
+    search: AgentConfig = Field(AgentConfig(), description="rollouts: `rstar info --settings`, method agent")
+    sandbox: SandboxConfig = Field(SandboxConfig(), description="sandbox settings: `rstar info --settings`")
+    engine: EngineConfig = Field(EngineConfig(), description="engine settings: `rstar info --settings`")
+    train: TrainConfig = Field(TrainConfig(), description="optimizer settings: `rstar train settings`")
+    algorithm: str = Field("grpo-roc", description=" | ".join(ALGORITHMS))
+    reward: Literal["verified", "majority"] = Field(
+        "verified",
+        description="verified: 1 for a correct answer | majority: 1 for the answer of most rollouts of the problem, "
+        "without gold answers (TTRL)",
+    )
+    groups: int = Field(16, ge=1, description="number of problems per step whose rollouts differ in reward")
+    draws: float = Field(
+        3.0, ge=1, description="at most this many times `groups` problems are tried in a step; the rest are fewer"
+    )
+    rollouts: int = Field(32, ge=2, description="number of rollouts per problem")
+    keep: int = Field(16, ge=2, description="number of rollouts per problem that are trained on")
+    minibatches: int = Field(1, ge=1, description="number of updates into which the groups of a step are divided")
+    clip_low: float = Field(0.2, gt=0, lt=1, description="lower bound of the ratio: 1 - clip_low")
+    clip_high: float = Field(0.28, gt=0, description="upper bound of the ratio: 1 + clip_high")
+    clip_dual: float | None = Field(None, gt=1, description="bound of the ratio at negative advantages; unset: none")
+    correct_most: float | None = Field(
+        2.0, gt=0, description="weights for the difference of sampler and trainer count up to this; unset: no weights"
+    )
+    correct_band: float | None = Field(
+        None, gt=1, description="leave out sequences whose mean weight is above this, or below its inverse; unset: none"
+    )
+    ahead: int = Field(
+        0, ge=0, le=1, description="1: make the rollouts of the next step during the update, one version behind"
+    )
+    warmup_steps: int = Field(5, ge=0, description="number of steps in the linear warmup of the learning rates")
+    decay: float = Field(1.0, ge=0, le=1, description="share of the steps in the linear decay of the rates to 0")
+    evaluate_every: int = Field(20, ge=1, description="steps between evaluations")
+    evaluate_rollouts: int = Field(8, ge=1, description="rollouts per held-out problem")
+    collapse: float = Field(
+        0.5, ge=0, lt=1, description="stop if the reward of ten steps falls below this share of its best"
+    )
+    stages: list[Stage] = Field(alias="stage", min_length=1)
+
+    @model_validator(mode="after")
+    def _combinations(self) -> Self:
+        if not is_local(self.policy):
+            raise ValueError(f"policy = {str(self.policy)!r}: expected a trainable model: tiny or hf:PATH")
+        if self.algorithm not in ALGORITHMS:
+            raise ValueError(f"algorithm = {self.algorithm!r}: expected one of {', '.join(ALGORITHMS)}")
+        if self.keep > self.rollouts:
+            raise ValueError(f"keep = {self.keep}: there are only {self.rollouts} rollouts per problem")
+        if self.search.temperature == 0:
+            raise ValueError("search.temperature = 0: all rollouts of a problem would be the same")
+        if self.train.base is not None:
+            raise ValueError("train.base: not allowed; the training starts from `policy`")
+        return self
+
+    def identity(self) -> dict[str, Any]:
+        """The settings that decide the results (not where or how fast they are computed), nested."""
+        plain = self.model_dump(mode="json", exclude={"sandbox", "engine", "train"})
+        del plain["search"]["concurrency"]
+        return plain | {"train": self.train.identity()}
+
+    @property
+    def steps(self) -> int:
+        """Number of updates in all stages."""
+        return sum(stage.steps for stage in self.stages)
+
+
+def read_recipe(file: Path, smoke: bool = False, overrides: Sequence[str] = ()) -> RLConfig:
+    """Read the configuration from a TOML file.
+
+    Args:
+        file: the recipe. Its paths are relative to the working directory.
+        smoke: apply the recipe's table ``smoke``: a small run that tests every stage.
+        overrides: applied last, see `rstar.sections.override`.
+
+    Raises:
+        ConfigError: the file cannot be read, or has bad keys; names all of them.
+    """
+    tree = read_toml(file)
+    small = tree.pop("smoke", None)
+    if smoke:
+        if not isinstance(small, dict):
+            raise ConfigError(f"{file}: the table [smoke] is missing")
+        tree = merged(tree, small)
+    override(tree, overrides)
+    return checked(RLConfig, tree, str(file))

@@ -1,0 +1,144 @@
+"""A whole training: it learns, and an interrupted one ends as an uninterrupted one."""
+
+import json
+from collections.abc import Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rstar.errors import ConfigError, DataError, ResumeError
+from rstar.jsonl import read_lines
+from rstar.rl.loop import train
+from rstar.rl.settings import RLConfig, read_recipe
+
+WORLD = '''
+from rstar.agent.environment import Mathematics
+
+class Digits(Mathematics):
+    """Rewards texts of certain lengths: a thing that can be learnt."""
+
+    def reward(self, key, trajectory):
+        return float(len(trajectory.text) % 3 == 0)
+'''
+
+
+@contextmanager
+def no_bar(total: int, what: str) -> Any:
+    yield lambda *_: None
+
+
+def config(tmp_path: Path, **changes: Any) -> RLConfig:
+    (tmp_path / "rl_world.py").write_text(WORLD)
+    problems = tmp_path / "problems.jsonl"
+    problems.write_text(
+        "".join(json.dumps({"id": str(i), "question": f"{i}?", "answer": "1"}) + "\n" for i in range(6))
+    )
+    plain: dict[str, Any] = {
+        "policy": "tiny",
+        "problems": {"file": problems},
+        "held_out": {"file": problems},
+        "search": {"method": "agent", "environment": "rl_world:Digits", "max_turns": 1, "max_turn_tokens": 6},
+        "engine": {"processes": 0},
+        "train": {"optimizer": "adamw", "other_lr": 3e-4, "bf16": False, "checkpoint_seconds": 1e9},
+        "groups": 2,
+        "rollouts": 8,
+        "keep": 4,
+        "evaluate_every": 2,
+        "evaluate_rollouts": 2,
+        "warmup_steps": 0,
+        "decay": 0.0,
+        "stages": [{"steps": 4}],
+    }
+    return RLConfig.model_validate(plain | changes)
+
+
+def run(settings: RLConfig, out: Path, stop_after: int | None = None) -> list[dict[str, float]]:
+    """Train; the metrics of each step that this call made."""
+    seen: list[dict[str, float]] = []
+
+    class StopError(Exception):
+        pass
+
+    def on_step(step: int, metrics: Mapping[str, float]) -> None:
+        seen.append({"step": step, **metrics})
+        if step == stop_after:
+            raise StopError
+
+    with suppress(StopError):
+        train(settings, out, lambda text: None, no_bar, on_step)
+    return seen
+
+
+def without_times(file: Path) -> list[dict[str, Any]]:
+    return [
+        {key: value for key, value in line.items() if not key.startswith("seconds")}
+        for line in read_lines(file, "step")
+    ]
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize("ahead", [0, 1])
+def test_an_interrupted_training_ends_like_an_uninterrupted_one(tmp_path: Path, ahead: int) -> None:
+    settings = config(tmp_path, ahead=ahead)
+    assert [line["staleness"] for line in run(settings, tmp_path / "whole")] == [0, *[ahead] * 3]
+    run(settings, tmp_path / "parts", stop_after=1)
+    run(settings, tmp_path / "parts", stop_after=3)
+    assert not (tmp_path / "parts" / "model").exists()
+    run(settings, tmp_path / "parts")
+    for name in ("metrics.jsonl", "evaluations.jsonl"):
+        assert without_times(tmp_path / "parts" / name) == without_times(tmp_path / "whole" / name)
+    weights = [(tmp_path / out / "model" / "model.safetensors").read_bytes() for out in ("whole", "parts")]
+    assert weights[0] == weights[1]
+    stored = [
+        sorted(line["id"] for line in read_lines(tmp_path / out / "rollouts.jsonl")) for out in ("whole", "parts")
+    ]
+    assert stored[0] == stored[1]
+
+
+def test_reward_rises(tmp_path: Path) -> None:
+    settings = config(
+        tmp_path, groups=4, rollouts=16, keep=16, stages=[{"steps": 12}], evaluate_every=12, evaluate_rollouts=32
+    )
+    run(settings, tmp_path / "out")
+    before, after = (line["mean"] for line in read_lines(tmp_path / "out" / "evaluations.jsonl", "step"))
+    assert after > before + 0.2
+
+
+def test_stages_drop_what_is_always_solved(tmp_path: Path) -> None:
+    settings = config(tmp_path, stages=[{"steps": 1}, {"steps": 1, "skip_solved": 8, "reset_optimizer": True}])
+    run(settings, tmp_path / "out")
+    kept = json.loads((tmp_path / "out" / "stage2.json").read_text())["problems"]
+    assert kept
+    assert {line["problem"] for line in read_lines(tmp_path / "out" / "rollouts.jsonl") if line["step"] == 2} <= set(
+        kept
+    )
+
+
+def test_bad_recipes_are_refused_before_any_work(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="only 8 rollouts"):
+        config(tmp_path, keep=9)
+    with pytest.raises(ValueError, match="expected one of grpo-roc, grpo"):
+        config(tmp_path, algorithm="ppo")
+    with pytest.raises(ValueError, match="trainable model"):
+        config(tmp_path, policy="fake:steps")
+    with pytest.raises(DataError, match="no file"):
+        train(config(tmp_path, held_out={"file": tmp_path / "none.jsonl"}), tmp_path / "out", print, no_bar)
+    assert not (tmp_path / "out").exists()
+
+
+def test_another_recipe_is_refused(tmp_path: Path) -> None:
+    run(config(tmp_path), tmp_path / "out", stop_after=1)
+    with pytest.raises(ResumeError, match="seed"):
+        run(config(tmp_path, seed=5), tmp_path / "out")
+
+
+def test_a_recipe_without_smoke_says_so(tmp_path: Path) -> None:
+    (tmp_path / "r.toml").write_text('policy = "tiny"\n')
+    with pytest.raises(ConfigError, match=r"\[smoke\] is missing"):
+        read_recipe(tmp_path / "r.toml", smoke=True)
