@@ -9,8 +9,9 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from rstar.cli.common import AsJson, Overrides, RunFolder, console, print_settings
+from rstar.cli.common import AsJson, GradedProblems, Overrides, RunFolder, console, print_settings
 from rstar.config import AgentConfig, EngineConfig, SandboxConfig
+from rstar.datasets import read_problems
 from rstar.train.settings import TrainConfig
 from rstar.view.progress import progress
 
@@ -51,6 +52,35 @@ def run(
 
     model = train(read_recipe(recipe, smoke, set_ or ()), out, announce, progress, on_step)
     out_console.print(f"model in [bold]{escape(str(model))}[/]", highlight=False)
+
+
+@app.command("start")
+def start(
+    runs: Annotated[
+        list[Path],
+        typer.Argument(help="Run folders of `rstar solve --method sample`.", exists=True, file_okay=False),
+    ],
+    problems: GradedProblems,
+    out: Annotated[Path, typer.Option(help="JSONL file to write.", dir_okay=False)],
+    per_problem: Annotated[int, typer.Option(help="Maximum number of traces of a problem.", min=1)] = 3,
+    failures: Annotated[int, typer.Option(help="Maximum number of failed attempts in a trace.", min=0)] = 4,
+    give_up: Annotated[
+        float, typer.Option(help="Share of the traces with a failed attempt that give up.", min=0, max=1)
+    ] = 0.5,
+    seed: Annotated[int, typer.Option(help="Seed of all choices.")] = 0,
+) -> None:
+    """Make supervised traces that teach a policy the form of an agent's turns, from programs that it sampled.
+
+    In a trace, programs that failed are attempts, each followed by its error. A correct program and its answer end the
+    trace; some traces give up instead. `rstar train sft` trains on the file. The result is a start for `rstar rl run`.
+
+    Example: `rstar rl start runs/sampled --problems train.jsonl --out traces.jsonl`
+    """
+    from rstar.rl.start import StartConfig, counts_text, write_traces
+
+    config = StartConfig(per_problem, failures, give_up, seed)
+    counts = write_traces(runs, read_problems(problems), out, config)
+    console().print(f"{counts_text(counts)}, written to [bold]{escape(str(out))}[/]", highlight=False)
 
 
 @app.command("settings")
