@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from rstar.agent.calls import BadCall, Call
@@ -100,6 +100,8 @@ class Group:
         config: limits and sampling.
         limits: of a tool call.
         seed: of all samples.
+        after: a conversation that the problem continues as a further message; None: it begins one.
+        on_turn: called with each turn once its tools have responded.
 
     Attributes:
         tree: the rollouts so far; `Tree.ends` has those that answered.
@@ -116,19 +118,30 @@ class Group:
         config: AgentConfig,
         limits: Limits,
         seed: int,
+        after: Context | None = None,
+        on_turn: Callable[[Step], None] = lambda step: None,
     ) -> None:
         self._engine, self._turns, self._config, self._seed = engine, turns, config, seed
         self._environment, self._problem, self._sandbox, self._limits = environment, problem, sandbox, limits
         self._max_turns = config.max_turns or environment.max_turns
-        self._start = engine.context(turns.prompt(problem.question, environment.system, environment.tools))
+        self._on_turn = on_turn
+        if after is None:
+            prompt = turns.prompt(problem.question, environment.system, environment.tools)
+            self._start = engine.context(prompt)
+        else:
+            self._start = engine.append(after, turns.message(problem.question).removeprefix(turns.turn_end))
         root = TreeNode(None, None, 0, 0.0, None, 0, None, None)
         self.tree = Tree(Segment(self._start.text, "template", self._start.ids), [root])
         self.usage = Usage()
         self._deadline = 0.0
         self._leases: list[_Lease] = []
 
-    async def run(self, count: int) -> Tree:
-        """Make `count` rollouts.
+    def start(self) -> Session:
+        """The tools at the beginning."""
+        return self._environment.start(self._problem, self._sandbox, self._limits)
+
+    async def run(self, count: int, session: Session | None = None) -> Tree:
+        """Make `count` rollouts, from `session` or the beginning.
 
         Raises:
             EngineError, SandboxError: infrastructure failed; no rollout of the group counts.
@@ -136,7 +149,7 @@ class Group:
         root = self.tree.nodes[0]
         root.votes = count
         self._deadline = time.monotonic() + self._config.rollout_seconds
-        lease = _Lease(self._environment.start(self._problem, self._sandbox, self._limits))
+        lease = _Lease(session or self.start())
         self._leases = [lease]
         try:
             await self._go_on(_Branch(root, self._start, count), lease)
@@ -207,6 +220,7 @@ class Group:
                 node.finish_reason = "deadline"
         if node.finish_reason is not None:
             lease.leave()
+            self._on_turn(step)
             return
         context = branch.context.extend(ended)
         added = self._turns.responses([result.text for result in results])
@@ -219,6 +233,7 @@ class Group:
             error=failed.error if failed else None,
             calls=tuple(result.status for result in results),
         )
+        self._on_turn(node.step)
         used = branch.used + _length(completion) + (len(shown.ids) or len(shown.text) // _CHARACTERS)
         await self._go_on(_Branch(node, longer, count, used, (*branch.place, number)), lease)
 

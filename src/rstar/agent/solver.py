@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 from rstar.agent.chat_template import ChatTemplate
@@ -16,7 +17,7 @@ from rstar.agent.turns import ChatTurns, CodeTurns, Turns
 from rstar.config import AgentConfig, Config
 from rstar.errors import ConfigError
 from rstar.grading import is_equivalent
-from rstar.models.engine import Engine, Weights
+from rstar.models.engine import Context, Engine, Weights
 from rstar.models.spec import local_folder
 from rstar.problems import Problem
 from rstar.sandbox.api import Sandbox
@@ -24,6 +25,7 @@ from rstar.search.choose import Equivalence, Votes, choose_as_set
 from rstar.search.solver import Solution, Solver
 from rstar.seeds import derive
 from rstar.specs import Fake, Server
+from rstar.trajectories import Step
 
 
 class AgentSolver(Solver):
@@ -68,10 +70,17 @@ class AgentSolver(Solver):
         """Change the token limit of further rollouts."""
         self.settings = self.settings.model_copy(update={"max_response_tokens": tokens})
 
-    def group(self, problem: Problem, seed: int) -> Group:
-        """The rollouts of a problem, to be made. The solver must be open (``async with solver:``)."""
+    def group(
+        self,
+        problem: Problem,
+        seed: int,
+        after: Context | None = None,
+        on_turn: Callable[[Step], None] = lambda step: None,
+    ) -> Group:
+        """The rollouts of a problem, to be made; see `Group`. The solver must be open (``async with solver:``)."""
         policy, sandbox = self._parts
-        return Group(problem, policy, self.environment, self.turns, sandbox, self.settings, self._limits(), seed)
+        parts = policy, self.environment, self.turns, sandbox
+        return Group(problem, *parts, self.settings, self._limits(), seed, after, on_turn)
 
     async def solve_one(self, problem: Problem) -> Solution:
         """Make `search.samples` rollouts and choose the answer of most of them."""

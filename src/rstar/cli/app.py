@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 import rstar
-from rstar.cli import bench, demo, evolve, grade, info, judge, problems, rl, sandbox, solve, train, view
+from rstar.cli import bench, chat, demo, evolve, grade, info, judge, problems, rl, sandbox, solve, train, view
 from rstar.cli.common import console
 from rstar.errors import BAD_INPUT, ConfigError, DataError, EngineError, RstarError, SandboxError, StorageError
 
@@ -50,6 +50,7 @@ def common(
 
 app.command("solve")(solve.solve)
 app.command("compare")(solve.compare)
+app.command("chat")(chat.chat)
 app.command("view")(view.view)
 app.command("grade", context_settings={"ignore_unknown_options": True})(grade.grade)  # -5 is an answer
 app.command("demo")(demo.demo)

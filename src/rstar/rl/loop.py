@@ -169,7 +169,7 @@ class _Run:
         for number, stage in enumerate(self._config.stages, 1):
             last = first + stage.steps
             if self._trainer.steps_done < last:
-                self._announce(f"stage {number} of {len(self._config.stages)}: {stage.steps} steps")
+                self._announce(f"stage {number} of {len(self._config.stages)}, to step {last}")
                 names = await self._filtered(ids, stage, number)
                 if stage.max_response_tokens is not None:
                     self._solver.limit_response(stage.max_response_tokens)
