@@ -37,7 +37,9 @@ def made(tmp_path: Path, **settings: Any) -> tuple[dict[str, int], list[list[str
     (run / "trees.jsonl").write_text(json.dumps(line) + "\n")
     problems = tmp_path / "problems.jsonl"
     problems.write_text(json.dumps({"id": "p", "question": "6 times 7?", "answer": "42"}) + "\n")
-    counts = write_traces([run], read_problems(problems), tmp_path / "out.jsonl", StartConfig(**settings))
+    counts = write_traces(
+        [run], read_problems(problems), tmp_path / "out.jsonl", StartConfig(**{"per_problem": 1, **settings})
+    )
     return counts, [json.loads(line)["pieces"] for line in (tmp_path / "out.jsonl").read_text().splitlines()]
 
 

@@ -115,16 +115,22 @@ def _traces(
     turns = CodeTurns()
     right = [one for one in attempts if one.answer is not None]
     wrong = [one for one in attempts if one.answer is None]
-    for one in rng.sample(right, min(len(right), config.per_problem)):
+    made: set[str] = set()
+    for _ in range(config.per_problem if right else 0):
+        one = rng.choice(right)
         failed = rng.sample(wrong, min(len(wrong), rng.randint(0, config.failures)))
         shown = turns.prompt(question, "", ())
         for attempt in failed:
             shown += attempt.cell + turns.responses([attempt.shown])
-        if failed and rng.random() < config.give_up:
-            yield [shown, _answer(GIVEN_UP)], True
+        given_up = bool(failed) and rng.random() < config.give_up
+        if given_up:
+            pieces = [shown, _answer(GIVEN_UP)]
         else:
             assert one.answer is not None
-            yield [shown, one.cell, turns.responses([one.shown]), _answer(one.answer)], False
+            pieces = [shown, one.cell, turns.responses([one.shown]), _answer(one.answer)]
+        if (text := "".join(pieces)) not in made:
+            made.add(text)
+            yield pieces, given_up
 
 
 def _answer(text: str) -> str:
