@@ -88,7 +88,8 @@ def test_gradients_equal_those_of_separate_rollouts(name: str, most: float | Non
 
 
 def test_log_probabilities_of_the_trie_are_those_of_each_rollout() -> None:
-    rollouts, model = group(random.Random(2), 8), decoder(2)
+    rollouts = sorted(group(random.Random(2), 8), key=lambda one: one.trajectory.ids)
+    model = decoder(2)
     (batch,) = micro_batches([rollouts], 10_000)
     found, entropies = token_logprobs(model, batch)
     for row, one in zip(found, rollouts, strict=True):
@@ -118,3 +119,14 @@ def test_the_first_update_has_ratio_one() -> None:
     assert (figures.clipped, figures.drift) == (0, 0)
     weights = batch.advantages * batch.counts * batch.mask.sum(1)
     assert alone == pytest.approx(-float(weights.sum()), rel=1e-5)
+
+
+def test_rows_stay_short_and_hold_every_rollout_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rstar.rl.batches.ROW_TOKENS", 40)
+    rollouts = group(random.Random(8), 12)
+    batches = micro_batches([rollouts], 200)
+    assert sum(len(batch.counts) for batch in batches) == len(rollouts)
+    longest = max(len(one.trajectory.ids) for one in rollouts)
+    assert max(batch.ids.shape[1] for batch in batches) <= max(40, longest) + 16
+    found = sorted(advantage for batch in batches for advantage in batch.advantages.tolist())
+    assert found == pytest.approx(sorted(one.advantage for one in rollouts))

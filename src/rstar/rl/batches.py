@@ -1,8 +1,9 @@
 """Rollouts as micro-batches for a policy update.
 
-The rollouts of a group begin alike: they share the prompt, and often turns. A group is one row, a trie
-(`rstar.models.ppm.trie`), so what they share is computed once, forward and backward. Log-probabilities are computed for
-the tokens of the trie and gathered into sequences, where the loss is that of separate rollouts.
+The rollouts of a group begin alike: they share the prompt, and often turns. Similar rollouts form one row, a trie
+(`rstar.models.ppm.trie`), so what they share is computed once, forward and backward. Attention is computed over whole
+rows, so rows are kept short. Log-probabilities are computed for the tokens of the trie and gathered into sequences,
+where the loss is that of separate rollouts.
 """
 
 from __future__ import annotations
@@ -15,8 +16,11 @@ import torch
 from torch import Tensor
 
 from rstar.models.ppm.inputs import rounded
-from rstar.models.ppm.trie import build_trie
+from rstar.models.ppm.trie import build_trie, common_prefix
 from rstar.trajectories import Trajectory
+
+ROW_TOKENS = 768
+"""Tokens of a row: the work of attention grows with the square."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +34,7 @@ class Weighted:
 
 @dataclass(frozen=True, slots=True)
 class PolicyBatch:
-    """Groups of rollouts as B rows of T tokens, with S rollouts of at most L tokens.
+    """Rollouts as B rows of T tokens, S rollouts of at most L tokens.
 
     Attributes:
         ids, ends: (B, T) int64; see `rstar.models.decoder.Decoder.hidden`.
@@ -58,7 +62,7 @@ class PolicyBatch:
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A group as a trie row; `places` has, for each rollout, the row index of each of its tokens."""
+    """Similar rollouts as a trie row; `places` has, for each rollout, the row index of each of its tokens."""
 
     ids: list[int]
     ends: list[int]
@@ -68,9 +72,26 @@ class _Row:
 
 
 def micro_batches(groups: Sequence[Sequence[Weighted]], micro_tokens: int) -> list[PolicyBatch]:
-    """Batches of groups of similar size, each of at most `micro_tokens` tokens (or of one group)."""
-    rows = sorted((_row(group) for group in groups if group), key=lambda row: len(row.ids))
+    """Batches of rows of similar length, each of at most `micro_tokens` tokens (or of one row)."""
+    rows = sorted((_row(part) for group in groups for part in _alike(group)), key=lambda row: len(row.ids))
     return [_collate(part) for part in _split(rows, micro_tokens)]
+
+
+def _alike(group: Sequence[Weighted]) -> Iterator[list[Weighted]]:
+    """Divide a group into rollouts with common beginnings whose trie has at most `ROW_TOKENS` tokens (or one does)."""
+    part: list[Weighted] = []
+    before: tuple[int, ...] = ()
+    length = 0
+    for one in sorted(group, key=lambda one: one.trajectory.ids):
+        ids = one.trajectory.ids
+        new = len(ids) - common_prefix(before, ids)
+        if part and length + new > ROW_TOKENS:
+            yield part
+            part, length, new = [], 0, len(ids)
+        part.append(one)
+        before, length = ids, length + new
+    if part:
+        yield part
 
 
 def _split(rows: Sequence[_Row], micro_tokens: int) -> Iterator[list[_Row]]:

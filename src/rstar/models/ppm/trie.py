@@ -45,7 +45,7 @@ def build_trie(sequences: Sequence[list[int]]) -> Trie:
     before: list[int] = []
     for number in order:
         sequence = sequences[number]
-        same = _common(before, sequence)
+        same = common_prefix(before, sequence)
         for place in path[same:]:
             ends[place] = len(ends)
         del path[same:]
@@ -60,7 +60,7 @@ def build_trie(sequences: Sequence[list[int]]) -> Trie:
     return Trie(*(np.asarray(part, np.int64) for part in (sources, ends, last)))
 
 
-def _common(first: Sequence[int], second: Sequence[int]) -> int:
+def common_prefix(first: Sequence[int], second: Sequence[int]) -> int:
     """Length of the common prefix."""
     most = min(len(first), len(second))
     return next((place for place in range(most) if first[place] != second[place]), most)
