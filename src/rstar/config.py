@@ -63,11 +63,11 @@ class SamplingConfig(SearchConfig):
     top_p: float = Field(1.0, gt=0, le=1, description="probability mass of nucleus sampling")
     choose: Choice | None = Field(
         None,
-        description="rule for the answer: best (highest value) | majority | weighted (majority weighted by value); "
-        "unset: majority for sample, else best",
+        description="rule for choosing the answer: best (highest value) | majority | weighted (majority weighted by "
+        "value); unset: majority for sample, else best",
     )
     top_k: int | None = Field(
-        None, ge=1, description="number of solutions that vote, those of highest value; unset: all"
+        None, ge=1, description="number of solutions that vote: those with the highest values; unset: all"
     )
 
     @field_validator("temperature")
@@ -93,7 +93,7 @@ class EarlyStopConfig(SamplingConfig):
         False, description="stop when the leading answer reaches `settled_share` and `settled_votes`"
     )
     settled_share: float = Field(
-        0.75, gt=0, le=1, description="early stop: minimum share of the leading answer, by mass"
+        0.75, gt=0, le=1, description="early stop: minimum share of the mass that the leading answer must have"
     )
     settled_votes: int = Field(3, ge=1, description="early stop: minimum number of votes for the leading answer")
 
@@ -120,10 +120,10 @@ class MctsConfig(EarlyStopConfig):
     """Monte Carlo tree search."""
 
     method: Literal["mcts"] = Field("mcts", description=_METHODS)
-    rollouts: int = Field(12, ge=1, description="number of MCTS rollouts, descents from the root to a terminal node")
+    rollouts: int = Field(12, ge=1, description="number of MCTS rollouts (descents from the root to a terminal node)")
     expansions: int = Field(8, ge=1, description="number of steps sampled at a node")
     root_expansions: int | None = Field(
-        None, ge=1, description="number of steps sampled at the root; unset: as `expansions`"
+        None, ge=1, description="number of steps sampled at the root; unset: same as `expansions`"
     )
     c: float = Field(2.0, ge=0, description="exploration constant of UCT")
 
@@ -136,7 +136,7 @@ class AgentConfig(MethodConfig):
 
     method: Literal["agent"] = Field("agent", description=_METHODS)
     environment: str = Field(
-        "mathematics", description="tools and reward: mathematics | puzzles | module:Class of your own"
+        "mathematics", description="tools and reward: mathematics | puzzles | your own module:Class"
     )
     turns: Literal["auto", "code", "chat"] = Field(
         "auto",
@@ -147,18 +147,22 @@ class AgentConfig(MethodConfig):
     temperature: float = Field(1.0, ge=0, description="sampling temperature; 0: greedy")
     top_p: float = Field(1.0, gt=0, le=1, description="probability mass of nucleus sampling")
     max_turns: int | None = Field(
-        None, ge=1, description="maximum number of turns, the answer's included; unset: the environment's"
+        None,
+        ge=1,
+        description="maximum number of turns, including the one with the answer; unset: the environment's limit",
     )
-    max_calls: int = Field(4, ge=1, description="maximum number of tool calls in a turn; further ones are not made")
+    max_calls: int = Field(4, ge=1, description="maximum number of tool calls in a turn; further calls are refused")
     max_turn_tokens: int = Field(1024, ge=1, description="maximum number of tokens in a turn")
     max_response_tokens: int = Field(
-        8192, ge=1, description="maximum number of tokens behind the prompt, tool responses included"
+        8192, ge=1, description="maximum number of tokens after the prompt, including tool responses"
     )
     tool_characters: int = Field(
-        1000, ge=20, description="maximum number of characters of a tool response; longer ones are cut in the middle"
+        1000,
+        ge=20,
+        description="maximum number of characters in a tool response; longer responses are cut in the middle",
     )
-    tool_seconds: float = Field(60.0, gt=0, description="time limit of a tool call of your own environment, seconds")
-    rollout_seconds: float = Field(600.0, gt=0, description="time limit of a rollout, seconds")
+    tool_seconds: float = Field(60.0, gt=0, description="time limit for a tool call in your own environment, seconds")
+    rollout_seconds: float = Field(600.0, gt=0, description="time limit for a rollout, seconds")
 
 
 def _method_of(search: Any) -> Any:
@@ -170,10 +174,10 @@ class SandboxConfig(Section):
     """Where a step's code runs, and its limits."""
 
     place: str = Field("local", description="where code runs: local | http://HOST:PORT of a judge service")
-    token_file: Path | None = Field(None, description="file with the token of the judge service")
+    token_file: Path | None = Field(None, description="file with the token for the judge service")
     level: Level = Field("full", description="required isolation level: full | no-namespaces | limits")
     workers: int | None = Field(None, ge=1, description="number of concurrent runs; unset: number of processors")
-    seconds: float = Field(5.0, gt=0, description="limit of a step's wall time, seconds")
+    seconds: float = Field(5.0, gt=0, description="limit on a step's wall time, seconds")
     memory_mb: int = Field(256, ge=16, description="maximum memory that a step may add, MiB")
     output_bytes: int = Field(8_000, ge=100, description="maximum size of stdout and of stderr, bytes each")
     budget_mb: int = Field(
@@ -185,7 +189,7 @@ class SandboxConfig(Section):
     total_mb: int | None = Field(
         None,
         ge=64,
-        description="memory limit of all programs and states together, MiB; unset: 60% of this machine's memory",
+        description="memory limit for all programs and states together, MiB; unset: 60% of this machine's memory",
     )
 
 
@@ -207,7 +211,7 @@ class EngineConfig(Section):
     )
     max_context: int = Field(2048, ge=64, description="maximum number of tokens in prompt and completion together")
     concurrency: int = Field(64, ge=1, description="server: number of concurrent requests")
-    timeout: float = Field(120.0, gt=0, description="server: time limit of a request, seconds")
+    timeout: float = Field(120.0, gt=0, description="server: time limit for a request, seconds")
     retries: int = Field(5, ge=0, description="server: number of retries after 429, 5xx and lost connections")
     key_file: Path | None = Field(
         None, description="server: file with the API key; unset: the key is in OPENAI_API_KEY"
@@ -223,7 +227,7 @@ class Config(Section):
         description="how solutions are scored: agreement | grounded | logprob | ppm:PATH | ppm:tiny (the bundled PPM); "
         "auto: ppm:tiny for the bundled policy with mcts, beam or best-of-n, else agreement",
     )
-    seed: int = Field(0, ge=0, description="seed of all random choices")
+    seed: int = Field(0, ge=0, description="seed for all random choices")
     search: Annotated[
         Annotated[GreedyConfig, Tag("greedy")]
         | Annotated[SampleConfig, Tag("sample")]

@@ -72,7 +72,7 @@ def extract(
     trees: Annotated[int, typer.Option(help="Number of trees to make and extract from.", min=1)] = 10_000,
     as_json: AsJson = False,
 ) -> None:
-    """Measure the time and the memory that the extraction of training data from search trees takes."""
+    """Measure the time and the memory needed to extract training data from search trees."""
     from rstar.evolve.bench import bench_extract
 
     figures = bench_extract(trees)
@@ -87,7 +87,7 @@ def engine(
         Path | None, typer.Option(help="Folder of a model.", show_default="the bundled model", exists=True)
     ] = None,
     n: Annotated[int, typer.Option("--n", help="Number of problems to solve with greedy decoding.", min=1)] = 256,
-    threads: Annotated[int, typer.Option(help="Number of threads of each engine.", min=1)] = 1,
+    threads: Annotated[int, typer.Option(help="Number of threads for each engine.", min=1)] = 1,
     dtype: Annotated[str, typer.Option(help="Data type: float32, bfloat16 or float16.")] = "float32",
     as_json: AsJson = False,
 ) -> None:
@@ -121,10 +121,10 @@ def engine(
 
 @app.command("grading")
 def grading(
-    seconds: Annotated[float, typer.Option(help="Minimum CPU seconds of each measurement.", min=0.1)] = 2.0,
+    seconds: Annotated[float, typer.Option(help="Minimum CPU seconds for each measurement.", min=0.1)] = 2.0,
     as_json: AsJson = False,
 ) -> None:
-    """Measure verdicts per CPU-second on exact gold answers and expressions, also of math-verify if it is installed."""
+    """Measure verdicts per CPU-second on exact gold answers and expressions; for math-verify, too, if installed."""
     from rstar.grading.bench import bench_grading
 
     speeds = bench_grading(seconds)
@@ -153,7 +153,7 @@ def judge(
         int, typer.Option(help="Process id of a running local service, to measure its CPU time.", show_default=False)
     ] = 0,
     token_file: Annotated[
-        Path | None, typer.Option(help="File with the token of a running service.", show_default=False)
+        Path | None, typer.Option(help="File with the token for a running service.", show_default=False)
     ] = None,
     report: Annotated[
         Path | None, typer.Option(help="HTML file to write, with charts of the last load.", show_default=False)
@@ -162,8 +162,8 @@ def judge(
 ) -> None:
     """Measure calls per second, latency and CPU time per call of a judge service under several kinds of load.
 
-    The loads are calls of each program, one at a time and in batches, and calls of a mix of programs, with and without
-    endless loops. With `--burst 45000`, 45,000 calls at once are a further load. The loads use only Code Judge's
+    Some loads run one program, with calls one at a time and in batches. Others run a mix of programs, with and without
+    endless loops. With `--burst 45000`, a further load makes 45,000 calls at once. The loads use only Code Judge's
     interface, so `--url` may also be that of a Code Judge service.
     """
     from rstar.judge.bench import bench_judge
@@ -196,12 +196,12 @@ def judge(
 @app.command("rollout")
 def rollout(
     traces: Annotated[int, typer.Option(help="Number of sets of rollouts.", min=1)] = 1,
-    seed: Annotated[int, typer.Option(help="Seed of the sets.", min=0)] = 0,
+    seed: Annotated[int, typer.Option(help="Seed for the sets.", min=0)] = 0,
     replicas: Annotated[int, typer.Option(help="Number of replicas of the model.", min=1)] = 64,
-    problems: Annotated[int, typer.Option(help="Number of problems of a set.", min=1)] = 512,
+    problems: Annotated[int, typer.Option(help="Number of problems per set.", min=1)] = 512,
     group: Annotated[int, typer.Option(help="Rollouts per problem.", min=1)] = 32,
     report: Annotated[
-        Path | None, typer.Option(help="HTML file to write, with a timeline of each scheduler.", show_default=False)
+        Path | None, typer.Option(help="HTML file to write, with a timeline for each scheduler.", show_default=False)
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -234,7 +234,7 @@ def rollout(
         )
     if report is not None:
         timelines = [timeline(name, found[0].running, "seconds", "replicas") for name, found in outcomes.items()]
-        report.write_text(page("Schedulers of rollouts: running turns of each replica", timelines), encoding="utf-8")
+        report.write_text(page("Rollout schedulers: running turns on each replica", timelines), encoding="utf-8")
     print_result(figures, as_json, table)
 
 

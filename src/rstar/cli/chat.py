@@ -19,9 +19,7 @@ def chat(
     policy: Policy = None,
     environment: Annotated[
         str | None,
-        typer.Option(
-            help="Tools: `mathematics`, `puzzles`, or `module:Class` of your own.", show_default="mathematics"
-        ),
+        typer.Option(help="Tools: `mathematics`, `puzzles`, or your own `module:Class`.", show_default="mathematics"),
     ] = None,
     temperature: Annotated[
         float | None, typer.Option(help="Sampling temperature; 0: greedy.", min=0, show_default="1.0")
@@ -32,8 +30,8 @@ def chat(
 ) -> None:
     """Talk to an agent: it may call tools, and you see each call and what it returns.
 
-    The agent is that of `rstar solve --method agent`. The notebook and the conversation stay until you leave with an
-    empty line or Ctrl-D.
+    The agent is the same as in `rstar solve --method agent`. The notebook and the conversation last until you leave
+    with an empty line or Ctrl-D.
 
     Example: `rstar chat --policy hf:models/Qwen2.5-7B-Instruct --temperature 0.7`
     """

@@ -34,7 +34,7 @@ Policy = Annotated[
     str | None,
     typer.Option(help="The model: `tiny`, `hf:PATH`, `openai:URL#MODEL` or `fake:KIND`.", show_default="tiny"),
 ]
-Seed = Annotated[int | None, typer.Option(help="Seed of all random choices.", show_default="0")]
+Seed = Annotated[int | None, typer.Option(help="Seed for all random choices.", show_default="0")]
 GradedProblems = Annotated[
     Path, typer.Option("--problems", help="Problem file with gold answers.", exists=True, dir_okay=False)
 ]

@@ -31,7 +31,7 @@ MCTS = {
 def demo(
     n: Annotated[int, typer.Option("--n", help="Number of bundled problems.", min=1, max=20)] = 20,
     out: Annotated[Path | None, typer.Option(help="Folder for the two runs.", show_default="runs/demo-…")] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the search.", min=0)] = 0,
+    seed: Annotated[int, typer.Option(help="Seed for the search.", min=0)] = 0,
 ) -> None:
     """Solve 20 problems that the bundled model has not seen, by tree search and by greedy decoding.
 

@@ -50,7 +50,8 @@ def search(
     out: RunFolder,
     policy: Policy = None,
     ppm: Annotated[
-        Path | None, typer.Option(help="PPM folder. Its scores initialise the Q of partial solutions.", file_okay=False)
+        Path | None,
+        typer.Option(help="PPM folder. Its scores initialise the Q values of partial solutions.", file_okay=False),
     ] = None,
     config: ConfigFile = None,
     set_: Overrides = None,
@@ -89,14 +90,15 @@ def search(
 
 @app.command("score")
 def score(
-    ppms: Annotated[list[Path], typer.Argument(help="Folders of PPMs.", file_okay=False, exists=True)],
+    ppms: Annotated[list[Path], typer.Argument(help="PPM folders.", file_okay=False, exists=True)],
     pairs: Annotated[
-        Path | None, typer.Option(help="pairs.jsonl of problems not used in training.", dir_okay=False)
+        Path | None, typer.Option(help="pairs.jsonl from problems not used in training.", dir_okay=False)
     ] = None,
     run_: Annotated[
         Path | None,
         typer.Option(
-            "--run", help="Run folder to choose solutions from, made with method `sample` and `search.record_tokens`."
+            "--run",
+            help="Run folder to choose solutions from, written with method `sample` and `search.record_tokens`.",
         ),
     ] = None,
     fit: Annotated[
@@ -170,9 +172,9 @@ def run(
     """Train a policy and a process preference model (PPM) on their own search trees, in rounds (rStar-Math).
 
     Each round runs the search on problems with gold answers, and takes solutions and preference pairs from the trees.
-    It trains the policy from the base and the PPM from the policy, and measures both on held-out problems.
-    `OUT/report.html` shows the charts. To resume an interrupted run, repeat the command; the final table is the same as
-    without the interruption. `rstar evolve settings` lists the settings.
+    It trains the policy, starting from the base, and the PPM, starting from the policy, and measures both on held-out
+    problems. `OUT/report.html` shows the charts. To resume an interrupted run, repeat the command; the final table is
+    the same as without the interruption. `rstar evolve settings` lists the settings.
 
     Example: `rstar evolve run recipes/tiny/evolve.toml --smoke --out runs/evolve-smoke`
     """

@@ -33,8 +33,8 @@ def serve(
         Path | None, typer.Option(help="File with the token that clients must send.", show_default=False)
     ] = None,
     level: Isolation = "full",
-    seconds: Annotated[float, typer.Option(help="Default limit of a call's wall time, seconds.", min=0.1)] = 10.0,
-    memory_mb: Annotated[int, typer.Option(help="Default limit of a call's memory, MiB.", min=16)] = 256,
+    seconds: Annotated[float, typer.Option(help="Default limit on a call's wall time, seconds.", min=0.1)] = 10.0,
+    memory_mb: Annotated[int, typer.Option(help="Default limit on a call's memory, MiB.", min=16)] = 256,
     idle_seconds: Annotated[float, typer.Option(help="Seconds without use after which a session ends.", min=1)] = 600.0,
     max_sessions: Annotated[
         int, typer.Option(help="Maximum number of sessions; a client host may hold half of them.", min=1)

@@ -21,13 +21,13 @@ app = typer.Typer(no_args_is_help=True, help="Make problem files from the synthe
 def make(
     n: Annotated[int, typer.Option("--n", help="Number of problems.", min=1)],
     out: Annotated[Path, typer.Option(help="JSONL file to write.", dir_okay=False)],
-    seed: Annotated[int, typer.Option(help="Seed of the drawn problems.", min=0)] = 0,
+    seed: Annotated[int, typer.Option(help="Seed for drawing the problems.", min=0)] = 0,
     levels: Annotated[str, typer.Option(help="Difficulty levels, such as `3` or `1-5`.")] = "1-5",
     family: Annotated[
         list[str] | None,
         typer.Option(
-            help="Family, kind of families, or `all`. An appended weight, as in `search:3`, draws these families three"
-            " times as often. May be repeated.",
+            help="A family, a kind of family, or `all`. An appended weight, as in `search:3`, draws these families"
+            " three times as often. May be repeated.",
             show_default="all",
         ),
     ] = None,
@@ -49,7 +49,7 @@ def make(
             families_drawn.add(drawn.family.name)
             advance()
     console().print(
-        f"{counted(written, 'problem')} of {counted(len(families_drawn), 'family', 'families')} written to"
+        f"{counted(written, 'problem')} from {counted(len(families_drawn), 'family', 'families')} written to"
         f" [bold]{escape(str(out))}[/]",
         highlight=False,
     )

@@ -20,18 +20,20 @@ app = typer.Typer(no_args_is_help=True, help="Reinforcement learning: agents tha
 
 @app.command("run")
 def run(
-    recipe: Annotated[Path, typer.Argument(help="TOML file of the training.", exists=True, dir_okay=False)],
+    recipe: Annotated[Path, typer.Argument(help="TOML file with the training settings.", exists=True, dir_okay=False)],
     out: RunFolder,
-    smoke: Annotated[bool, typer.Option("--smoke", help="A small run that tests every stage of the recipe.")] = False,
+    smoke: Annotated[
+        bool, typer.Option("--smoke", help="Do a small run that tests every stage of the recipe.")
+    ] = False,
     set_: Overrides = None,
 ) -> None:
-    """Train an agent by reinforcement learning with GRPO-RoC, or resume a training.
+    """Train an agent by reinforcement learning with GRPO-RoC, or resume a training run.
 
     In each step, the policy makes a group of rollouts for each of several problems. Groups whose rollouts are all
     correct or all wrong are dropped, and other problems are tried. Among the correct rollouts, those with few failed
     tool calls are preferred. The update then makes the better rollouts of each group more likely.
 
-    To resume an interrupted training, repeat the command with the same `--out`. The folder keeps every rollout, the
+    To resume an interrupted run, repeat the command with the same `--out`. The folder keeps every rollout, the
     metrics of every step, the evaluations, and at the end the model that did best in an evaluation.
 
     Example: `rstar rl run recipes/tiny/agent.toml --out runs/agent`
@@ -58,21 +60,22 @@ def run(
 def start(
     runs: Annotated[
         list[Path],
-        typer.Argument(help="Run folders of `rstar solve --method sample`.", exists=True, file_okay=False),
+        typer.Argument(help="Run folders written by `rstar solve --method sample`.", exists=True, file_okay=False),
     ],
     problems: GradedProblems,
     out: Annotated[Path, typer.Option(help="JSONL file to write.", dir_okay=False)],
-    per_problem: Annotated[int, typer.Option(help="Maximum number of traces of a problem.", min=1)] = 3,
+    per_problem: Annotated[int, typer.Option(help="Maximum number of traces per problem.", min=1)] = 3,
     failures: Annotated[int, typer.Option(help="Maximum number of failed attempts in a trace.", min=0)] = 4,
     give_up: Annotated[
-        float, typer.Option(help="Share of the traces with a failed attempt that give up.", min=0, max=1)
+        float, typer.Option(help="Of the traces with a failed attempt, the share that give up.", min=0, max=1)
     ] = 0.5,
-    seed: Annotated[int, typer.Option(help="Seed of all choices.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed for all random choices.")] = 0,
 ) -> None:
-    """Make supervised traces that teach a policy the form of an agent's turns, from programs that it sampled.
+    """From programs that a policy sampled, make traces for supervised training in the format of an agent's turns.
 
-    In a trace, programs that failed are attempts, each followed by its error. A correct program and its answer end the
-    trace; some traces give up instead. `rstar train sft` trains on the file. The result is a start for `rstar rl run`.
+    In a trace, each failed program appears as an attempt, followed by its error. A correct program and its answer end
+    the trace; some traces give up instead. `rstar train sft` trains on the file and teaches the policy this format. The
+    trained model is a starting point for `rstar rl run`.
 
     Example: `rstar rl start runs/sampled --problems train.jsonl --out traces.jsonl`
     """

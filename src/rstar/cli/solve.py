@@ -287,10 +287,11 @@ def compare(
     tables = (
         comparison_table(group, escape(f"{name} (n = {group[0].n})") if by else "") for name, group in rows.items()
     )
+    first = escape(entries[0].name)
     legend = (
-        f"n = {len(problem_set)}; any correct: at least one of the solutions is correct; difference (points) and p"
-        f" (exact paired test) are relative to {escape(entries[0].name)}; [bold]{escape(str(out))}[/] contains one"
-        " run folder per method"
+        f"n = {len(problem_set)}; any correct: at least one of the solutions is correct; difference (points): relative"
+        f" to {first}; p: exact paired test against {first}; [bold]{escape(str(out))}[/] contains one run folder per"
+        " method"
     )
     lines = [{"group": name, **row.to_json()} for name, group in rows.items() for row in group]
     print_result(lines, as_json, *tables, legend)

@@ -28,15 +28,15 @@ def sft(
     data: Annotated[
         list[Path],
         typer.Option(
-            help="JSONL file with `pieces`, as written by `rstar problems make --solutions`; repeat the option for the "
-            "stages of a curriculum, in order."
+            help="JSONL file whose objects have a `pieces` field, as written by `rstar problems make --solutions`; "
+            "repeat the option for the stages of a curriculum, in order."
         ),
     ],
     out: Out,
     set_: Overrides = None,
     wandb: Wandb = None,
 ) -> None:
-    """Train a policy on solutions: from scratch, tokenizer included, or from the recipe's `base`.
+    """Train a policy on solutions: from scratch, tokenizer included, or starting from the recipe's `base`.
 
     The finished model is the folder `OUT/model`, in Hugging Face Transformers format. To resume an interrupted run,
     repeat the command: training continues from the last checkpoint and ends with the same weights. Metrics are in

@@ -21,9 +21,9 @@ from rstar.view.terminal import NOTICES, results_table, search_tree
 
 def view(
     run: Annotated[
-        Path, typer.Argument(help="Folder of a run, or of a self-evolution run.", exists=True, file_okay=False)
+        Path, typer.Argument(help="Folder of a run or of a self-evolution run.", exists=True, file_okay=False)
     ],
-    problem: Annotated[str | None, typer.Argument(help="Id of the problem whose search tree to draw.")] = None,
+    problem: Annotated[str | None, typer.Argument(help="Id of a problem, to draw its search tree.")] = None,
     nodes: Annotated[int, typer.Option(help="Maximum number of nodes to draw.", min=1)] = 40,
     as_json: AsJson = False,
 ) -> None:

@@ -48,8 +48,8 @@ class ExtractConfig(Section):
     dead_end: int = Field(
         4,
         ge=1,
-        description="minimum number of samples below a step, all of them failed, for the step to count as a dead end: "
-        "a worse candidate",
+        description="minimum number of samples below a step, all of them failed, for the step to count as a dead end, "
+        "which can be a rejected candidate",
     )
     distance: int = Field(20, ge=0, description="minimum edit distance within a pair, characters")
 

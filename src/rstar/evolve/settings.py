@@ -48,11 +48,11 @@ class Round(Section):
     )
     unsolved: list[int] = Field(
         [],
-        description="number of rollouts in each further search for solutions of the unsolved problems, such as "
+        description="number of rollouts in each further search for solutions to the unsolved problems, such as "
         "[64, 128]; every search uses a new seed",
     )
     most: int | None = Field(
-        None, ge=1, description="maximum number of unsolved problems per further search, evenly spaced"
+        None, ge=1, description="maximum number of unsolved problems per further search, picked at even intervals"
     )
     policy: dict[str, Any] = Field({}, description="policy training settings that differ in this round")
     ppm: dict[str, Any] = Field({}, description="PPM training settings that differ in this round")
@@ -81,7 +81,7 @@ class EvolveConfig(Section):
     first_shots: int = Field(
         0, ge=0, le=4, description="number of worked examples in round 1, for models not trained on the step format"
     )
-    seed: int = Field(0, ge=0, description="seed of all searches")
+    seed: int = Field(0, ge=0, description="seed for all searches")
     problems: ProblemSource = Field(description="training problems: questions and gold answers")
     held_out: ProblemSource = Field(description="evaluation problems")
     accumulate: bool = Field(
@@ -91,8 +91,8 @@ class EvolveConfig(Section):
     sandbox: SandboxConfig = Field(SandboxConfig(), description="sandbox settings: `rstar info --settings`")
     engine: EngineConfig = Field(EngineConfig(), description="engine settings: `rstar info --settings`")
     extract: ExtractConfig = ExtractConfig()
-    policy: TrainConfig = Field(description="policy training, from the base: `rstar train settings`")
-    ppm: PPMConfig = Field(description="PPM training, from the round's policy: `rstar train settings`")
+    policy: TrainConfig = Field(description="policy training, starting from the base: `rstar train settings`")
+    ppm: PPMConfig = Field(description="PPM training, starting from the round's policy: `rstar train settings`")
     rounds: list[Round] = Field(alias="round", min_length=1)
     entries: list[dict[str, Any]] = Field(
         alias="entry", min_length=1, description="evaluations after each round, as for `rstar compare`"

@@ -22,12 +22,14 @@ class Stage(Section):
     """Consecutive steps under the same conditions (arXiv 2508.20722, section 4)."""
 
     steps: int = Field(ge=1, description="number of updates")
-    max_response_tokens: int | None = Field(None, ge=1, description="token limit of a rollout; unset: search's")
+    max_response_tokens: int | None = Field(
+        None, ge=1, description="`max_response_tokens` for this stage; unset: that of `search`"
+    )
     skip_solved: int | None = Field(
         None,
         ge=1,
-        description="before the stage, make this many rollouts of each problem, and drop the problems that they all "
-        "solve; unset: keep all",
+        description="before the stage, make this many rollouts per problem, and drop the problems that all of them "
+        "solve; unset: keep all problems",
     )
     reset_optimizer: bool = Field(False, description="start the stage with a fresh optimizer")
 
@@ -38,44 +40,55 @@ class RLConfig(Section):
     model_config = ConfigDict(populate_by_name=True)
 
     policy: ModelSetting = Field(description="model to train: tiny | hf:PATH")
-    seed: int = Field(0, ge=0, description="seed of the order of problems, of rollouts and of their selection")
+    seed: int = Field(0, ge=0, description="seed for the order of the problems, the rollouts and their selection")
     problems: ProblemSource = Field(description="training problems: questions and gold answers")
     held_out: ProblemSource = Field(description="evaluation problems")
-    search: AgentConfig = Field(AgentConfig(), description="rollouts: `rstar info --settings`, method agent")
+    search: AgentConfig = Field(AgentConfig(), description="rollout settings: `rstar info --settings`, method agent")
     sandbox: SandboxConfig = Field(SandboxConfig(), description="sandbox settings: `rstar info --settings`")
     engine: EngineConfig = Field(EngineConfig(), description="engine settings: `rstar info --settings`")
     train: TrainConfig = Field(TrainConfig(), description="optimizer settings: `rstar train settings`")
     algorithm: str = Field("grpo-roc", description=" | ".join(ALGORITHMS))
     reward: Literal["verified", "majority"] = Field(
         "verified",
-        description="verified: 1 for a correct answer | majority: 1 for the answer of most rollouts of the problem, "
+        description="verified: 1 for a correct answer | majority: 1 for the answer of most of the problem's rollouts, "
         "without gold answers (TTRL)",
     )
-    groups: int = Field(16, ge=1, description="number of problems per step whose rollouts differ in reward")
+    groups: int = Field(16, ge=1, description="number of groups per step: problems whose rollouts differ in reward")
     draws: float = Field(
-        3.0, ge=1, description="at most this many times `groups` problems are tried in a step; the rest are fewer"
+        3.0,
+        ge=1,
+        description="a step tries at most this many times `groups` problems; if too few of them have rollouts that "
+        "differ in reward, the step has fewer groups",
     )
     rollouts: int = Field(32, ge=2, description="number of rollouts per problem")
     keep: int = Field(16, ge=2, description="number of rollouts per problem that are trained on")
     minibatches: int = Field(1, ge=1, description="number of updates into which the groups of a step are divided")
-    clip_low: float = Field(0.2, gt=0, lt=1, description="lower bound of the ratio: 1 - clip_low")
-    clip_high: float = Field(0.28, gt=0, description="upper bound of the ratio: 1 + clip_high")
-    clip_dual: float | None = Field(None, gt=1, description="bound of the ratio at negative advantages; unset: none")
+    clip_low: float = Field(0.2, gt=0, lt=1, description="lower bound on the ratio: 1 - clip_low")
+    clip_high: float = Field(0.28, gt=0, description="upper bound on the ratio: 1 + clip_high")
+    clip_dual: float | None = Field(None, gt=1, description="bound on the ratio for negative advantages; unset: none")
     correct_most: float | None = Field(
-        2.0, gt=0, description="weights for the difference of sampler and trainer count up to this; unset: no weights"
+        2.0,
+        gt=0,
+        description="maximum weight of a token; the weights correct for the difference between sampler and trainer; "
+        "unset: no weights",
     )
     correct_band: float | None = Field(
         None, gt=1, description="leave out sequences whose mean weight is above this, or below its inverse; unset: none"
     )
     ahead: int = Field(
-        0, ge=0, le=1, description="1: make the rollouts of the next step during the update, one version behind"
+        0,
+        ge=0,
+        le=1,
+        description="1: make the rollouts of the next step during the update, with weights one version behind",
     )
     warmup_steps: int = Field(5, ge=0, description="number of steps in the linear warmup of the learning rates")
-    decay: float = Field(1.0, ge=0, le=1, description="share of the steps in the linear decay of the rates to 0")
-    evaluate_every: int = Field(20, ge=1, description="steps between evaluations")
-    evaluate_rollouts: int = Field(8, ge=1, description="rollouts per held-out problem")
+    decay: float = Field(
+        1.0, ge=0, le=1, description="share of the steps in the final, linear decay of the learning rates to 0"
+    )
+    evaluate_every: int = Field(20, ge=1, description="number of steps between evaluations")
+    evaluate_rollouts: int = Field(8, ge=1, description="number of rollouts per held-out problem")
     collapse: float = Field(
-        0.5, ge=0, lt=1, description="stop if the reward of ten steps falls below this share of its best"
+        0.5, ge=0, lt=1, description="stop if the mean reward over ten steps falls below this share of its best value"
     )
     stages: list[Stage] = Field(alias="stage", min_length=1)
 
@@ -90,7 +103,7 @@ class RLConfig(Section):
         if self.search.temperature == 0:
             raise ValueError("search.temperature = 0: all rollouts of a problem would be the same")
         if self.train.base is not None:
-            raise ValueError("train.base: not allowed; the training starts from `policy`")
+            raise ValueError("train.base: not allowed; training starts from `policy`")
         return self
 
     def identity(self) -> dict[str, Any]:

@@ -46,10 +46,10 @@ class StartConfig:
     """How traces are made.
 
     Attributes:
-        per_problem: maximum number of traces of a problem.
+        per_problem: maximum number of traces per problem.
         failures: maximum number of failed attempts in a trace.
         give_up: share of the traces with a failure that give up.
-        seed: of all choices.
+        seed: for all random choices.
     """
 
     per_problem: int = 3
@@ -140,6 +140,6 @@ def _answer(text: str) -> str:
 def counts_text(counts: Mapping[str, int]) -> str:
     """One line about what was written."""
     return (
-        f"{counts['traces']:,} traces of {counts['problems']:,} problems, of which {counts['given_up']:,} give up; "
+        f"{counts['traces']:,} traces for {counts['problems']:,} problems; {counts['given_up']:,} traces give up; "
         f"{counts['unsolved']:,} problems had no correct program"
     )

@@ -24,7 +24,7 @@ class ProblemSource(Section):
         None, description="problem file with gold answers; cannot be combined with the settings below"
     )
     n: int | None = Field(None, ge=1, description="number of problems to draw")
-    seed: int = Field(0, ge=0, description="seed of the drawn set")
+    seed: int = Field(0, ge=0, description="seed for drawing the problems")
     levels: str = Field("1-5", description="difficulty levels, such as 3 or 1-5")
     family: list[str] = Field([], description="families, or kinds of families, to draw from; empty: all")
     split: Split = Field(

@@ -22,7 +22,7 @@ class TokenizerConfig(Section):
     phrase_share: float = Field(
         0.002,
         gt=0,
-        description="minimum share of solutions that contain a code block, for the block to become one token",
+        description="minimum share of solutions that must contain a code block for it to become one token",
     )
 
 
@@ -40,7 +40,7 @@ class ShapeConfig(Section):
 class TrainConfig(Section):
     """Supervised fine-tuning, or training from scratch if `base` is not set."""
 
-    base: Path | None = Field(None, description="model folder to start from; unset: a new model of `shape`")
+    base: Path | None = Field(None, description="model folder to start from; unset: a new model, described by `shape`")
     tokenizer: TokenizerConfig = TokenizerConfig()
     shape: ShapeConfig = ShapeConfig()
     tokens: int = Field(
@@ -64,10 +64,10 @@ class TrainConfig(Section):
     optimizer: Literal["muon", "adamw"] = Field(
         "muon", description="muon (AdamW for weights outside the blocks' matrices) | adamw"
     )
-    matrix_lr: float = Field(0.02, gt=0, description="learning rate of Muon")
-    other_lr: float = Field(3e-3, gt=0, description="learning rate of AdamW")
+    matrix_lr: float = Field(0.02, gt=0, description="learning rate for Muon")
+    other_lr: float = Field(3e-3, gt=0, description="learning rate for AdamW")
     weight_decay: float = Field(
-        0.0, ge=0, description="decoupled weight decay; with muon, only of the matrices that Muon trains"
+        0.0, ge=0, description="decoupled weight decay; with muon, applied only to the matrices that Muon trains"
     )
     warmup_tokens: int = Field(300_000, ge=0, description="number of tokens in the linear warmup of the learning rates")
     decay: float = Field(
@@ -79,7 +79,7 @@ class TrainConfig(Section):
         description="compute in bfloat16 (weights and optimizer stay in float32); auto: if the hardware supports it. "
         "A resumed run keeps the original choice",
     )
-    seed: int = Field(0, ge=0, description="seed of new weights and of the data order")
+    seed: int = Field(0, ge=0, description="seed for new weights and for the order of the data")
     device: str = Field("auto", description="cpu, cuda, cuda:1 …; auto: an accelerator if available")
     threads: int | None = Field(None, ge=1, description="CPU threads per process; unset: torch's choice")
     checkpoint_seconds: float = Field(120.0, gt=0, description="seconds between checkpoints")
