@@ -98,6 +98,8 @@ def test_settings_say_which_methods_have_them() -> None:
     for one in settings_of(Config):
         found.setdefault(one.key, set()).update(one.variants)
     assert found["search.rollouts"] == {"mcts"}
+    (method,) = (one for one in settings_of(Config) if one.key == "search.method")
+    assert method.field.default == "mcts", "the default of the union, not of its last variant"
     assert found["search.samples"] == {"sample", "best-of-n", "agent"}
     assert found["search.max_depth"] == {"greedy", "sample", "best-of-n", "beam", "mcts"}
     assert found["search.temperature"] == {"sample", "best-of-n", "beam", "mcts", "agent"}

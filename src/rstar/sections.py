@@ -85,7 +85,10 @@ def _settings(
         if not groups or any(group in whole for group in groups.values()):
             yield Setting(key, field, variants)
             continue
-        for tag, group in groups.items():
+        default = field.get_default(call_default_factory=True)
+        for tag, group in sorted(
+            groups.items(), key=lambda one: type(default) is one[1]
+        ):  # the last one's values count
             yield from _settings(group, whole, f"{key}.", (tag,) if tag else variants)
 
 
