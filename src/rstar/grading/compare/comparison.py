@@ -151,7 +151,7 @@ def _equal_quantities(a: Node, b: Node) -> bool:
             if any(both == {PERCENT.powers, powers} for powers in _PERCENT_POWERS):
                 return equal(a.value, b.value)
             angles = {DEGREE.powers, units.UNITS["rad"].powers}
-            return both == angles and equal(*(plain(x) if x.unit == DEGREE else x.value for x in (a, b)))
+            return both == angles and equal(_in_radians(a), _in_radians(b))
         factor = a.unit.factor / b.unit.factor
         return equal(a.value if factor == 1 else Apply("*", (a.value, Number(factor))), b.value)
     with_unit, other = (a, b) if isinstance(a, Quantity) else (b, a)
@@ -160,7 +160,14 @@ def _equal_quantities(a: Node, b: Node) -> bool:
         return _same_notation(with_unit.value, other) or (with_unit.unit == PERCENT and equal(plain(with_unit), other))
     if equal(with_unit.value, other):
         return True
-    return with_unit.unit == DEGREE and Symbol("π") in leaves(other) and equal(plain(with_unit), other)
+    is_angle = with_unit.unit.powers == DEGREE.powers
+    return is_angle and Symbol("π") in leaves(other) and equal(_in_radians(with_unit), other)
+
+
+def _in_radians(angle: Quantity) -> Node:
+    if angle.unit.powers != DEGREE.powers:
+        return angle.value
+    return Apply("*", (plain(Quantity(angle.value, DEGREE)), Number(angle.unit.factor)))
 
 
 def _same_notation(a: Node, b: Node) -> bool:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from rstar.grading.find.amounts import AMOUNTS, UNIT, only_amount
+from rstar.grading.find.amounts import AMOUNTS, only_amount
 from rstar.grading.find.hedges import is_hedged
 from rstar.grading.find.subjects import answer_in_words, clause_before_reason, described_formula, superlative_name
-from rstar.grading.read.units import is_known
+from rstar.grading.find.unit_phrases import unit_phrase
 from rstar.grading.read.vocabulary import HAN, HANGUL
 
 MAX_LENGTH = 2_000
@@ -104,6 +104,11 @@ _CONNECTIVE = re.compile(r"(?:so|thus|hence|therefore|then|finally)\b[\s,:]*", r
 _VALUE_OF = re.compile(r"\b(?:is|are|equals|be|was|were)(?: exactly| given by| of the form| equal to)?:?\s*$")
 _STATING_VERB = re.compile(r"\b(?:is|are|equals|be)\b|=|\b(?:it|that|there|here)'s\b", re.IGNORECASE)
 _PLACE = re.compile(r"\b(?:at|when|where|below|above|for|if|except|near|as)\s+[a-zA-Z]\w{0,3}\s*$")
+_SUPERSCRIPT = re.compile(r"\^\{(-?\d)\}|[²³]")
+_BOLD_AMOUNT = re.compile(
+    r"(\b(?:is|are|was|were|be|equals) )\*\*(\\?\$?-?[\d,]*\d(?:\.\d+)?)\*\*(?=\s*[^\W\d_][^\d$\\*=]{0,40}$)"
+)
+"""A number in bold type, and the noun or unit that ends the sentence."""
 _GLUED_UNIT = re.compile(r"([-\d./]*\d)([mgshLNJWVAK])")
 _EMPTY_REMARK = re.compile(
     r"(?:(?:we are |now )?(?:done|complete[d]?|finished|possible|true|correct|proven|required|desired|needed|left"
@@ -178,7 +183,8 @@ def last_statement(text: str) -> str | None:
     lines = [line for line in text.splitlines() if line.strip()]
     if not lines:
         return None
-    line = _with_equals_signs(_REMARK.sub("", lines[-1].strip()[-MAX_LENGTH:]))
+    line = _REMARK.sub("", lines[-1].strip()[-MAX_LENGTH:])
+    line = _with_equals_signs(_BOLD_AMOUNT.sub(r"\1\2", line))
     if _DOUBT.search(line):
         return None
     line = _TRAILING.sub("", line.rstrip(". "))
@@ -305,8 +311,9 @@ def _is_calculation(before: str) -> bool:
 def _with_alternatives(line: str, marks: list[re.Match[str]]) -> tuple[int, int, str]:
     """(end, start, content) of the last formula and its alternatives: ``$x=8$ or $x=7$``."""
     end, start, content = marks[-1].end(), marks[-1].start(), _content(marks[-1])
-    if content[-1:].isdigit() and (unit := UNIT.match(line, end)) is not None and is_known(unit[1]):
-        content += " " + unit[1]
+    last = len(line[end:].strip(" .$)")) == 1
+    if content[-1:].isdigit() and (unit := unit_phrase(line, end, letters=last)) is not None:
+        content += rf"\text{{ {_SUPERSCRIPT.sub(_power, unit[1])}}}"
     if len(marks) > 1 and _COMPOUND.fullmatch(line, marks[-2].end(), start):
         return end, marks[-2].start(), f"{_content(marks[-2])}{line[marks[-2].end() : start]}{content}"
     for before in reversed(marks[:-1]):
@@ -315,6 +322,11 @@ def _with_alternatives(line: str, marks: list[re.Match[str]]) -> tuple[int, int,
             break
         start, content = before.start(), f"{_content(before)}{between}{content}"
     return end, start, content
+
+
+def _power(match: re.Match[str]) -> str:
+    """``^2`` for ² and ``^{2}``."""
+    return "^" + (match[1] or {"²": "2", "³": "3"}[match[0]])
 
 
 def _content(mark: re.Match[str]) -> str:
@@ -327,7 +339,8 @@ def _only_number(sentence: str) -> str | None:
         return None
     start, amount = found
     before, after = sentence[:start], sentence[start + len(amount) :]
-    return None if _PART.search(before) or _REFUSED.search(sentence) or is_hedged(before, after) else amount
+    refused = _PART.search(before.rstrip("*_ ")) or _REFUSED.search(sentence)
+    return None if refused or is_hedged(before, after) else amount
 
 
 def join_displays(text: str) -> str:

@@ -168,7 +168,7 @@ class _Parser(Primaries):
             elif self.peek.kind == "word" or ((joined or power < 0) and self._is_unit(self.peek)):
                 joined = False
                 name = self.next().text
-                if name == "per":
+                if name in units.PER:
                     power = -1
                 elif name in units.POWERS:
                     scale = units.POWERS[name]

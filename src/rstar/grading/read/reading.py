@@ -42,7 +42,7 @@ _REPEATING = re.compile(r"(-?\d+\.\d*)\((\d+)\)")
 _LOGARITHM = re.compile(r"log(?![_A-Za-z])")
 _PLAIN_UNIT = re.compile(
     r"(?P<value>-?(?:\d[\d,]*(?:\.\d+)?(?:/\d+)?|\\frac ?\{\d+\} ?\{\d+\}))(?P<space> ?)"
-    r"(?P<unit>[mgshLNJWVAK](?:/(?:s|h|m|kg|L))?)(?P<power>\^(?:\{-?\d\}|\d))?"
+    r"(?P<unit>[mgshLNJWVAK](?:/(?:s|h|min|m|kg|L))?)(?P<power>\^(?:\{-?\d\}|\d))?"
 )
 """A number with a unit that is not marked up as one."""
 _CALCULATED = re.compile(

@@ -59,6 +59,7 @@ RULES: list[Rule] = [
         ),
         (r"(?<=\d),(?=\d{1,2} ?(?:pour cent|por cien?to|per cento|Prozent)\b)|(?<=\d)\{,\}(?=\d{1,2} ?Prozent\b)", "."),
         (r"(?<=\d) ?(?:per cento?|pour cent|por cien?to|Prozent)\b", " percent"),
+        (r"(?<=\d) ?(minute|second)s? of arc\b", r" arc\1s"),
         (r"\\phantom\{[^{}]*\}|\\(?:text)?color ?\{[^{}]*\}", ""),
         (r"\\(?:[dtcs]|nice)frac(?![A-Za-z])", r"\\frac"),
         (r"\\surd(?![A-Za-z])", r"\\sqrt"),
