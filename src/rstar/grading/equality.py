@@ -32,6 +32,7 @@ from rstar.grading.find.extract import (
 )
 from rstar.grading.find.languages import in_english
 from rstar.grading.find.options import option_letters
+from rstar.grading.find.states import NO_SOLUTION, state_of
 from rstar.grading.read.lexer import UnreadableError
 from rstar.grading.read.nodes import Apply, Group, Node, Number, Quantity, Text, described, names_of
 from rstar.grading.read.normal import normal, prose, squeezed, words
@@ -104,6 +105,8 @@ def _grade_alternatives(gold: str, prediction: str, answer: str) -> Verdict | No
         kinds = readings(gold)
     except (UnreadableError, RecursionError):
         return None
+    if _same_state(gold, kinds, prediction, answer):
+        return Verdict("correct", "the same statement", gold, answer)
     others: list[str | None] = []
     if _CHOICES.fullmatch(gold) is not None:
         gold = gold.upper()
@@ -119,6 +122,16 @@ def _grade_alternatives(gold: str, prediction: str, answer: str) -> Verdict | No
         if other is not None and (verdict := _decide(gold, normal(other))).correct:
             return verdict
     return None
+
+
+def _same_state(gold: str, kinds: list[Node], prediction: str, answer: str) -> bool:
+    """Whether a sentence of the prediction states in words what a gold answer in words states."""
+    wanted = NO_SOLUTION if Group("set", ()) in kinds else None
+    if wanted is None and any(isinstance(node, Text) for node in kinds):
+        wanted = state_of(gold)
+    if wanted is None:
+        return False
+    return wanted == state_of(answer) or ("oxed" not in prediction and wanted == state_of(prediction))
 
 
 def _may_be_percentage(node: Node) -> bool:
