@@ -39,6 +39,7 @@ from rstar.grading.read.normal import normal, prose, squeezed, words
 from rstar.grading.read.reading import choice_of, is_name, readings, with_equal_letters, with_plain_unit, with_products
 from rstar.grading.read.times import clock_times, is_ratio
 from rstar.grading.read.units import PERCENT
+from rstar.grading.read.wordings import wording
 from rstar.grading.verdict import Verdict
 
 if TYPE_CHECKING:  # search may import this package, but not gold answers
@@ -105,6 +106,9 @@ def _grade_alternatives(gold: str, prediction: str, answer: str) -> Verdict | No
         kinds = readings(gold)
     except (UnreadableError, RecursionError):
         return None
+    said = wording(gold) if len(prediction) <= MAX_ANSWER_LENGTH else None
+    if said is not None and said == wording(normal(prediction)):
+        return Verdict("correct", "the same text", gold, prediction)
     if _same_state(gold, kinds, prediction, answer):
         return Verdict("correct", "the same statement", gold, answer)
     others: list[str | None] = []
@@ -166,10 +170,11 @@ def _may_be_words(answer: str) -> bool:
 
 
 def _same_text(gold: str, answer: str) -> bool:
-    """Whether a prediction repeats verbatim a prose gold answer that is only partly mathematics."""
+    """Whether a prediction repeats a prose gold answer that is only partly mathematics, in any typography."""
     if max(len(gold), len(answer)) > MAX_ANSWER_LENGTH or not gold.strip():
         return False
-    return squeezed(normal(gold)) == squeezed(normal(answer))
+    ours, theirs = normal(gold), normal(answer)
+    return squeezed(ours) == squeezed(theirs) or ((said := wording(ours)) is not None and said == wording(theirs))
 
 
 def _ends_with_gold(prediction: str, gold: str) -> bool:

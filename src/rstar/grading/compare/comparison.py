@@ -18,6 +18,7 @@ from rstar.grading.compare.relations import (
     same_name,
     split_tuple_equation,
     values_by_name,
+    values_by_word,
 )
 from rstar.grading.compare.sets import as_interval, as_range, as_set, unknowns
 from rstar.grading.read import units
@@ -334,7 +335,7 @@ def _equal_groups(a: Node, b: Node) -> bool:
 
 def _by_names(a: Group, b: Group) -> bool | None:
     """Compare named values, ``x = 3, y = -1``, with an unnamed list; None if the groups are not such a pair."""
-    ours, theirs = values_by_name(a), values_by_name(b)
+    ours, theirs = (values_by_name(node) or values_by_word(node) for node in (a, b))
     if (ours is None) == (theirs is None):
         return None
     values, other = (ours, b) if ours is not None else (theirs, a)

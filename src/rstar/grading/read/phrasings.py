@@ -48,10 +48,10 @@ WHOLE: list[tuple[re.Pattern[str], Callable[[re.Match[str]], str]]] = [
         ),
         (rf"[Tt]he (?:number|integer|prime|repunit|value|constant|remainder|sum|product|quotient) ({_NUMERAL})", r"\1"),
         (
-            r"(?:[Tt]he|[Aa]n?) (?:(?:zero|null|identity|unit|diagonal|column|row|symmetric|resulting|required|desired"
-            r"|open|closed|half-open|ordered|solution|linear|quadratic|cubic) )*(?:matrix|vector|set|interval|point"
-            r"|pair|triple|function|polynomial|expression|fraction|line|plane|equation)"
-            r" (?=[\\([{\]]|-?\d|[a-z](?![a-z]))(?!\\(?:text|mathrm)|(?:.*[^\\{A-Za-z])?[a-z]{4,})(.+)",
+            r"(?:\\text ?\{ ?)?(?:[Tt]he|[Aa]n?) (?:(?:zero|null|identity|unit|diagonal|column|row|symmetric|resulting"
+            r"|required|desired|open|closed|half-open|ordered|solution|linear|quadratic|cubic) )*(?:matrix|vector|set"
+            r"|interval|point|pair|triple|function|polynomial|expression|fraction|line|plane|equation)"
+            r"(?: ?\}| ) ?(?=[\\([{\]]|-?\d|[a-z](?![a-z]))(?!\\(?:text|mathrm)|(?:.*[^\\{A-Za-z])?[a-z]{4,})(.+)",
             r"\1",
         ),
         (

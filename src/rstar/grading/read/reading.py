@@ -25,6 +25,7 @@ from rstar.grading.read.number_words import value_of_words
 from rstar.grading.read.parser import parse
 from rstar.grading.read.times import clock_times, date, duration, time_of_day, weekday
 from rstar.grading.read.vocabulary import FORMULA_WORDS
+from rstar.grading.read.wordings import values_by_word
 
 _TRIPLES = re.compile(r"(?<![\d,.])\d{3},\d{3}")
 """Either a number of many digits or a list of short ones; ``1,234`` is not a list."""
@@ -122,6 +123,8 @@ def readings(form: str) -> list[Node]:
         form = rf"{name}={rest}+{modulus}k,k\in\mathbb{{Z}}"
     if (":" in form or "=" in form) and (values := named_values(form)) is not None:
         return [Group("bare", tuple(_named_value(name, value) for name, value in values))]
+    if (named := values_by_word(form)) is not None:
+        return [Group("bare", tuple(_named_value(name, value) for name, value in named))]
     if form[:1] == "(" and (parts := numbered_parts(form)) is not None:
         numbered = (Relation((Symbol(str(place)), readings(value)[0]), ("=",)) for place, value in enumerate(parts, 1))
         return [Group("bare", tuple(numbered))]
