@@ -26,6 +26,7 @@ from rstar.grading.find.extract import (
     MAX_ANSWER_LENGTH,
     answer_of,
     combined_answer,
+    described_statement,
     gold_answer_of,
     quick_answer,
     stated_number,
@@ -34,7 +35,19 @@ from rstar.grading.find.languages import in_english
 from rstar.grading.find.options import option_letters
 from rstar.grading.find.states import NO_SOLUTION, state_of
 from rstar.grading.read.lexer import UnreadableError
-from rstar.grading.read.nodes import Apply, Group, Node, Number, Quantity, Text, described, names_of
+from rstar.grading.read.nodes import (
+    Apply,
+    Group,
+    Interval,
+    Node,
+    Number,
+    Quantity,
+    Relation,
+    Symbol,
+    Text,
+    described,
+    names_of,
+)
 from rstar.grading.read.normal import normal, prose, squeezed, words
 from rstar.grading.read.reading import choice_of, is_name, readings, with_equal_letters, with_plain_unit, with_products
 from rstar.grading.read.times import clock_times, is_ratio
@@ -122,6 +135,8 @@ def _grade_alternatives(gold: str, prediction: str, answer: str) -> Verdict | No
         others.append(stated_number(prediction))
     if any(map(_may_be_percentage, kinds)) and _PERCENT.search(prediction) is not None and _may_be_words(answer):
         others += [answer_of(prediction, percentages=True), stated_number(prediction, percentages=True)]
+    if any(map(_may_be_described, kinds)):
+        others.append(described_statement(prediction))
     for other in others:
         if other is not None and (verdict := _decide(gold, normal(other))).correct:
             return verdict
@@ -136,6 +151,18 @@ def _same_state(gold: str, kinds: list[Node], prediction: str, answer: str) -> b
     if wanted is None:
         return False
     return wanted == state_of(answer) or ("oxed" not in prediction and wanted == state_of(prediction))
+
+
+def _may_be_described(node: Node) -> bool:
+    """Whether a value is a set of numbers that words may describe."""
+    match node:
+        case Text(said):
+            return said.startswith("all ")
+        case Group("given" | "described" | "union") | Interval() | Relation() | Symbol("ℝ" | "ℤ"):
+            return True
+        case Group("tuple", items):
+            return len(items) == 2
+    return False
 
 
 def _may_be_percentage(node: Node) -> bool:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TypeGuard
 
 from rstar.grading.compare import exact, numeric
 from rstar.grading.compare.expansion import expanded
-from rstar.grading.compare.progressions import same_progression
+from rstar.grading.compare.families import equal_families, is_family
 from rstar.grading.compare.relations import (
     assignment,
     mirrored,
@@ -62,8 +61,9 @@ def equal(a: Node, b: Node) -> bool:
     """
     if a == b:
         return True
-    if _is_family(a) or _is_family(b):
-        return _equal_families(a, b)
+    a, b = _conditions(a, b)
+    if is_family(a) or is_family(b):
+        return equal_families(a, b, equal)
     a, b = expanded(a), expanded(b)
     if isinstance(a, Text) or isinstance(b, Text):
         return a == b
@@ -85,47 +85,17 @@ def equal(a: Node, b: Node) -> bool:
     return _equal_values(a, b)
 
 
-def _equal_families(a: Node, b: Node) -> bool:
-    """Compare families: ``2k, k ∈ ℤ`` is ``2n, n ∈ ℤ``. Parameters stated by only one side are ignored."""
-    (ours, *first), (theirs, *second) = (node.items if _is_family(node) else (node,) for node in (a, b))
-    if bool(first) != bool(second):  # 2^m, m ∈ ℕ equals 2^k
-        (family, conditions, bare) = (ours, first, theirs) if first else (theirs, second, ours)
-        letters = frozenset().union(*map(names_of, conditions)) - names_of(bare)
-        others = names_of(bare) - names_of(family)
-        if len(letters) == len(others) == 1:
-            return equal(renamed(family, Symbol(*letters), Symbol(*others)), bare)
-    if first and second:
-        old, new = (sorted(set().union(*map(names_of, conditions))) for conditions in (second, first))
-        if len(old) == len(new) == 1:
-            theirs, *second = (renamed(node, Symbol(old[0]), Symbol(new[0])) for node in (theirs, *second))
-        if set(first) != set(second):
-            return False
-        over_integers = len(new) == 1 and first == [Relation((Symbol(new[0]), Symbol("ℤ")), ("∈",))]
-        if over_integers and _same_members(_members(ours), _members(theirs), new[0]):
-            return True
-    return equal(ours, theirs)
+def _conditions(a: Node, b: Node) -> tuple[Node, Node]:
+    """The conditions of sets like ``{x : x > 3}``, in the letter of the first; other nodes unchanged."""
+    match a, b:
+        case Group("described", (Symbol() as x, first)), Group("described", (Symbol() as t, second)):
+            free = x != t and x.name in names_of(second)
+            return (a, b) if free else (first, renamed(second, t, x))
+    return _condition(a), _condition(b)
 
 
-def _members(node: Node) -> list[Node]:
-    """The expressions of a family, without their names."""
-    node = expanded(node)
-    items = node.items if isinstance(node, Group) and node.kind in ("set", "bare") else (node,)
-    return [named[1] if (named := assignment(item)) is not None else item for item in items]
-
-
-def _same_members(ours: Sequence[Node], theirs: Sequence[Node], name: str) -> bool:
-    """Whether each expression of one family takes the same values as one of the other family."""
-    rest = list(theirs)
-    for expression in ours:
-        match = next((other for other in rest if same_progression(expression, other, name)), None)
-        if match is None:
-            return False
-        rest.remove(match)
-    return not rest
-
-
-def _is_family(node: Node) -> TypeGuard[Group]:
-    return isinstance(node, Group) and node.kind == "given"
+def _condition(node: Node) -> Node:
+    return node.items[1] if isinstance(node, Group) and node.kind == "described" else node
 
 
 def _equal_values(a: Node, b: Node) -> bool:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 
 from rstar.grading.find.amounts import AMOUNTS, only_amount
+from rstar.grading.find.described import described_answer
 from rstar.grading.find.hedges import is_hedged
 from rstar.grading.find.subjects import answer_in_words, clause_before_reason, described_formula, superlative_name
 from rstar.grading.find.unit_phrases import unit_phrase
@@ -42,11 +43,16 @@ _VERB = re.compile(
 _ACTION = re.compile(
     r"\b(?:will|can|must|does|costs?|pays?|paid|earns?|needs?|takes?|took|makes?|made|spends?|spent|sells?|sold|buys?"
     r"|bought|saves?|saved|receives?|received|eats?|ate|weighs?|wins?|won|owes?|travels?|drives?|drove|walks?|runs?|ran"
-    r"|reads?|finds?|arrives?|leaves?|starts?|ends?)\b"
+    r"|reads?|finds?|arrives?|leaves?|starts?|ends?|increases|decreases)\b"
 )
 """Verbs that mark a sentence if it has a number; without one, they may belong to an answer in words."""
 _YES_OR_NO = re.compile(r"(?:yes|no|true|false)\s*[,.;:!]", re.IGNORECASE)
-_SENTENCE_END = re.compile(r"(?:[.?]|(?<![\d)}])(?<!\b[A-Za-z])!)(?=\s|$)|\n|,?\s+(?:because|since|which|where)\b")
+_NO_PARAMETER = r"(?! \$?[a-z]\$? is an? (?:[a-z]+ ){0,2}(?:integer|number|prime)\b)"
+"""No condition on a parameter follows."""
+_SENTENCE_END = re.compile(
+    r"(?:[.?]|(?<![\d)}])(?<!\b[A-Za-z])!)(?=\s|$)|\n|,?\s+(?:because|since|which"
+    rf"|where{_NO_PARAMETER})\b"
+)
 _COMPOUND = re.compile(rf"\s+(?:to|out of|by|in base|{AMOUNTS},?(?: and)?)\s+")
 """Text between two formulas that makes them one answer: "$3$ to $2$", "$2$ hours and $30$ minutes"."""
 _PHRASE = re.compile(
@@ -133,7 +139,8 @@ _AFTER_COLON = re.compile(r"([^:]{3,80}): ?([\d(][\d()+*/.^ -]*[-+*/][\d()+*/.^ 
 _TRAILING = re.compile(
     r"(?<=[$\d)\]])(?:,?\s+"
     r"(?:(?:(?:which|and|and it) is )?(?:attained|achieved|reached|obtained|occurring) |which occurs )?"
-    r"(?:at|when|where|for|if|since|because|with)\s+(?:all |any |every |real |positive )*\$[^$]*\$[^$\d]*)$"
+    rf"(?:at|when|where{_NO_PARAMETER}|for|if|since|because|with)\s+(?:all |any |every |real |positive )*"
+    r"\$[^$]*\$[^$\d]*)$"
 )
 """A remark after the answer."""
 
@@ -187,6 +194,8 @@ def last_statement(text: str) -> str | None:
     line = _with_equals_signs(_BOLD_AMOUNT.sub(r"\1\2", line))
     if _DOUBT.search(line):
         return None
+    if (described := described_answer(last_sentence(line.rstrip(". ")))) is not None:
+        return described
     line = _TRAILING.sub("", line.rstrip(". "))
     if (main := clause_before_reason(line)) is not None:
         found = _last_marked_value(last_sentence(main))

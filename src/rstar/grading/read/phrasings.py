@@ -113,11 +113,6 @@ WHOLE: list[tuple[re.Pattern[str], Callable[[re.Match[str]], str]]] = [
         (r"([0-9A-Za-z]+) ?\(?(?:in )?base[- ]?(\w+)\)?", r"\1_{\2}"),
         (rf"(?:12 |12:00 ?)?(?:\\text ?\{{ ?)?(?i:{NOON}) ?\}}?", "12:00 pm"),
         (rf"(?:12 |12:00 |24:00 |0?0:00 ?)?(?:\\text ?\{{ ?)?(?i:{MIDNIGHT}) ?\}}?|24:00(?::00)?", "12:00 am"),
-        (
-            r"(?i:(?:\\text ?\{ ?)?all (?:real numbers|reals)(?: [a-z])?,? (?:except|excluding|but|other than)"
-            r"(?: for)?) ?\}?(.+)",
-            r"\\mathbb{R}\\setminus\\{\1\\}",
-        ),
         (r"(?:=|\\approx|\\implies|\\Rightarrow) ?(.+)", r"\1"),
         (r"(?:[Oo]ption|[Cc]hoice) (\(?[A-H]\)?)", r"\1"),
         (r"\*{1,2}([^*]+)\*{1,2}|__([^_]+)__|`([^`]+)`", r"\1\2\3"),

@@ -123,7 +123,7 @@ RULES: list[Rule] = [
         ),
         (r"(?<![\d.])(\d*)\.(\d+) (?:repeating|recurring)(?![a-z])", r"\1.\\overline{\2}"),
         (
-            r"\\\{ ?((?:[^{}]|\{[^{}]*\})+?) ?(?:\\mid|\||:) ?([a-z] ?\\in ?\\mathbb\{[ZNQ]\}) ?\\\}",
+            r"\\\{ ?((?:[^{}]|\{[^{}]*\})+?) ?(?:\\mid|\||:) ?([a-z] ?\\in ?\\mathbb ?\{? ?[ZNQ] ?\}?) ?\\\}",
             lambda m: m[0] if "\\in" in m[1] else f"{m[1]},{m[2]}",
         ),
         (r"\\begin\{array\} ?\{[^{}]*\}", r"\\begin{matrix}"),
@@ -132,12 +132,6 @@ RULES: list[Rule] = [
         (r"\\mathbb ?\{? ?([RZNQC]) ?\}?", r"\\mathbb{\1}"),
         (r"\\mathbb\{R\}(?:\^|_)(?:\{ ?(?:\+|> ?0) ?\}|\+)", r"(0,\\infty)"),
         (r"\\mathbb\{R\}(?:\^|_)(?:\{ ?(?:-|< ?0) ?\}|-)", r"(-\\infty,0)"),
-        (
-            r"[,;(]? ?(?:\\text\{ ?)?(?:where|for|with)?(?: any| all| some)? ?\}? ?([a-zA-Z]) ?(?:\\text\{ ?)?"
-            r"(?:is|being) (?:an?|any) (?:arbitrary )?integer ?\}?\)?$",
-            r",\1\\in\\mathbb{Z}",
-        ),
-        (r"[,;(]? ?(?:\\text\{ ?)?for (?:any|all|every|each)? ?integers? ?\}? ?([a-zA-Z])\)?$", r",\1\\in\\mathbb{Z}"),
         (r"\\(?:long)?rightarrow(?![A-Za-z])", r"\\to"),
         (r"(?<=\d) ?(?:''|\"|\^\{\\prime ?\\prime\})(?!\w)", " inches"),
         (r"(?<=\d) ?'(?= ?\d)", " feet "),
@@ -152,6 +146,8 @@ RULES: list[Rule] = [
         (r"\\lbrace(?![A-Za-z])", r"\\{"),
         (r"\\rbrace(?![A-Za-z])", r"\\}"),
         (r"\\%", "%"),
+        (r" ?\\text ?\{ ?(?:或者?|ou|oder) ?\} ?|(?<=[\dA-Za-z}]) ?或者? ?(?=[A-Za-z\\-])", " or "),
+        (r" ?\\text ?\{ ?(?:且|并且|et|und) ?\} ?|(?<=[\dA-Za-z}]) ?(?:且|并且) ?(?=[A-Za-z\\-])", " and "),
         (r"\\(max|min|gcd|lcm) ?\\\{([^{}|:]*)\\\}", r"\\\1(\2)"),
         (r"\s+", " "),
     )

@@ -34,10 +34,9 @@ _NAMED = re.compile(
 
 def wording(form: str) -> str | None:
     """The words and values of a normal form in one typography; None if it has no word."""
-    text = _QUOTES.sub(r" \1\2 ", _UPRIGHT.sub(r" \1 ", form))
-    names = [name for name in _WORD.findall(text) if name not in FORMULA_WORDS]
-    if not names:
+    if all(name in FORMULA_WORDS for name in _WORD.findall(form)):
         return None
+    text = _QUOTES.sub(r" \1\2 ", _UPRIGHT.sub(r" \1 ", form))
     text = _SIGN.sub(lambda match: _SPELLED[match[0]], text)
     text = _WORD.sub(lambda match: match[0] if match[0].isupper() else match[0].lower(), text)
     text = _ARTICLE.sub("", text)

@@ -1,0 +1,102 @@
+r"""Clauses on the parameter of a formula, in symbols: "for some integer k" is ``,k\in\mathbb{Z}``.
+
+"``$n=3^m$`` for some integer ``$m\ge 0$``" becomes ``$n=3^m,m\in\mathbb{Z},m\ge 0$``, and "``$7k+3$``, ``$k$``
+为正整数" becomes ``$7k+3,k\in\mathbb{Z},k\ge 1$``. A clause counts only after a formula with its letter.
+"""
+
+from __future__ import annotations
+
+import re
+
+_SEARCHED_LENGTH = 2_000
+"""Characters at the end of a text in which clauses are rewritten."""
+_FORMULA_LENGTH = 200
+_KEY = re.compile(
+    r"integer|natural number|whole number|entier|entero|natur[ae]l|ganze|natürliche|inteiro|intero|整数|自然数"
+    r"|mathbb ?\{?[ZN]|[01], ?\\?p?m? ?[12],"
+)
+_KINDS = {
+    r"\in\mathbb{Z},LETTER\ge 1": r"positive integers?|正整数|entiers? (?:strictement )?positifs?"
+    r"|(?:número )?enteros? positivos?|positive[nr]? ganze[nr]? Zahl(?:en)?|inteiros? positivos?|inter[io] positiv[io]",
+    r"\in\mathbb{Z},LETTER\ge 0": r"non-?negative integers?|非负整数|(?:número )?enteros? no negativos?"
+    r"|nicht-?negative[nr]? ganze[nr]? Zahl(?:en)?",
+    r"\in\mathbb{N}": r"natural numbers?|自然数|entiers? naturels?|(?:número )?natural(?:es)?"
+    r"|natürliche[nr]? Zahl(?:en)?",
+    r"\in\mathbb{Z}": r"integers?|whole numbers?|整数|entiers?(?: relatifs?| quelconques?)?|(?:número )?enteros?"
+    r"|ganze[nr]? Zahl(?:en)?|ganzzahlig|(?:número )?inteiros?|(?:numero )?intero|interi",
+}
+_KIND = "|".join(f"(?P<k{at}>{words})" for at, words in enumerate(_KINDS.values()))
+_BOUND = r"\s*(?:\\(?:[gl]eq?|[gl]t|neq?)(?![A-Za-z])|[<>≤≥])\s*-?\d{1,6}"
+_LETTER = rf"\$?(?P<letter>[a-z])(?P<bound>{_BOUND})?\$?(?!\s*(?:,|and)\s*\$?[a-z](?![A-Za-z]))"
+_LINK = r"(?:where|with|for|as|and|其中|où|avec|pour|donde|con|para|wobei|mit|für|onde|com|dove|per)"
+_SOME = r"(?:some|any|all|every|each|an?|arbitrary|任意|tout|un|une|algún|todo|einer?|alle|um|uno)"
+_SETS = re.compile(
+    rf"[\s,，]*[(（]?\s*(?:{_LINK}\s+)?\$(?P<member>(?P<letter>[a-z])\s*\\in\s*\\mathbb\s*\{{?[ZN]\}}?)\$\s*[)）]?"
+)
+_BEFORE = re.compile(
+    rf"[\s,，]*[(（]?\s*(?:{_LINK}\s*)?(?:{_SOME} ){{0,2}}(?:{_KIND}) {_LETTER}(?![A-Za-z\\])\s*[)）]?"
+)
+_AFTER = re.compile(
+    rf"[\s,，]*[(（]?\s*(?:{_LINK}\s*)?{_LETTER}\s*(?:\b(?:is|being|est|es|ist|é|è)\b|[为是])?\s*(?:{_SOME} ?){{0,2}}"
+    rf"(?:{_KIND})(?![A-Za-z])(?: ist)?\s*[)）]?"
+)
+_COUNTED = re.compile(
+    rf"[\s,，]*[(（]?\s*(?:{_LINK}\s+)?\$?(?P<letter>[a-z])\s*=\s*(?:(?P<first>[01]),\s*(?P<second>[12]),\s*(?P<third>[23])"
+    r",?|(?P<both>0,\s*(?:\\pm|±)\s*1,\s*(?:\\pm|±)\s*2,?))\s*(?:,?\s*(?:\\[lc]?dots|\.\.\.|…))\$?\s*[)）]?"
+)
+_UPRIGHT = re.compile(r"\\(?:text|textrm|mathrm|mbox) ?\{([^{}]*)\}")
+_CLAUSE = re.compile(rf"{_KEY.pattern}|^[\s,]*{_LINK}(?: {_SOME})?\s*$")
+_WORD = re.compile(r"(?<![\\A-Za-z])[^\W\d_]{2,}")
+
+
+def parameters_in_symbols(text: str) -> str:
+    """Rewrite the clauses on parameters at the end of a text in symbols."""
+    start = max(len(text) - _SEARCHED_LENGTH, 0)
+    end = text[start:]
+    if _KEY.search(end) is None:
+        return text
+    end = _UPRIGHT.sub(lambda match: f" {match[1]} " if _CLAUSE.search(match[1]) else match[0], end)
+    for pattern in (_SETS, _BEFORE, _AFTER, _COUNTED):
+        end = _rewritten(pattern, end)
+    return text[:start] + end
+
+
+def _rewritten(pattern: re.Pattern[str], text: str) -> str:
+    parts: list[str] = []
+    done = 0
+    for match in pattern.finditer(text):
+        condition = _condition(match)
+        before = "".join(parts) + text[done : match.start()]
+        if condition is None or not _has_parameter(before, match["letter"]):
+            continue
+        closed = before.endswith("$")
+        parts = [before[:-1] if closed else before, condition, "$" if closed else ""]
+        done = match.end()
+        if text[done : done + 1].isalnum():
+            parts.append(" ")
+    return "".join(parts) + text[done:]
+
+
+def _condition(match: re.Match[str]) -> str | None:
+    """What a clause says of its letter; None if the letter's sequence of values is unknown."""
+    letter = match["letter"]
+    if match.re is _SETS:
+        return "," + match["member"].replace(" ", "")
+    if match.re is _COUNTED:
+        if match["both"]:
+            return rf",{letter}\in\mathbb{{Z}}"
+        first, second, third = (int(match[name]) for name in ("first", "second", "third"))
+        return rf",{letter}\in\mathbb{{Z}},{letter}\ge {first}" if (first + 1, first + 2) == (second, third) else None
+    kind = next(text for at, text in enumerate(_KINDS) if match[f"k{at}"])
+    bound = f",{letter}{match['bound']}" if match["bound"] else ""
+    return f",{letter}{kind.replace('LETTER', letter)}{bound}"
+
+
+def _has_parameter(before: str, letter: str) -> bool:
+    """Whether a text ends in a formula with a letter."""
+    if before.endswith("$"):
+        formula = before[:-1].rpartition("$")[2]
+    else:
+        tail = before[-_FORMULA_LENGTH:]
+        formula = tail[max((word.end() for word in _WORD.finditer(tail)), default=0) :]
+    return len(formula.strip()) > 1 and re.search(rf"(?<![A-Za-z\\]){letter}(?![a-z])", formula) is not None
