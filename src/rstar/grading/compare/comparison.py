@@ -91,6 +91,10 @@ def _conditions(a: Node, b: Node) -> tuple[Node, Node]:
         case Group("described", (Symbol() as x, first)), Group("described", (Symbol() as t, second)):
             free = x != t and x.name in names_of(second)
             return (a, b) if free else (first, renamed(second, t, x))
+        case Group("described"), Relation((Text(), Group("described") as value), ("=",)):  # A ∩ B = {x : x > 3}
+            return _conditions(a, value)
+        case Relation((Text(), Group("described") as value), ("=",)), Group("described"):
+            return _conditions(value, b)
     return _condition(a), _condition(b)
 
 
@@ -212,13 +216,20 @@ def _is_turned_product(name: Node | None, other: Node | None) -> bool:
 
 
 def _is_rewritten(node: Relation) -> bool:
-    """Whether one expression in several letters is rewritten, then evaluated: ``r^2+s^2 = (r+s)^2-2rs = 13``."""
-    expressions = [side for side in node.sides if names_of(side)]
+    """Whether one expression in several letters is rewritten, then evaluated or given in other letters.
+
+    ``r^2+s^2 = (r+s)^2-2rs = 13``, ``ln(ab^2) = ln a + 2 ln b = p + 2q``. The rewriting is verified.
+    """
+    names = names_of(node.sides[-1])
+    if names and not any(names & names_of(side) for side in node.sides[:-1]):
+        expressions = list(node.sides[:-1])
+    else:
+        expressions = [side for side in node.sides if len(names_of(side)) > 1]
+        if any(map(names_of, node.sides[len(expressions) :])):
+            return False
     if not 1 < len(expressions) <= min(MAX_REWRITINGS, len(node.sides) - 1) or set(node.signs) != {"="}:
         return False
-    if any(map(names_of, node.sides[len(expressions) :])):
-        return False
-    if not all(isinstance(side, Apply) and len(symbols(side)) > 1 for side in expressions):
+    if not all(isinstance(side, Apply) for side in expressions):
         return False
     return all(numeric.same_function(expressions[0], side) for side in expressions[1:])
 
