@@ -35,7 +35,8 @@ _OF_LIMIT = re.compile(
 """An integral, a derivative or a limit, which may be rewritten before it is evaluated."""
 _SET_NAME = (
     r"(?:[A-Z()' ,]|\^\{?c\}?|\\overline ?\{|\}|\\mathbb\{[RZNQC]\}"
-    r"|\\(?:cup|cap|setminus|times|triangle|oplus)(?![a-z])|\\complement ?(?:_ ?\{? ?(?:[A-Z]|\\mathbb\{R\}) ?\}?)?|C_\{?[UIRS]\}?)+"
+    r"|\\(?:cup|cap|setminus|times|triangle|oplus)(?![a-z])"
+    r"|\\complement ?(?:_ ?\{? ?(?:[A-Z]|\\mathbb\{R\}) ?\}?)?|C_\{?[UIRS]\}?)+"
 )
 _SET = r"(?:\\?[{[(\]]|\\(?:emptyset|varnothing|mathbb)(?![a-z]))"
 _OF_SETS = re.compile(
