@@ -7,7 +7,8 @@ import re
 from rstar.grading.read.descriptions import DESCRIPTION, MAX_LENGTH, described_set
 from rstar.grading.read.normal import normal
 
-_KEY = re.compile(r"\b(?:all|every|any|each)\b", re.IGNORECASE)
+QUANTIFIER = re.compile(r"\b(?:all|every|any|each)\b")
+"""A word without which a sentence describes no set as its statement."""
 _DENIED = re.compile(r"\b(?:not|never|no|if|unless|except|false|wrong|but|nor)\b|n't\b", re.IGNORECASE)
 _LINK = r"(?:(?:so|thus|hence|therefore|consequently|in conclusion)\b,? )?"
 _STATED = re.compile(
@@ -22,8 +23,6 @@ _WORKS = re.compile(
 
 def described_answer(sentence: str) -> str | None:
     """The description that a sentence states of its subject, if readable or not; None for any other sentence."""
-    if _KEY.search(sentence) is None:
-        return None
     match = _STATED.fullmatch(sentence)
     return None if match is None or _DENIED.search(match["before"]) else match["value"]
 

@@ -154,7 +154,7 @@ def described_statement(text: str) -> str | None:
     rest = _untagged_rest(text)
     if rest is None or "oxed" in rest:
         return None
-    line = _cleaned(rest).strip().splitlines()[-1][-MAX_ANSWER_LENGTH:]
+    line = _cleaned(rest.strip().splitlines()[-1][-MAX_ANSWER_LENGTH:])
     return whole_description(last_sentence(line).rstrip(". "))
 
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 
 from rstar.grading.find.amounts import AMOUNTS, only_amount
-from rstar.grading.find.described import described_answer
+from rstar.grading.find.described import QUANTIFIER, described_answer
 from rstar.grading.find.hedges import is_hedged
 from rstar.grading.find.subjects import answer_in_words, clause_before_reason, described_formula, superlative_name
 from rstar.grading.find.unit_phrases import unit_phrase
@@ -194,7 +194,7 @@ def last_statement(text: str) -> str | None:
     line = _with_equals_signs(_BOLD_AMOUNT.sub(r"\1\2", line))
     if _DOUBT.search(line):
         return None
-    if (described := described_answer(last_sentence(line.rstrip(". ")))) is not None:
+    if QUANTIFIER.search(line) and (described := described_answer(last_sentence(line.rstrip(". ")))) is not None:
         return described
     line = _TRAILING.sub("", line.rstrip(". "))
     if (main := clause_before_reason(line)) is not None:

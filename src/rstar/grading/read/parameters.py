@@ -26,31 +26,41 @@ _KINDS = {
     r"|ganze[nr]? Zahl(?:en)?|ganzzahlig|(?:número )?inteiros?|(?:numero )?intero|interi",
 }
 _KIND = "|".join(f"(?P<k{at}>{words})" for at, words in enumerate(_KINDS.values()))
-_BOUND = r"\s*(?:\\(?:[gl]eq?|[gl]t|neq?)(?![A-Za-z])|[<>≤≥])\s*-?\d{1,6}"
-_LETTER = rf"\$?(?P<letter>[a-z])(?P<bound>{_BOUND})?\$?(?!\s*(?:,|and)\s*\$?[a-z](?![A-Za-z]))"
+_GAP = r"\s{0,3}"
+_BOUND = rf"{_GAP}(?:\\(?:[gl]eq?|[gl]t|neq?)(?![A-Za-z])|[<>≤≥]){_GAP}-?\d{{1,6}}"
+_LETTER = rf"\$?(?P<letter>[a-z])(?P<bound>{_BOUND})?\$?(?!{_GAP}(?:,|and){_GAP}\$?[a-z](?![A-Za-z]))"
 _LINK = r"(?:where|with|for|as|and|其中|où|avec|pour|donde|con|para|wobei|mit|für|onde|com|dove|per)"
 _SOME = r"(?:some|any|all|every|each|an?|arbitrary|任意|tout|un|une|algún|todo|einer?|alle|um|uno)"
-_SETS = re.compile(
-    rf"[\s,，]*[(（]?\s*(?:{_LINK}\s+)?\$(?P<member>(?P<letter>[a-z])\s*\\in\s*\\mathbb\s*\{{?[ZN]\}}?)\$\s*[)）]?"
-)
-_BEFORE = re.compile(
-    rf"[\s,，]*[(（]?\s*(?:{_LINK}\s*)?(?:{_SOME} ){{0,2}}(?:{_KIND}) {_LETTER}(?![A-Za-z\\])\s*[)）]?"
-)
+_OPEN = rf"[\s,，]{{0,4}}[(（]?{_GAP}(?:{_LINK}{_GAP})?"
+_CLOSE = rf"{_GAP}[)）]?"
+_SETS = re.compile(rf"{_OPEN}\$(?P<member>(?P<letter>[a-z]){_GAP}\\in{_GAP}\\mathbb{_GAP}\{{?[ZN]\}}?)\${_CLOSE}")
+_BEFORE = re.compile(rf"{_OPEN}(?:{_SOME} ){{0,2}}(?:{_KIND}) {_LETTER}(?![A-Za-z\\]){_CLOSE}")
 _AFTER = re.compile(
-    rf"[\s,，]*[(（]?\s*(?:{_LINK}\s*)?{_LETTER}\s*(?:\b(?:is|being|est|es|ist|é|è)\b|[为是])?\s*(?:{_SOME} ?){{0,2}}"
-    rf"(?:{_KIND})(?![A-Za-z])(?: ist)?\s*[)）]?"
+    rf"{_OPEN}{_LETTER}{_GAP}(?:\b(?:is|being|est|es|ist|é|è)\b|[为是])?{_GAP}(?:{_SOME} ?){{0,2}}"
+    rf"(?:{_KIND})(?![A-Za-z])(?: ist)?{_CLOSE}"
 )
 _COUNTED = re.compile(
-    rf"[\s,，]*[(（]?\s*(?:{_LINK}\s+)?\$?(?P<letter>[a-z])\s*=\s*(?:(?P<first>[01]),\s*(?P<second>[12]),\s*(?P<third>[23])"
-    r",?|(?P<both>0,\s*(?:\\pm|±)\s*1,\s*(?:\\pm|±)\s*2,?))\s*(?:,?\s*(?:\\[lc]?dots|\.\.\.|…))\$?\s*[)）]?"
+    rf"{_OPEN}\$?(?P<letter>[a-z]){_GAP}={_GAP}"
+    rf"(?:(?P<first>[01]),{_GAP}(?P<second>[12]),{_GAP}(?P<third>[23]),?"
+    rf"|(?P<both>0,{_GAP}(?:\\pm|±){_GAP}1,{_GAP}(?:\\pm|±){_GAP}2,?))"
+    rf"{_GAP}(?:,?{_GAP}(?:\\[lc]?dots|\.\.\.|…))\$?{_CLOSE}"
 )
+_EVERYWHERE = re.compile(
+    rf"(?P<formula>[fghuvFGHPQ]\((?P<letter>[a-z])\){_GAP}=[^=\n]{{1,120}}?)(?P<close>\$?),?{_GAP}"
+    rf"(?:\\text{_GAP}\{{{_GAP})?for (?:all|every|any|each)(?: real)?(?: numbers?)?{_GAP}\}}?{_GAP}"
+    rf"\$?(?P=letter){_GAP}(?:\\in{_GAP}\\mathbb{_GAP}\{{?R\}}?)?{_GAP}(?P<end>\$?)"
+    rf"(?={_GAP}(?:[,;.}}]|$|\b(?:and|or)\b|\\text{_GAP}\{{{_GAP}(?:and|or)\b))"
+)
+"""A formula of a function for all its arguments."""
 _UPRIGHT = re.compile(r"\\(?:text|textrm|mathrm|mbox) ?\{([^{}]*)\}")
 _CLAUSE = re.compile(rf"{_KEY.pattern}|^[\s,]*{_LINK}(?: {_SOME})?\s*$")
 _WORD = re.compile(r"(?<![\\A-Za-z])[^\W\d_]{2,}")
 
 
 def parameters_in_symbols(text: str) -> str:
-    """Rewrite the clauses on parameters at the end of a text in symbols."""
+    """Rewrite the clauses on parameters at the end of a text in symbols; drop "for all x" after ``f(x) = 2x``."""
+    if ")" in text and "for " in text:
+        text = _EVERYWHERE.sub(lambda match: match["formula"] + (match["close"] or match["end"]), text)
     start = max(len(text) - _SEARCHED_LENGTH, 0)
     end = text[start:]
     if _KEY.search(end) is None:
