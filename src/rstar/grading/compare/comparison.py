@@ -9,6 +9,7 @@ from itertools import pairwise
 from rstar.grading.compare import exact, numeric
 from rstar.grading.compare.expansion import expanded
 from rstar.grading.compare.families import equal_families, is_family
+from rstar.grading.compare.pieces import same_pieces
 from rstar.grading.compare.relations import (
     assignment,
     mirrored,
@@ -275,6 +276,9 @@ def _equal_matrices(a: Node, b: Node) -> bool:
 
 
 def _equal_groups(a: Node, b: Node) -> bool:
+    if _is_in_pieces(a) or _is_in_pieces(b):
+        in_order = isinstance(a, Group) and isinstance(b, Group) and a.kind == b.kind
+        return (in_order and _equal_in_any_order(children(a), children(b))) or same_pieces(a, b)
     for node, other in ((a, b), (b, a)):
         if isinstance(node, Interval):
             if isinstance(other, Group):
@@ -296,7 +300,7 @@ def _equal_groups(a: Node, b: Node) -> bool:
     if kinds <= {"set", "bare"} and (by_names := _by_names(a, b)) is not None:
         return by_names
     only_relations = all(isinstance(item, Relation) for item in (*a.items, *b.items))
-    if kinds == {"cases"} or (kinds <= {"both", "bare"} and "both" in kinds and only_relations):
+    if kinds <= {"both", "bare"} and "both" in kinds and only_relations:
         return _equal_in_any_order(a.items, b.items)
     if kinds == {"union"}:
         return _equal_in_any_order([as_interval(x) or x for x in a.items], [as_interval(x) or x for x in b.items])
@@ -312,6 +316,10 @@ def _equal_groups(a: Node, b: Node) -> bool:
         return all(equal(Apply("*", (a.items[0], y)), Apply("*", (b.items[0], x))) for x, y in terms)
     alike = len(kinds) == 1 or (kinds in ({"list", "bare"}, {"list", "tuple"}) and len(a.items) != 2)
     return alike and len(a.items) == len(b.items) and all(map(equal, a.items, b.items))
+
+
+def _is_in_pieces(node: Node) -> bool:
+    return isinstance(node, Group) and node.kind == "cases"
 
 
 def _by_names(a: Group, b: Group) -> bool | None:
