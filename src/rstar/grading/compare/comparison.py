@@ -9,6 +9,7 @@ from itertools import pairwise
 from rstar.grading.compare import exact, numeric
 from rstar.grading.compare.expansion import expanded
 from rstar.grading.compare.families import equal_families, is_family
+from rstar.grading.compare.geometric import with_geometric_sums
 from rstar.grading.compare.pieces import same_pieces
 from rstar.grading.compare.relations import (
     assignment,
@@ -43,6 +44,7 @@ from rstar.grading.read.nodes import (
     renamed,
     symbols,
 )
+from rstar.grading.read.series import infinite_ranges
 from rstar.grading.read.units import DEGREE, PERCENT
 
 _PERCENT_POWERS = (units.POINT.powers, *((*PERCENT.powers, (time, -1)) for time in ("s", "yr")))
@@ -117,6 +119,8 @@ def _equal_values(a: Node, b: Node) -> bool:
                 return True
     if any(leaf == INFINITY for leaf in (*leaves(a), *leaves(b))):  # infinity has only a sign to compare
         return False
+    if infinite_ranges(a) != infinite_ranges(b):
+        a, b = with_geometric_sums(a), with_geometric_sums(b)
     return numeric.same_function(a, b)
 
 

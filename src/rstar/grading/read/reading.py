@@ -10,6 +10,7 @@ import re
 
 from rstar.grading.compare import exact
 from rstar.grading.read.descriptions import described_set
+from rstar.grading.read.integrals import integral
 from rstar.grading.read.lexer import TooLargeError, UnreadableError
 from rstar.grading.read.named import (
     alternatives,
@@ -128,6 +129,8 @@ def readings(form: str) -> list[Node]:
         return [Group("bare", tuple(_named_value(name, value) for name, value in named))]
     if (described := described_set(form)) is not None:
         return [Text(words(form)), described]
+    if form[:4] == "\\int" and (value := integral(form)) is not None:
+        return [Text(words(form)), value]
     if form[:1] == "(" and (parts := numbered_parts(form)) is not None:
         numbered = (Relation((Symbol(str(place)), readings(value)[0]), ("=",)) for place, value in enumerate(parts, 1))
         return [Group("bare", tuple(numbered))]
