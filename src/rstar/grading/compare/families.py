@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from rstar.grading.compare.exact import value_of
@@ -77,9 +77,13 @@ def equal_families(a: Node, b: Node, equal: _Equal) -> bool:
     old, new = (sorted(set().union(*map(names_of, conditions))) for conditions in (second, first))
     if len(old) != 1 or len(new) != 1:
         return set(first) == set(second) and equal(ours, theirs)
-    theirs, *second = (renamed(node, Symbol(old[0]), Symbol(new[0])) for node in (theirs, *second))
-    name = new[0]
-    mine, other = _range(first, name, ours), _range(second, name, theirs)
+    name, letter = new[0], Symbol(new[0])
+    mine, other = _range(first, name, ours), _range(second, old[0], theirs)
+    theirs, rest = (
+        renamed(theirs, Symbol(old[0]), letter),
+        (renamed(node, Symbol(old[0]), letter) for node in other.rest),
+    )
+    other = replace(other, rest=frozenset(rest))
     if mine == other and mine.is_all_integers and same_values(_members(ours), _members(theirs), name):
         return True
     if mine == other:

@@ -16,7 +16,7 @@ _NUMBER = re.compile(
     r"(?<![\w.,/^:])(?:\d{1,2}:\d{2}(?::\d{2})?(?:\s*[ap]\.?m\b\.?| in the (?:morning|afternoon|evening)| at night)?"
     r"|\d{1,2} (?:in the (?:morning|afternoon|evening)|at night)|\d{1,2}\s*(?:[ap]\.?m\b\.?|o['’]clock\b)"
     r"|(?:\\?\$)?-?\d{1,1999}(?:,\d{3}){0,600}(?:\.\d{1,30})?(?:/\d{1,30})?(?:\\?%)?)"
-    rf"(?:(?={_ATTACHED_UNIT})|(?![\w^/]|:\d))",
+    rf"(?:(?={_ATTACHED_UNIT})|(?![\w^/]|:\d|,\d))",
     re.IGNORECASE,
 )
 _SEVERAL_UNITS = re.compile(

@@ -37,6 +37,8 @@ _UNIT = re.compile(
     rf"(?:\s*[/每]\s*(?P<divisor>{'|'.join(_DIVISORS)}))?"
 )
 _SYMBOLS = list(_UNITS.values())
+_ANGLE = re.compile(r"角|∠|\\angle")
+_DEGREES = re.compile(r"(?<=[\d}$])\s*度(?!电)")
 _RATE = re.compile(
     rf"每(?P<time>小时|分钟|分|秒)(?P<verb>[^\d,，。.;；:：每]{{0,6}})(?P<number>\d+(?:\.\d+)?)\s*"
     rf"(?P<unit>{'|'.join((*_LENGTHS, '毫升', '升', '克', '千克'))})"
@@ -44,7 +46,9 @@ _RATE = re.compile(
 
 
 def units_in_symbols(text: str) -> str:
-    """Write the Chinese units after numbers in symbols."""
+    """Write the Chinese units after numbers in symbols; 度 is a degree in a text on angles."""
+    if "度" in text and _ANGLE.search(text) is not None:
+        text = _DEGREES.sub(" degrees ", text)
     return _UNIT.sub(_in_symbols, _RATE.sub(_rate_last, text))
 
 

@@ -28,6 +28,9 @@ _MEASURE = re.compile(rf"(?<=\d)\s*\(\s*[{HAN}]{{1,3}}\s*\)")
 _SIGNS = str.maketrans({"，": ", ", "。": ". ", "：": ": ", "；": "; ", "、": ", ", "（": "(", "）": ")", "．": ". "})
 _COMMA = re.compile(r"(?<![\d,.(\[{])(\d+),(\d{1,2}|\d{4,})(?![\d,]|\s*[)\]}])")
 _EUROS = re.compile(r"\d,\d{1,2}[ \u00a0\u202f]?€")
+_MEASURED = re.compile(r"\d,\d{1,2}[ \u00a0\u202f]?(?:k?g|[ckm]?m|[cdm]?[lL])\b")
+_IS_ENGLISH = re.compile(r"\b(?:the|is|are|and|of|has|have|with|was|by)\b", re.IGNORECASE)
+"""A decimal comma by what follows it, in a text without English words."""
 
 _ARTICLE = re.compile(r"\bis (not )?(?:(?:la|le|el|die|der|l['’]option|opción|the answer) )+(?=\(?[A-H]\b)")
 _UHR = re.compile(r"(?<![\d.,:])(\d{1,2})(?:[.:](\d\d))? Uhr\b")
@@ -305,7 +308,8 @@ def in_english(text: str, incidental: int = MAX_INCIDENTAL, *, percentages: bool
         return _from_chinese(text)
     language = _language_of(text[-_SEARCHED_LENGTH:])
     if language is None:
-        return _COMMA.sub(r"\1.\2", text) if _EUROS.search(text) is not None else text
+        decimal = _EUROS.search(text) or (_MEASURED.search(text) and not _IS_ENGLISH.search(text))
+        return _COMMA.sub(r"\1.\2", text) if decimal else text
     text = in_digits(percent_in_digits(text, language) if percentages else text, language, incidental)
     text = _SPACED.sub(lambda match: re.sub(r"\s", "", match[1]), text)
     text = _UHR.sub(lambda match: f"{match[1]}:{match[2] or '00'}", text)

@@ -115,6 +115,9 @@ _BOLD_AMOUNT = re.compile(
     r"(\b(?:is|are|was|were|be|equals) )\*\*(\\?\$?-?[\d,]*\d(?:\.\d+)?)\*\*(?=\s*[^\W\d_][^\d$\\*=]{0,40}$)"
 )
 """A number in bold type, and the noun or unit that ends the sentence."""
+_BOLD_NUMBER = re.compile(r"\*\*\\?\$?-?\d[^*\n]*\*\*")
+_MORE = re.compile(r"\b(?:less|more|fewer|extra|than|short)\b")
+_BOLD_IN_SENTENCE = re.compile(rf"[^\W\d_]{{2,}} [^*$\\\d]*{_BOLD_NUMBER.pattern}")
 _GLUED_UNIT = re.compile(r"([-\d./]*\d)([mgshLNJWVAK])")
 _EMPTY_REMARK = re.compile(
     r"(?:(?:we are |now )?(?:done|complete[d]?|finished|possible|true|correct|proven|required|desired|needed|left"
@@ -156,6 +159,8 @@ def bare_answer(text: str) -> str | None:
         return None
     if (phrase := _PHRASE.fullmatch(text)) is not None:
         return phrase[1]
+    if _BOLD_IN_SENTENCE.match(text):
+        return None
     words = _COMMAND.sub(" + ", _TEXT_COMMAND.sub(" ", _ENVIRONMENT.sub(" ", _MATH.sub(" ", text))))
     numbered = any(map(str.isdigit, text))
     if not numbered and "$" not in text and "\n" not in text and _YES_OR_NO.match(text):
@@ -278,6 +283,8 @@ def _last_marked_value(line: str) -> str | None:
     before = line[clause:start]
     if not before.strip(" *_"):  # after a colon
         before = last_clause(line[:start].rstrip(" :*_"))
+    if _BOLD_NUMBER.fullmatch(line, start, end) and (is_hedged(line[:start], line[end:]) or _MORE.search(line, end)):
+        return None
     if is_denied(before) or _PART.search(before.rstrip(_ARITHMETIC)) or _REFUSED.search(line, end):
         return None
     if (doubt := _CONDITION.search(line)) is not None and doubt.start() < start:
@@ -347,9 +354,8 @@ def _only_number(sentence: str) -> str | None:
     if found is None or is_denied(sentence) or _CONDITION.search(sentence) or _MATH.search(sentence):
         return None
     start, amount = found
-    before, after = sentence[:start], sentence[start + len(amount) :]
-    refused = _PART.search(before.rstrip("*_ ")) or _REFUSED.search(sentence)
-    return None if refused or is_hedged(before, after) else amount
+    before, after = sentence[:start].rstrip("*_ "), sentence[start + len(amount) :]
+    return None if _PART.search(before) or _REFUSED.search(sentence) or is_hedged(before, after) else amount
 
 
 def join_displays(text: str) -> str:

@@ -63,7 +63,7 @@ _STATES = {
         r"solutions?(?: réelles?)?|(?:pas de|aucune) solution",
         rf"(?:{_EQUATION} )?no (?:tiene|admite|hay|existen?) (?:ninguna )?soluci(?:ón|ones)(?: real(?:es)?)?",
         rf"(?:{_EQUATION} (?:hat|besitzt)|(?:hat|besitzt) {_EQUATION}|es gibt|gibt es) keine {_GERMAN_SOLUTION}"
-        "|keine lösung",
+        rf"|keine lösung|{_EQUATION} ist (?:unlösbar|nicht lösbar)",
         rf"(?:{_EQUATION} )?não (?:tem|possui|admite|há|existem?) soluç(?:ão|ões)(?: rea(?:l|is))?",
         rf"(?:{_EQUATION} )?non (?:ha|ammette|ci sono|esistono) soluzion[ei](?: real[ei])?",
         rf"(?:{_EQUATION})?(?:无|没有)(?:实数?)?解",
@@ -115,6 +115,8 @@ _STATES = {
         rf"{_FUNCTION} (?:est impaire|es impar|ist ungerade|é ímpar|è dispari)|{_FUNCTION}[是为]奇函数"
         "|(?:an )?odd(?: function)?",
     ),
+    "yes": (r"(?:yes|oui|sí|ja|sim|sì|是的?)(?:[,，][^\d,，]*)?",),
+    "no": (r"(?:no|non|nein|não|不是|否)(?:[,，][^\d,，]*)?",),
     "sufficient, not necessary": (
         rf"{_OF}充分不必要条件",
         "sufficient but not necessary(?: condition)?",

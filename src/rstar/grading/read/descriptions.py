@@ -16,7 +16,9 @@ from rstar.grading.read.parser import parse
 
 MAX_LENGTH = 200
 _UPRIGHT = re.compile(r"\\(?:text[a-z]*|mathrm|mbox) ?\{([^{}]*)\}")
-_KEY = re.compile(r"\b(?:[Aa]ll|[Ee]very|[Aa]ny|[Ee]ach|even|odd|multiple|divisible|remainder|congruent)\b")
+_KEY = re.compile(
+    r"\b(?:[Aa]ll|[Ee]very|[Aa]ny|[Ee]ach|even|odd|multiple|divisible|remainder|congruent)\b|mathbb\{[ZN]\}[_^]"
+)
 _SIGN_OF = {"positive": ">", "negative": "<", "nonnegative": "≥", "nonpositive": "≤", "nonzero": "≠"}
 _ADJECTIVES = (
     "real|positive|negative|non-?negative|non-?positive|non-?zero|odd|even|prime|composite|natural|whole|rational"
@@ -45,9 +47,10 @@ _SEPARATOR = re.compile(
     r"\b(?:and|but|such that|with|where|for which|(?:that )?satisf(?:y|ies|ying)|(?:that|which) (?:are|is))\b|,"
 )
 _RELATION_SIGN = re.compile(r" ?(?:[<>≤≥≠]|\\(?:[gl]eq?|[gl]t|neq?)(?![a-z]))")
+_POSITIVE = re.compile(r"\\mathbb\{(?:Z\}[_^](?:\{ ?(?:\+|> ?0) ?\}|\+)|N\}[_^](?:\{ ?(?:\+|\*|> ?0) ?\}|[+*]))")
 _WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}")
 _INTEGER_LETTERS = frozenset("ijklmnpq")
-_IS = r"(?P<letter>[a-eh-z]) (?:is )?"
+_IS = r"(?P<letter>[a-eh-z]) (?:(?:is|must be) )?"
 _FAMILIES = [
     re.compile(pattern)
     for pattern in (
@@ -55,7 +58,8 @@ _FAMILIES = [
         rf"{_IS}(?:an? )?(?:integer )?(?:multiple of|divisible by) (?P<period>\d{{1,6}})",
         r"(?:(?P<letter>[a-eh-z])|all integers that) (?:leaves?|ha(?:s|ve)|gives?) (?:an? )?remainder (?:of )?"
         r"(?P<rest>\d{1,6}) (?:(?:when|on|upon|after|if) )?(?:divided|division) by (?P<period>\d{1,6})",
-        rf"{_IS}congruent to (?P<rest>\d{{1,6}}) (?:mod|modulo) (?P<period>\d{{1,6}})",
+        rf"(?:{_IS}|all (?:integers|numbers) (?:that are )?)congruent to (?P<rest>\d{{1,6}}) (?:mod|modulo)"
+        r" (?P<period>\d{1,6})",
     )
 ]
 _K = Symbol("k")
@@ -66,6 +70,8 @@ def described_set(form: str) -> Node | None:
     if len(form) > MAX_LENGTH or _KEY.search(form) is None:
         return None
     text = re.sub(r"\s+", " ", _UPRIGHT.sub(r" \1 ", form)).strip(" .,")
+    if _POSITIVE.fullmatch(text) is not None:
+        text = "all positive integers"
     for pattern in _FAMILIES:
         if (family := pattern.fullmatch(text)) is not None:
             return _family(family.groupdict())
@@ -96,7 +102,7 @@ def _set_of(match: re.Match[str]) -> Node | None:
     adjectives = set(match["adjectives"].replace("non-", "non").split()) - {"possible"}
     noun = match["noun"].split(" ")[0].removesuffix("s")
     letter = Symbol(match["letter"] or ("n" if noun in ("integer", "multiple") else "x"))
-    rest = match["rest"]
+    rest = _in_symbols(match["rest"], letter.name)
     if _RELATION_SIGN.match(rest):
         rest = letter.name + rest
     is_integer = noun in ("integer", "multiple")
@@ -129,12 +135,14 @@ def _in_words(adjectives: set[str], noun: str, letter: Symbol, rest: str) -> Tex
     if not adjectives or _WORD.search(rest):
         return None
     kind = "" if adjectives & {"prime", "composite", "natural", "whole"} else noun
-    condition = re.sub(rf"(?<![\\A-Za-z]){letter.name}(?![A-Za-z])", "#", rest).replace(" ", "")
+    condition = re.sub(rf"(?<![\\A-Za-z]){letter.name}(?![A-Za-z])", "#", rest).replace(" ", "").strip(",")
     return Text(f"all {' '.join(sorted(adjectives))} {kind} {condition}".strip())
 
 
 def _integers(letter: Symbol, period: int, rest: int, conditions: list[Relation]) -> Node | None:
     """The integers with a remainder that fulfil conditions, as a family."""
+    if period == 1 and not conditions:
+        return Symbol("ℤ")
     if period == 1:
         return Group("given", (letter, Relation((letter, Symbol("ℤ")), ("∈",)), *conditions))
     found = []
@@ -147,6 +155,19 @@ def _integers(letter: Symbol, period: int, rest: int, conditions: list[Relation]
     return Group("given", (_residues(period, rest), Relation((_K, Symbol("ℤ")), ("∈",)), *found))
 
 
+def _in_symbols(rest: str, name: str) -> str:
+    """Write " greater than 5" and " between 1 and 4, inclusive" in symbols."""
+
+    def between(match: re.Match[str]) -> str:
+        sign = "<=" if match[3] == "inclusive" else "<"
+        return f",{match[1]}{sign}{name}{sign}{match[2]},"
+
+    rest = _BETWEEN.sub(between, rest)
+    for sign, pattern in _COMPARED:
+        rest = pattern.sub(rf",{name}{sign}\g<1>,", rest)
+    return rest
+
+
 def _conditions(rest: str, letter: Symbol) -> list[Relation] | None:
     """The conditions after the noun: " with x > 0, except 3", " greater than 5"; None if one cannot be read."""
     before, *points = _EXCEPT.split(rest)
@@ -156,18 +177,9 @@ def _conditions(rest: str, letter: Symbol) -> list[Relation] | None:
         if names_of(value) or not isinstance(value, Number | Apply):
             return None
         found.append(Relation((letter, value), ("≠",)))
-    name = letter.name
-    before = _BETWEEN.sub(
-        lambda match: ",{1}{0}{name}{0}{2},".format(
-            "≤" if match[3] == "inclusive" else "<", match[1], match[2], name=name
-        ),
-        before,
-    )
-    for sign, pattern in _COMPARED:
-        before = pattern.sub(rf",{name}{sign}\1,".replace("\\f", "\\\\f"), before)
     for part in filter(str.strip, _SEPARATOR.split(before)):
         relation = None if _WORD.search(part) else parse(part.strip())
-        if not isinstance(relation, Relation) or names_of(relation) != {name}:
+        if not isinstance(relation, Relation) or names_of(relation) != {letter.name}:
             return None
         if not set(relation.signs) <= {"<", "≤", ">", "≥", "≠"}:
             return None

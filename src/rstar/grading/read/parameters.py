@@ -13,7 +13,7 @@ _SEARCHED_LENGTH = 2_000
 _FORMULA_LENGTH = 200
 _KEY = re.compile(
     r"integer|natural number|whole number|entier|entero|natur[ae]l|ganze|natürliche|inteiro|intero|整数|自然数"
-    r"|mathbb ?\{?[ZN]|[01], ?\\?p?m? ?[12],"
+    r"|\\in ?(?:\\math(?:bb|bf|rm) ?)?\{?[ZN]|[01], ?\\?p?m? ?[12],"
 )
 _KINDS = {
     r"\in\mathbb{Z},LETTER\ge 1": r"positive integers?|正整数|entiers? (?:strictement )?positifs?"
@@ -33,7 +33,10 @@ _LINK = r"(?:where|with|for|as|and|其中|où|avec|pour|donde|con|para|wobei|mit
 _SOME = r"(?:some|any|all|every|each|an?|arbitrary|任意|tout|un|une|algún|todo|einer?|alle|um|uno)"
 _OPEN = rf"[\s,，]{{0,4}}[(（]?{_GAP}(?:{_LINK}{_GAP})?"
 _CLOSE = rf"{_GAP}[)）]?"
-_SETS = re.compile(rf"{_OPEN}\$(?P<member>(?P<letter>[a-z]){_GAP}\\in{_GAP}\\mathbb{_GAP}\{{?[ZN]\}}?)\${_CLOSE}")
+_SETS = re.compile(
+    rf"{_OPEN}\$(?P<member>(?P<letter>[a-z]){_GAP}\\in{_GAP}(?:\\math(?:bb|bf|rm){_GAP})?\{{?[ZN]\}}?"
+    rf"(?:{_GAP}[_^]{_GAP}\{{?[*+]\}}?)?){_GAP}\${_CLOSE}"
+)
 _BEFORE = re.compile(rf"{_OPEN}(?:{_SOME} ){{0,2}}(?:{_KIND}) {_LETTER}(?![A-Za-z\\]){_CLOSE}")
 _AFTER = re.compile(
     rf"{_OPEN}{_LETTER}{_GAP}(?:\b(?:is|being|est|es|ist|é|è)\b|[为是])?{_GAP}(?:{_SOME} ?){{0,2}}"

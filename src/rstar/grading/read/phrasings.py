@@ -60,7 +60,7 @@ WHOLE: list[tuple[re.Pattern[str], Callable[[re.Match[str]], str]]] = [
         (
             r"(?:\\text ?\{ ?)?(?:[Tt]he|[Aa]n?) (?:(?:zero|null|identity|unit|diagonal|column|row|symmetric|resulting"
             r"|required|desired|open|closed|half-open|ordered|solution|linear|quadratic|cubic) )*(?:matrix|vector|set"
-            r"|interval|point|pair|triple|function|polynomial|expression|fraction|line|plane|equation)"
+            r"|intervals?|point|pair|triple|function|polynomial|expression|fraction|line|plane|equation)"
             r"(?: ?\}| ) ?(?=[\\([{\]]|-?\d|[a-z](?![a-z]))(?!\\(?:text|mathrm)|(?:.*[^\\{A-Za-z])?[a-z]{4,})(.+)",
             r"\1",
         ),
