@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 
 from rstar.grading.compare import numeric
 from rstar.grading.compare.sets import as_interval
-from rstar.grading.read.nodes import Apply, Interval, Node, Number, Symbol, difference, minus, names_of, renamed
+from rstar.grading.read.nodes import Apply, Node, Number, Symbol, difference, minus, names_of, renamed
 
 _MAX_SHIFT = 10_000
 _MAX_STEPS = 12
@@ -28,38 +29,51 @@ def same_values(ours: Sequence[Node], theirs: Sequence[Node], name: str) -> bool
 
     Intervals are values with the same parameter at both ends. Raises like `numeric.same_function`.
     """
-    rest = list(theirs)
-    for expression in ours:
-        match = next((other for other in rest if _same(expression, other, name)), None)
-        if match is None:
-            return _same_unions(ours, theirs, name)
-        rest.remove(match)
-    return not rest or _same_unions(ours, theirs, name)
-
-
-def _same(first: Node, second: Node, name: str) -> bool:
-    one, other = as_interval(first), as_interval(second)
-    if one is not None and other is not None:
-        return _same_intervals(one, other, name)
-    return _shift_between(first, second, name) is not None
-
-
-def _same_intervals(first: Interval, second: Interval, name: str) -> bool:
-    """Whether both ends of one interval are those of the other, moved by the same number of steps."""
-    if (first.low_closed, first.high_closed) != (second.low_closed, second.high_closed):
+    first, second = ([_progressions(node, name) for node in nodes] for nodes in (ours, theirs))
+    mine = [progression for progression in first if progression is not None]
+    rest = [progression for progression in second if progression is not None]
+    if len(mine) < len(first) or len(rest) < len(second):
         return False
-    shift = _shift_between(first.low, second.low, name)
-    return shift is not None and shift == _shift_between(first.high, second.high, name)
+    other = list(rest)
+    for progression in mine:
+        match = next((candidate for candidate in other if _same(progression, candidate)), None)
+        if match is None:
+            return _same_unions(mine, rest)
+        other.remove(match)
+    return not other or _same_unions(mine, rest)
 
 
-def _shift_between(first: Node, second: Node, name: str) -> tuple[int, int] | None:
-    """The sign and the shift for which the first at k is the second at ±k + shift; None if they are not progressions
-    with the same values.
-    """
-    one, another = _start_and_step(first, name), _start_and_step(second, name)
-    if one is None or another is None:
+@dataclass(frozen=True, slots=True)
+class _Values:
+    """A progression, or those of the two ends of an interval, and which ends belong to it."""
+
+    progressions: tuple[_Progression, ...]
+    closed: tuple[bool, ...] = ()
+
+
+def _progressions(node: Node, name: str) -> _Values | None:
+    interval = as_interval(node)
+    if interval is None:
+        only = _start_and_step(node, name)
+        return None if only is None else _Values((only,))
+    low, high = _start_and_step(interval.low, name), _start_and_step(interval.high, name)
+    if low is None or high is None:
         return None
-    (start, step), (other, other_step) = one, another
+    return _Values((low, high), (interval.low_closed, interval.high_closed))
+
+
+def _same(first: _Values, second: _Values) -> bool:
+    """Whether all progressions of one are those of the other, moved by the same number of steps."""
+    if first.closed != second.closed:
+        return False
+    shift = _shift_between(first.progressions[0], second.progressions[0])
+    pairs = zip(first.progressions[1:], second.progressions[1:], strict=True)
+    return shift is not None and all(_shift_between(*pair) == shift for pair in pairs)
+
+
+def _shift_between(first: _Progression, second: _Progression) -> tuple[int, int] | None:
+    """The sign and the shift for which the first at k is the second at ±k + shift; None if they differ."""
+    (start, step), (other, other_step) = first, second
     if numeric.same_function(step, other_step):
         sign = 1
     elif numeric.same_function(step, minus(other_step)):
@@ -80,12 +94,11 @@ def _steps_between(start: Node, other: Node, step: Node) -> int | None:
     return round(steps) if numeric.same_function(start, _moved(other, step, Fraction(round(steps)))) else None
 
 
-def _same_unions(ours: Sequence[Node], theirs: Sequence[Node], name: str) -> bool:
+def _same_unions(ours: list[_Values], theirs: list[_Values]) -> bool:
     """Whether two unions of progressions are equal: as starting values modulo a common step."""
-    progressions = [[_start_and_step(node, name) for node in nodes] for nodes in (ours, theirs)]
-    known = [[found for found in row if found is not None] for row in progressions]
-    if known != progressions or not all(known):
+    if any(values.closed for values in (*ours, *theirs)) or not (ours and theirs):
         return False
+    known = [[values.progressions[0] for values in row] for row in (ours, theirs)]
     unit = known[0][0][1]
     ratios = [ratio for row in known for _, step in row if (ratio := _ratio(step, unit)) is not None]
     if len(ratios) < sum(map(len, known)):

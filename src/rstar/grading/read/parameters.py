@@ -12,9 +12,11 @@ _SEARCHED_LENGTH = 2_000
 """Characters at the end of a text in which clauses are rewritten."""
 _FORMULA_LENGTH = 200
 _KEY = re.compile(
-    r"integer|natural number|whole number|entier|entero|natur[ae]l|ganze|natürliche|inteiro|intero|整数|自然数"
+    r"integer|natural number|whole number|entier|entero|natur[ae]l|ganz[ez]|natürliche|inteiro|intero|整数|自然数"
     r"|\\in ?(?:\\math(?:bb|bf|rm) ?)?\{?[ZN]|[01], ?\\?p?m? ?[12],"
 )
+_SIGNAL = ("integer", "nat", "whole", "ent", "ganz", "int", "整", "自然", r"\in", "1,")
+"""One of these is in every text that `_KEY` matches."""
 _KINDS = {
     r"\in\mathbb{Z},LETTER\ge 1": r"positive integers?|正整数|entiers? (?:strictement )?positifs?"
     r"|(?:número )?enteros? positivos?|positive[nr]? ganze[nr]? Zahl(?:en)?|inteiros? positivos?|inter[io] positiv[io]",
@@ -66,7 +68,7 @@ def parameters_in_symbols(text: str) -> str:
         text = _EVERYWHERE.sub(lambda match: match["formula"] + (match["close"] or match["end"]), text)
     start = max(len(text) - _SEARCHED_LENGTH, 0)
     end = text[start:]
-    if _KEY.search(end) is None:
+    if not any(map(end.__contains__, _SIGNAL)) or _KEY.search(end) is None:
         return text
     end = _UPRIGHT.sub(lambda match: f" {match[1]} " if _CLAUSE.search(match[1]) else match[0], end)
     for pattern in (_SETS, _BEFORE, _AFTER, _COUNTED):

@@ -26,6 +26,7 @@ _NAMES = words_of(
     "degree rank speed",
 )
 """Words that name a value without a sign between."""
+_FIRST_NAME = re.compile(rf"(?:\\text ?\{{ ?)?(?:\*\*)?(?:the )?(?:{'|'.join(sorted(_NAMES))})", re.IGNORECASE)
 _NAMED = re.compile(
     rf"(?P<name>(?:{'|'.join(sorted(_NAMES))})(?: value)?) ?(?:=|:|is\b)? ?"
     r"(?P<value>[-\d(\[\\](?:(?!(?<![\\A-Za-z])[A-Za-z]{2}).)*)"
@@ -46,7 +47,7 @@ def wording(form: str) -> str | None:
 
 def values_by_word(form: str) -> list[tuple[str, str]] | None:
     """Name and value of each part of "center (2,-1), radius 3"; None for any other form."""
-    text = wording(form)
+    text = wording(form) if _FIRST_NAME.match(form) else None
     parts = [_NAMED.fullmatch(part) for part in _SEPARATOR.split(text)] if text else []
     values = [(part["name"], part["value"]) for part in parts if part is not None]
     names = {name for name, _ in values}
