@@ -110,11 +110,18 @@ def grade(gold: str, prediction: str | None) -> Verdict:
         verdict = _decide(normal(wanted), normal(found))
     if verdict.outcome not in ("wrong", "unparseable") or len(wanted) > MAX_ANSWER_LENGTH:
         return verdict
-    return _grade_alternatives(normal(wanted), prediction, answer) or verdict
+    return _grade_alternatives(gold, normal(wanted), prediction, answer) or verdict
 
 
-def _grade_alternatives(gold: str, prediction: str, answer: str) -> Verdict | None:
-    """Grade the prediction's other statements that suit the kind of the gold answer; None if none matches."""
+def _grade_alternatives(text: str, gold: str, prediction: str, answer: str) -> Verdict | None:
+    """Grade the prediction's other statements that suit the kind of the gold answer; None if none matches.
+
+    Args:
+        text: the gold text.
+        gold: the gold answer in normal form.
+        prediction: the predicted text.
+        answer: the answer found in it, or all of it.
+    """
     try:
         kinds = readings(gold)
     except (UnreadableError, RecursionError):
@@ -122,7 +129,7 @@ def _grade_alternatives(gold: str, prediction: str, answer: str) -> Verdict | No
     said = wording(gold) if len(prediction) <= MAX_ANSWER_LENGTH else None
     if said is not None and said == wording(normal(prediction)):
         return Verdict("correct", "the same text", gold, prediction)
-    if _same_state(gold, kinds, prediction, answer):
+    if _same_state(text, kinds, prediction, answer):
         return Verdict("correct", "the same statement", gold, answer)
     others: list[str | None] = []
     if _CHOICES.fullmatch(gold) is not None:
@@ -143,11 +150,11 @@ def _grade_alternatives(gold: str, prediction: str, answer: str) -> Verdict | No
     return None
 
 
-def _same_state(gold: str, kinds: list[Node], prediction: str, answer: str) -> bool:
-    """Whether a sentence of the prediction states in words what a gold answer in words states."""
+def _same_state(text: str, kinds: list[Node], prediction: str, answer: str) -> bool:
+    """Whether a sentence of the prediction states in words what a gold text states."""
     wanted = NO_SOLUTION if Group("set", ()) in kinds else None
-    if wanted is None and any(isinstance(node, Text) for node in kinds):
-        wanted = state_of(gold)
+    if wanted is None and not any(map(str.isdigit, text)):
+        wanted = state_of(text)
     if wanted is None:
         return False
     return wanted == state_of(answer) or ("oxed" not in prediction and wanted == state_of(prediction))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from rstar.grading.read.descriptions import DESCRIPTION, MAX_LENGTH, described_set
+from rstar.grading.read.descriptions import DESCRIPTION, KEY, MAX_LENGTH, described_set
 from rstar.grading.read.normal import normal
 
 QUANTIFIER = re.compile(r"\b(?:all|every|any|each)\b")
@@ -29,7 +29,7 @@ def described_answer(sentence: str) -> str | None:
 
 def whole_description(sentence: str) -> str | None:
     """The description that is a whole sentence, except that it "works"; None for any other sentence."""
-    if len(sentence) > 2 * MAX_LENGTH:
+    if len(sentence) > 2 * MAX_LENGTH or KEY.search(sentence) is None:
         return None
     match = _WORKS.fullmatch(sentence)
     value = sentence if match is None else match["value"]

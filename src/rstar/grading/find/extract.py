@@ -116,6 +116,8 @@ def gold_answer_of(gold: str) -> str | None:
     found = answer_of(gold)
     if len(gold) > MAX_ANSWER_LENGTH:
         return found
+    if whole_description(gold) is not None:
+        return None
     text = in_english(gold)
     if found is not None and is_chinese_prose(found):
         return None

@@ -16,9 +16,10 @@ from rstar.grading.read.parser import parse
 
 MAX_LENGTH = 200
 _UPRIGHT = re.compile(r"\\(?:text[a-z]*|mathrm|mbox) ?\{([^{}]*)\}")
-_KEY = re.compile(
+KEY = re.compile(
     r"\b(?:[Aa]ll|[Ee]very|[Aa]ny|[Ee]ach|even|odd|multiple|divisible|remainder|congruent)\b|mathbb\{[ZN]\}[_^]"
 )
+"""A word without which nothing is described."""
 _SIGN_OF = {"positive": ">", "negative": "<", "nonnegative": "≥", "nonpositive": "≤", "nonzero": "≠"}
 _ADJECTIVES = (
     "real|positive|negative|non-?negative|non-?positive|non-?zero|odd|even|prime|composite|natural|whole|rational"
@@ -67,7 +68,7 @@ _K = Symbol("k")
 
 def described_set(form: str) -> Node | None:
     """The set of numbers that a normal form describes in words; None for any other form."""
-    if len(form) > MAX_LENGTH or _KEY.search(form) is None:
+    if len(form) > MAX_LENGTH or KEY.search(form) is None:
         return None
     text = re.sub(r"\s+", " ", _UPRIGHT.sub(r" \1 ", form)).strip(" .,")
     if _POSITIVE.fullmatch(text) is not None:
