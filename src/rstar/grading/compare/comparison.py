@@ -64,7 +64,8 @@ def equal(a: Node, b: Node) -> bool:
     """
     if a == b:
         return True
-    a, b = _conditions(a, b)
+    if isinstance(a, Group) or isinstance(b, Group):
+        a, b = _conditions(a, b)
     if is_family(a) or is_family(b):
         return equal_families(a, b, equal)
     a, b = expanded(a), expanded(b)

@@ -16,6 +16,8 @@ _FORMULA = re.compile(r"\$[^$]*\$|\\\(.*?\\\)|\\\[.*?\\\]")
 _END = re.compile(r"[.!?] +|[。！？；;：:] *")
 _MARK = "§"
 """Stands for a formula."""
+_NO_WORDS = frozenset("\\^=+/{}()[]|<>")
+"""Characters of formulas, which no statement has."""
 _LINK = (
     r"(?:(?:so|thus|hence|therefore|consequently|it follows that|we conclude that|by the (?:[a-z]+ ){1,3}test|that"
     r"|donc|ainsi|par conséquent|por (?:lo )?tanto|luego|entonces|así que|en consecuencia"
@@ -145,4 +147,6 @@ def state_of(text: str) -> str | None:
     if not 0 < len(sentence) <= MAX_LENGTH:
         return None
     sentence = re.sub(r"\s+", " ", _FORMULA.sub(_MARK, sentence)).lower()
+    if not _NO_WORDS.isdisjoint(sentence):
+        return None
     return next((name for name, pattern in _SENTENCE if pattern.fullmatch(sentence)), None)

@@ -68,7 +68,7 @@ _K = Symbol("k")
 
 def described_set(form: str) -> Node | None:
     """The set of numbers that a normal form describes in words; None for any other form."""
-    if len(form) > MAX_LENGTH or KEY.search(form) is None:
+    if not (" " in form or "mathbb" in form) or len(form) > MAX_LENGTH or KEY.search(form) is None:
         return None
     text = re.sub(r"\s+", " ", _UPRIGHT.sub(r" \1 ", form)).strip(" .,")
     if _POSITIVE.fullmatch(text) is not None:

@@ -47,7 +47,9 @@ def wording(form: str) -> str | None:
 
 def values_by_word(form: str) -> list[tuple[str, str]] | None:
     """Name and value of each part of "center (2,-1), radius 3"; None for any other form."""
-    text = wording(form) if _FIRST_NAME.match(form) else None
+    if ("," not in form and "and" not in form) or _FIRST_NAME.match(form) is None:
+        return None
+    text = wording(form)
     parts = [_NAMED.fullmatch(part) for part in _SEPARATOR.split(text)] if text else []
     values = [(part["name"], part["value"]) for part in parts if part is not None]
     names = {name for name, _ in values}
