@@ -26,18 +26,33 @@ from rstar.grading.find.extract import (
     MAX_ANSWER_LENGTH,
     answer_of,
     combined_answer,
+    described_statement,
     gold_answer_of,
     quick_answer,
     stated_number,
 )
 from rstar.grading.find.languages import in_english
 from rstar.grading.find.options import option_letters
+from rstar.grading.find.states import NO_SOLUTION, state_of
 from rstar.grading.read.lexer import UnreadableError
-from rstar.grading.read.nodes import Apply, Group, Node, Number, Quantity, Text, described, names_of
+from rstar.grading.read.nodes import (
+    Apply,
+    Group,
+    Interval,
+    Node,
+    Number,
+    Quantity,
+    Relation,
+    Symbol,
+    Text,
+    described,
+    names_of,
+)
 from rstar.grading.read.normal import normal, prose, squeezed, words
 from rstar.grading.read.reading import choice_of, is_name, readings, with_equal_letters, with_plain_unit, with_products
 from rstar.grading.read.times import clock_times, is_ratio
 from rstar.grading.read.units import PERCENT
+from rstar.grading.read.wordings import wording
 from rstar.grading.verdict import Verdict
 
 if TYPE_CHECKING:  # search may import this package, but not gold answers
@@ -95,15 +110,27 @@ def grade(gold: str, prediction: str | None) -> Verdict:
         verdict = _decide(normal(wanted), normal(found))
     if verdict.outcome not in ("wrong", "unparseable") or len(wanted) > MAX_ANSWER_LENGTH:
         return verdict
-    return _grade_alternatives(normal(wanted), prediction, answer) or verdict
+    return _grade_alternatives(gold, normal(wanted), prediction, answer) or verdict
 
 
-def _grade_alternatives(gold: str, prediction: str, answer: str) -> Verdict | None:
-    """Grade the prediction's other statements that suit the kind of the gold answer; None if none matches."""
+def _grade_alternatives(text: str, gold: str, prediction: str, answer: str) -> Verdict | None:
+    """Grade the prediction's other statements that suit the kind of the gold answer; None if none matches.
+
+    Args:
+        text: the gold text.
+        gold: the gold answer in normal form.
+        prediction: the predicted text.
+        answer: the answer found in it, or all of it.
+    """
     try:
         kinds = readings(gold)
     except (UnreadableError, RecursionError):
         return None
+    said = wording(gold) if len(prediction) <= MAX_ANSWER_LENGTH else None
+    if said is not None and said == wording(normal(prediction)):
+        return Verdict("correct", "the same text", gold, prediction)
+    if _same_state(text, kinds, prediction, answer):
+        return Verdict("correct", "the same statement", gold, answer)
     others: list[str | None] = []
     if _CHOICES.fullmatch(gold) is not None:
         gold = gold.upper()
@@ -115,10 +142,34 @@ def _grade_alternatives(gold: str, prediction: str, answer: str) -> Verdict | No
         others.append(stated_number(prediction))
     if any(map(_may_be_percentage, kinds)) and _PERCENT.search(prediction) is not None and _may_be_words(answer):
         others += [answer_of(prediction, percentages=True), stated_number(prediction, percentages=True)]
+    if any(map(_may_be_described, kinds)):
+        others.append(described_statement(prediction))
     for other in others:
         if other is not None and (verdict := _decide(gold, normal(other))).correct:
             return verdict
     return None
+
+
+def _same_state(text: str, kinds: list[Node], prediction: str, answer: str) -> bool:
+    """Whether a sentence of the prediction states in words what a gold text states."""
+    wanted = NO_SOLUTION if Group("set", ()) in kinds else None
+    if wanted is None and not any(map(str.isdigit, text)):
+        wanted = state_of(text)
+    if wanted is None:
+        return False
+    return wanted == state_of(answer) or ("oxed" not in prediction and wanted == state_of(prediction))
+
+
+def _may_be_described(node: Node) -> bool:
+    """Whether a value is a set of numbers that words may describe."""
+    match node:
+        case Text(said):
+            return said.startswith("all ")
+        case Group("given" | "described" | "union") | Interval() | Relation() | Symbol("ℝ" | "ℤ"):
+            return True
+        case Group("tuple", items):
+            return len(items) == 2
+    return False
 
 
 def _may_be_percentage(node: Node) -> bool:
@@ -153,10 +204,11 @@ def _may_be_words(answer: str) -> bool:
 
 
 def _same_text(gold: str, answer: str) -> bool:
-    """Whether a prediction repeats verbatim a prose gold answer that is only partly mathematics."""
+    """Whether a prediction repeats a prose gold answer that is only partly mathematics, in any typography."""
     if max(len(gold), len(answer)) > MAX_ANSWER_LENGTH or not gold.strip():
         return False
-    return squeezed(normal(gold)) == squeezed(normal(answer))
+    ours, theirs = normal(gold), normal(answer)
+    return squeezed(ours) == squeezed(theirs) or ((said := wording(ours)) is not None and said == wording(theirs))
 
 
 def _ends_with_gold(prediction: str, gold: str) -> bool:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TypeGuard
 
 from rstar.grading.compare import exact, numeric
 from rstar.grading.compare.expansion import expanded
-from rstar.grading.compare.progressions import same_progression
+from rstar.grading.compare.families import equal_families, is_family
+from rstar.grading.compare.geometric import with_geometric_sums
+from rstar.grading.compare.pieces import same_pieces
 from rstar.grading.compare.relations import (
     assignment,
     mirrored,
@@ -18,6 +19,7 @@ from rstar.grading.compare.relations import (
     same_name,
     split_tuple_equation,
     values_by_name,
+    values_by_word,
 )
 from rstar.grading.compare.sets import as_interval, as_range, as_set, unknowns
 from rstar.grading.read import units
@@ -42,6 +44,7 @@ from rstar.grading.read.nodes import (
     renamed,
     symbols,
 )
+from rstar.grading.read.series import infinite_ranges
 from rstar.grading.read.units import DEGREE, PERCENT
 
 _PERCENT_POWERS = (units.POINT.powers, *((*PERCENT.powers, (time, -1)) for time in ("s", "yr")))
@@ -61,8 +64,10 @@ def equal(a: Node, b: Node) -> bool:
     """
     if a == b:
         return True
-    if _is_family(a) or _is_family(b):
-        return _equal_families(a, b)
+    if isinstance(a, Group) or isinstance(b, Group):
+        a, b = _conditions(a, b)
+    if is_family(a) or is_family(b):
+        return equal_families(a, b, equal)
     a, b = expanded(a), expanded(b)
     if isinstance(a, Text) or isinstance(b, Text):
         return a == b
@@ -84,47 +89,21 @@ def equal(a: Node, b: Node) -> bool:
     return _equal_values(a, b)
 
 
-def _equal_families(a: Node, b: Node) -> bool:
-    """Compare families: ``2k, k ∈ ℤ`` is ``2n, n ∈ ℤ``. Parameters stated by only one side are ignored."""
-    (ours, *first), (theirs, *second) = (node.items if _is_family(node) else (node,) for node in (a, b))
-    if bool(first) != bool(second):  # 2^m, m ∈ ℕ equals 2^k
-        (family, conditions, bare) = (ours, first, theirs) if first else (theirs, second, ours)
-        letters = frozenset().union(*map(names_of, conditions)) - names_of(bare)
-        others = names_of(bare) - names_of(family)
-        if len(letters) == len(others) == 1:
-            return equal(renamed(family, Symbol(*letters), Symbol(*others)), bare)
-    if first and second:
-        old, new = (sorted(set().union(*map(names_of, conditions))) for conditions in (second, first))
-        if len(old) == len(new) == 1:
-            theirs, *second = (renamed(node, Symbol(old[0]), Symbol(new[0])) for node in (theirs, *second))
-        if set(first) != set(second):
-            return False
-        over_integers = len(new) == 1 and first == [Relation((Symbol(new[0]), Symbol("ℤ")), ("∈",))]
-        if over_integers and _same_members(_members(ours), _members(theirs), new[0]):
-            return True
-    return equal(ours, theirs)
+def _conditions(a: Node, b: Node) -> tuple[Node, Node]:
+    """The conditions of sets like ``{x : x > 3}``, in the letter of the first; other nodes unchanged."""
+    match a, b:
+        case Group("described", (Symbol() as x, first)), Group("described", (Symbol() as t, second)):
+            free = x != t and x.name in names_of(second)
+            return (a, b) if free else (first, renamed(second, t, x))
+        case Group("described"), Relation((Text(), Group("described") as value), ("=",)):  # A ∩ B = {x : x > 3}
+            return _conditions(a, value)
+        case Relation((Text(), Group("described") as value), ("=",)), Group("described"):
+            return _conditions(value, b)
+    return _condition(a), _condition(b)
 
 
-def _members(node: Node) -> list[Node]:
-    """The expressions of a family, without their names."""
-    node = expanded(node)
-    items = node.items if isinstance(node, Group) and node.kind in ("set", "bare") else (node,)
-    return [named[1] if (named := assignment(item)) is not None else item for item in items]
-
-
-def _same_members(ours: Sequence[Node], theirs: Sequence[Node], name: str) -> bool:
-    """Whether each expression of one family takes the same values as one of the other family."""
-    rest = list(theirs)
-    for expression in ours:
-        match = next((other for other in rest if same_progression(expression, other, name)), None)
-        if match is None:
-            return False
-        rest.remove(match)
-    return not rest
-
-
-def _is_family(node: Node) -> TypeGuard[Group]:
-    return isinstance(node, Group) and node.kind == "given"
+def _condition(node: Node) -> Node:
+    return node.items[1] if isinstance(node, Group) and node.kind == "described" else node
 
 
 def _equal_values(a: Node, b: Node) -> bool:
@@ -141,6 +120,8 @@ def _equal_values(a: Node, b: Node) -> bool:
                 return True
     if any(leaf == INFINITY for leaf in (*leaves(a), *leaves(b))):  # infinity has only a sign to compare
         return False
+    if infinite_ranges(a) != infinite_ranges(b):
+        a, b = with_geometric_sums(a), with_geometric_sums(b)
     return numeric.same_function(a, b)
 
 
@@ -151,7 +132,7 @@ def _equal_quantities(a: Node, b: Node) -> bool:
             if any(both == {PERCENT.powers, powers} for powers in _PERCENT_POWERS):
                 return equal(a.value, b.value)
             angles = {DEGREE.powers, units.UNITS["rad"].powers}
-            return both == angles and equal(*(plain(x) if x.unit == DEGREE else x.value for x in (a, b)))
+            return both == angles and equal(_in_radians(a), _in_radians(b))
         factor = a.unit.factor / b.unit.factor
         return equal(a.value if factor == 1 else Apply("*", (a.value, Number(factor))), b.value)
     with_unit, other = (a, b) if isinstance(a, Quantity) else (b, a)
@@ -160,7 +141,14 @@ def _equal_quantities(a: Node, b: Node) -> bool:
         return _same_notation(with_unit.value, other) or (with_unit.unit == PERCENT and equal(plain(with_unit), other))
     if equal(with_unit.value, other):
         return True
-    return with_unit.unit == DEGREE and Symbol("π") in leaves(other) and equal(plain(with_unit), other)
+    is_angle = with_unit.unit.powers == DEGREE.powers
+    return is_angle and Symbol("π") in leaves(other) and equal(_in_radians(with_unit), other)
+
+
+def _in_radians(angle: Quantity) -> Node:
+    if angle.unit.powers != DEGREE.powers:
+        return angle.value
+    return Apply("*", (plain(Quantity(angle.value, DEGREE)), Number(angle.unit.factor)))
 
 
 def _same_notation(a: Node, b: Node) -> bool:
@@ -234,13 +222,20 @@ def _is_turned_product(name: Node | None, other: Node | None) -> bool:
 
 
 def _is_rewritten(node: Relation) -> bool:
-    """Whether one expression in several letters is rewritten, then evaluated: ``r^2+s^2 = (r+s)^2-2rs = 13``."""
-    expressions = [side for side in node.sides if names_of(side)]
+    """Whether one expression in several letters is rewritten, then evaluated or given in other letters.
+
+    ``r^2+s^2 = (r+s)^2-2rs = 13``, ``ln(ab^2) = ln a + 2 ln b = p + 2q``. The rewriting is verified.
+    """
+    names = names_of(node.sides[-1])
+    if names and not any(names & names_of(side) for side in node.sides[:-1]):
+        expressions = list(node.sides[:-1])
+    else:
+        expressions = [side for side in node.sides if len(names_of(side)) > 1]
+        if any(map(names_of, node.sides[len(expressions) :])):
+            return False
     if not 1 < len(expressions) <= min(MAX_REWRITINGS, len(node.sides) - 1) or set(node.signs) != {"="}:
         return False
-    if any(map(names_of, node.sides[len(expressions) :])):
-        return False
-    if not all(isinstance(side, Apply) and len(symbols(side)) > 1 for side in expressions):
+    if not all(isinstance(side, Apply) for side in expressions):
         return False
     return all(numeric.same_function(expressions[0], side) for side in expressions[1:])
 
@@ -286,6 +281,9 @@ def _equal_matrices(a: Node, b: Node) -> bool:
 
 
 def _equal_groups(a: Node, b: Node) -> bool:
+    if _is_in_pieces(a) or _is_in_pieces(b):
+        in_order = isinstance(a, Group) and isinstance(b, Group) and a.kind == b.kind
+        return (in_order and _equal_in_any_order(children(a), children(b))) or same_pieces(a, b)
     for node, other in ((a, b), (b, a)):
         if isinstance(node, Interval):
             if isinstance(other, Group):
@@ -307,7 +305,7 @@ def _equal_groups(a: Node, b: Node) -> bool:
     if kinds <= {"set", "bare"} and (by_names := _by_names(a, b)) is not None:
         return by_names
     only_relations = all(isinstance(item, Relation) for item in (*a.items, *b.items))
-    if kinds == {"cases"} or (kinds <= {"both", "bare"} and "both" in kinds and only_relations):
+    if kinds <= {"both", "bare"} and "both" in kinds and only_relations:
         return _equal_in_any_order(a.items, b.items)
     if kinds == {"union"}:
         return _equal_in_any_order([as_interval(x) or x for x in a.items], [as_interval(x) or x for x in b.items])
@@ -325,9 +323,13 @@ def _equal_groups(a: Node, b: Node) -> bool:
     return alike and len(a.items) == len(b.items) and all(map(equal, a.items, b.items))
 
 
+def _is_in_pieces(node: Node) -> bool:
+    return isinstance(node, Group) and node.kind == "cases"
+
+
 def _by_names(a: Group, b: Group) -> bool | None:
     """Compare named values, ``x = 3, y = -1``, with an unnamed list; None if the groups are not such a pair."""
-    ours, theirs = values_by_name(a), values_by_name(b)
+    ours, theirs = (values_by_name(node) or values_by_word(node) for node in (a, b))
     if (ours is None) == (theirs is None):
         return None
     values, other = (ours, b) if ours is not None else (theirs, a)

@@ -114,6 +114,11 @@ def proportional(first: Node, second: Node, *, positive: bool = False) -> bool:
     return False
 
 
+def agree_at(first: Node, second: Node, point: Point) -> bool:
+    """Whether two expressions are defined and equal as real numbers at a point. Raises `UnreadableError`."""
+    return _Comparison(first, second).at(point, flint.arb) is True
+
+
 def approximation(constant: Node) -> Fraction | None:
     """A real constant to at least 35 digits; None if it is not real. Raises `UnreadableError` like `same_function`."""
     with _precision(256):

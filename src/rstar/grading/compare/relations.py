@@ -103,6 +103,12 @@ def values_by_name(node: Group) -> tuple[Node, ...] | None:
     return None if order is None or len(values) < len(node.items) else tuple(values[name] for name in order)
 
 
+def values_by_word(node: Group) -> tuple[Node, ...] | None:
+    """The values of "Ann = 1, Bob = 2" in the order given; None if a name is not in words."""
+    pairs = [item.sides for item in node.items if isinstance(item, Relation) and isinstance(item.sides[0], Text)]
+    return tuple(pair[1] for pair in pairs) if len(pairs) == len(node.items) else None
+
+
 def sorted_names(names: list[str]) -> list[str] | None:
     """Sort names: ``x, y, z`` or ``x_1, x_2``; None if they have no order."""
     if all(len(name) == 1 for name in names):

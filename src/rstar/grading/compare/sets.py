@@ -36,6 +36,8 @@ def as_set(node: Node) -> Node | None:
     if node == _REALS:
         return _WHOLE_LINE
     match node:
+        case Group("described", (_, condition)):
+            return as_set(condition)
         case Group("without", (whole, Group("set" | "bare", points))):
             return _without(whole, points)
         case Group("union", items):

@@ -7,25 +7,22 @@ from __future__ import annotations
 
 import re
 
-from rstar.grading.read.units import is_known
+from rstar.grading.find.unit_phrases import unit_phrase
 
 AMOUNTS = r"(?:hours?|minutes?|dollars?|pounds?|feet|foot|met(?:er|re)s?|years?|weeks?|days?)"
-UNIT = re.compile(r"\s*\$?\s*(?:\\(?:text|mathrm)\{\s*)?([^\W\d_]+)\b(?!\.[a-z])")
 _ATTACHED_UNIT = r"(?:km|[cdm]?m|k?g|mg|[mMdc]?[lL]|h|min|s|kph|mph)(?![\w^/²³*])"
 """Units that may directly follow a number."""
 _NUMBER = re.compile(
     r"(?<![\w.,/^:])(?:\d{1,2}:\d{2}(?::\d{2})?(?:\s*[ap]\.?m\b\.?| in the (?:morning|afternoon|evening)| at night)?"
     r"|\d{1,2} (?:in the (?:morning|afternoon|evening)|at night)|\d{1,2}\s*(?:[ap]\.?m\b\.?|o['’]clock\b)"
     r"|(?:\\?\$)?-?\d{1,1999}(?:,\d{3}){0,600}(?:\.\d{1,30})?(?:/\d{1,30})?(?:\\?%)?)"
-    rf"(?:(?={_ATTACHED_UNIT})|(?![\w^/]|:\d))",
+    rf"(?:(?={_ATTACHED_UNIT})|(?![\w^/]|:\d|,\d))",
     re.IGNORECASE,
 )
 _SEVERAL_UNITS = re.compile(
     rf"\d+(?:\.\d+)? {AMOUNTS}(?:,?(?: and)? \d+(?:\.\d+)? {AMOUNTS})*,?(?: and)? \d+(?:\.\d+)? [a-z]+\b"
     r"|\b\d+ ?(?:h|hours?|min|minutes?)(?:\b|(?=\d))(?:,? ?(?:and )?\d+ ?(?:min|m|minutes?|s|seconds?)\b){1,2}"
 )
-_LETTER_UNITS = frozenset("mgshLl")
-"""One-letter units that follow a number in prose."""
 _COUNTED = re.compile(
     r"\s+(?:dozen|hundred|thousand|million|billion|trillion|percentage points?|and (?:a|one) (?:half|quarter))\b"
 )
@@ -64,11 +61,9 @@ def only_amount(sentence: str) -> tuple[int, str] | None:
         return start, sentence[start : counted.end()]
     if _IN_TOTAL.match(sentence, end):
         return start, sentence[start:end]
-    unit = UNIT.match(sentence, end) if ":" not in found[0][0] else None
-    if unit is not None and end == unit.start(1):  # glued to the number
+    unit = unit_phrase(sentence, end, letters=True) if ":" not in found[0][0] else None
+    if unit is None:
+        return start, sentence[start:end]
+    if end == unit[0]:  # glued to the number
         return start, f"{sentence[start:end]} {unit[1]}"
-    return start, sentence[start : end if unit is None or not _is_unit(unit[1]) else unit.end()]
-
-
-def _is_unit(word: str) -> bool:
-    return is_known(word) or word in _LETTER_UNITS
+    return start, sentence[start : unit[0]] + unit[1]

@@ -169,7 +169,7 @@ def _content(text: str, span: BoxSpan, limit: int | None = None) -> str:
     if (base := _BASE.match(after)) is not None:
         content += base[1]
     if (base := _IN_BASE.match(after)) is not None:
-        return f"{content}_{{{base[1]}}}"
+        return f"{content} in base {base[1]}" if "_" in content else f"{content}_{{{base[1]}}}"
     if (scale := _SCALED.match(after)) is not None:
         return f"{content} {scale[1]}"
     unit = _UNIT.match(after)

@@ -21,6 +21,7 @@ import re
 
 from rstar.grading.find.boxes import boxed, boxed_answer, combined_boxes, only_box, without_empty_boxes
 from rstar.grading.find.closings import without_courtesies
+from rstar.grading.find.described import whole_description
 from rstar.grading.find.languages import in_english, is_chinese_prose
 from rstar.grading.find.only_number import only_number
 from rstar.grading.find.options import justified_option, leading_options, without_option_reason
@@ -43,6 +44,7 @@ from rstar.grading.find.sentences import (
 )
 from rstar.grading.find.subjects import letter_values
 from rstar.grading.read.numerals import english_in_digits
+from rstar.grading.read.parameters import parameters_in_symbols
 from rstar.grading.read.percents import percent_in_digits
 from rstar.grading.read.times import clock_times_in_digits
 
@@ -114,6 +116,8 @@ def gold_answer_of(gold: str) -> str | None:
     found = answer_of(gold)
     if len(gold) > MAX_ANSWER_LENGTH:
         return found
+    if whole_description(gold) is not None:
+        return None
     text = in_english(gold)
     if found is not None and is_chinese_prose(found):
         return None
@@ -145,6 +149,15 @@ def _letter_values(text: str) -> str | None:
         return None
     line = in_english(_cleaned(rest)).strip().splitlines()[-1][-MAX_ANSWER_LENGTH:]
     return letter_values(line.rstrip(". "))
+
+
+def described_statement(text: str) -> str | None:
+    """The set of numbers that the last sentence of a text describes in words."""
+    rest = _untagged_rest(text)
+    if rest is None or "oxed" in rest:
+        return None
+    line = _cleaned(rest.strip().splitlines()[-1][-MAX_ANSWER_LENGTH:])
+    return whole_description(last_sentence(line).rstrip(". "))
 
 
 def stated_number(text: str, *, percentages: bool = False) -> str | None:
@@ -188,8 +201,8 @@ def _boxed_again(text: str) -> str | None:
 
 
 def _cleaned(text: str) -> str:
-    """Drop crossed-out text and closing courtesies, rejoin split units, and unify display environments."""
-    text = without_courtesies(text)
+    """Drop crossed-out text and courtesies, rejoin split units, put parameters in formulas, and unify displays."""
+    text = parameters_in_symbols(without_courtesies(text))
     if "~~" in text or "<<" in text:
         text = _STRUCK.sub("", text)
     if "$^" in text:

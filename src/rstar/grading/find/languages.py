@@ -11,8 +11,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from rstar.grading.find.chinese_units import units_in_symbols
 from rstar.grading.read.numerals import MAX_INCIDENTAL, in_digits
 from rstar.grading.read.percents import chinese_percent_in_digits, percent_in_digits
+from rstar.grading.read.units import is_measure
 from rstar.grading.read.vocabulary import HAN
 
 _SEARCHED_LENGTH = 600
@@ -26,6 +28,9 @@ _MEASURE = re.compile(rf"(?<=\d)\s*\(\s*[{HAN}]{{1,3}}\s*\)")
 _SIGNS = str.maketrans({"，": ", ", "。": ". ", "：": ": ", "；": "; ", "、": ", ", "（": "(", "）": ")", "．": ". "})
 _COMMA = re.compile(r"(?<![\d,.(\[{])(\d+),(\d{1,2}|\d{4,})(?![\d,]|\s*[)\]}])")
 _EUROS = re.compile(r"\d,\d{1,2}[ \u00a0\u202f]?€")
+_MEASURED = re.compile(r"\d,\d{1,2}[ \u00a0\u202f]?(?:k?g|[ckm]?m|[cdm]?[lL])\b")
+_IS_ENGLISH = re.compile(r"\b(?:the|is|are|and|of|has|have|with|was|by)\b", re.IGNORECASE)
+"""A decimal comma by what follows it, in a text without English words."""
 
 _ARTICLE = re.compile(r"\bis (not )?(?:(?:la|le|el|die|der|l['’]option|opción|the answer) )+(?=\(?[A-H]\b)")
 _UHR = re.compile(r"(?<![\d.,:])(\d{1,2})(?:[.:](\d\d))? Uhr\b")
@@ -43,14 +48,15 @@ _TWELVE, _NIGHT_END = 12, 6
 _QUALIFIED = re.compile(r"(?<=\d)(?: l[oae]s)?( [^\W\d_]{4,}s) (?:que|qui) (?:no|ne)\b[^,;.\d]*")
 """A relative clause on what is counted: "40 alumnos que no leen"."""
 _RATE = re.compile(
-    r" (?:par|pro|por|al|à l['’]|im|am|a la) ?(?:mois|an|année|jour|semaine|heure|monat|jahr|tag|woche|stunde|mes|año"
-    r"|día|semana|hora)\b",
+    r"(?<![^\W\d_²³])(?P<unit>[^\W\d_²³]*(?: (?:carr|cuadrad|quadrad|quadrat|c[úu]b)\w{1,4})?[²³]?)"
+    r" (?P<per>par|pro|por|al|à l['’]|all['’]|a la|im|am) ?(?P<time>mois|an|année|jour|semaine|heure|minute|seconde"
+    r"|monat|jahr|tag|woche|stunde|sekunde|mes|año|día|semana|hora|minuto|segundo|giorno|ora|secondo)\b",
     re.IGNORECASE,
 )
-"""A phrase for how often an amount is paid or done."""
+"""A phrase for how often an amount is paid or done, or by what a measure is divided."""
+_PAID = re.compile(r"minute|minuto|seconde|sekunde|segundo|secondo", re.IGNORECASE)
+"""Times that end the phrase for an amount only after a measure."""
 _OF = re.compile(r"(?<=\d)( ?[^\W\d_]{1,12})? (?:(?:de|du|des|von|del|di|da|do) |d['’] ?)(?=[^\W\d_])")
-_WEIGHTS = {"千克": "kg", "公斤": "kg", "毫克": "mg", "克(?![拉隆服制鲁里莱斯朗])": "g"}
-_UNITS = {"千米": "km", "公里": "km", "厘米": "cm", "毫米": "mm", "分米": "dm", "米": "m"}
 _HALF = "上午|早上|凌晨|清晨|下午|傍晚|晚上|夜里|夜晚|深夜|半夜|午夜|中午|正午"
 _FORENOON, _NIGHT, _MIDDAY = frozenset({"上午", "早上", "凌晨", "清晨"}), re.compile("[晚夜]"), re.compile("[中正]午")
 
@@ -90,10 +96,6 @@ _CHINESE_WORDS: list[tuple[str, str | Callable[[re.Match[str]], str]]] = [
     (r"(?<=\d)\s*(?:个)?小时", " hours "),
     (r"(?<=\d)\s*秒", " seconds "),
     (r"(?<=\d)\s*天", " days "),
-    *((rf"(?<=[\d}}$])\s*平方{name}", rf" {unit}^2 ") for name, unit in _UNITS.items()),
-    *((rf"(?<=[\d}}$])\s*立方{name}", rf" {unit}^3 ") for name, unit in _UNITS.items()),
-    *((rf"(?<=[\d}}$])\s*{name}", rf" {unit} ") for name, unit in _UNITS.items()),
-    *((rf"(?<=[\d}}$])\s*{name}", f" {unit} ") for name, unit in _WEIGHTS.items()),
     (r"综上所述|综上|因此|所以|于是|从而|解得|(?:可以)?得(?:到|出)|故(?!选)", " so "),
     (r"如果|假设|假如|若", " if "),
     (r"因为|由于", " because "),
@@ -141,6 +143,8 @@ _WORDS = {
         "the result": r"(?:le )?résultat(?: final)?",
         "followed by": "suivie? d[e'’]",
         "zeros": "zéros",
+        "cubed": "(?<=mètres )cubes|(?<=mètre )cube",
+        "arcminutes": "minutes? d['’]arc",
         "so": "donc|ainsi|par conséquent|alors",
         "if": r"si|s['’]ils?|supposons(?: que)?|soit",
         "because": "car|puisque|parce que?",
@@ -200,6 +204,7 @@ _WORDS = {
         "the correct option": "(?:la )?opción correcta",
         "followed by": "seguid[oa] (?:de|por)",
         "zeros": "ceros",
+        "arcminutes": "minutos? de arco",
         "the result": "(?:el )?resultado(?: final)?",
         "so": "por lo tanto|por tanto|entonces|luego|así que",
         "if": "si|supongamos(?: que)?|sea",
@@ -251,13 +256,14 @@ _WORDS = {
 }
 _STRONG = {
     "French": r"réponse|résultat|donc|vaut|obtient|conséquent|n['’]est|reste|serait|cherchée?s?|compte|pour cent"
-    r"|élèves?|au total|en tout|\w*[ôûùî]\w*|est (?:à|de|une?|la|le)|est -?[\d$]|moitié|égale|\w*[èêçàâœ]\w*",
+    r"|élèves?|mesurent|mesure|par (?:heure|jour|semaine|mois|an)|au total|en tout|\w*[ôûùî]\w*|est (?:à|de|une?|la|le)"
+    r"|est -?[\d$]|moitié|égale|\w*[èêçàâœ]\w*",
     "German": r"antwort|ergebnis|prozent|entweder|ist|lautet|somit|nicht|keine?|kostet|dauert|ergibt|zusammen|insgesamt"
-    r"|uhr|sind|\w+hundert\w*|\w*tausend\w*|gibt es|\w*[äöüß]\w*",
-    "Spanish": r"respuesta|es -?[\d$]|precio|resultado|entonces|por lo tanto|por ciento|quedan?|tiene|no se|en total"
-    r"|probabilidad|buscad[ao]|hay (?:\d+|\w+nta|\w+cient[oa]s)|\w*[áíóúñ]\w*",
+    r"|uhr|sind|bleib(?:t|en)|pro (?:stunde|tag|woche|monat|jahr)|\w+hundert\w*|\w*tausend\w*|gibt es|\w*[äöüß]\w*",
+    "Spanish": r"respuesta|por (?:hora|día|semana|mes)|es -?[\d$]|precio|resultado|entonces|por lo tanto|por ciento"
+    r"|quedan?|tiene|no se|en total|probabilidad|buscad[ao]|hay (?:\d+|\w+nta|\w+cient[oa]s)|\w*[áíóúñ]\w*",
     "Portuguese": r"resposta|portanto|por cento|então|não|são|é|ao todo|\w*[ãõ]\w*",
-    "Italian": r"risposta|risultato|per cento|quindi|dunque|perché|poiché|è|ci sono",
+    "Italian": r"risposta|all['’]ora|risultato|per cento|quindi|dunque|perché|poiché|è|ci sono",
 }
 _COMMON = {
     "French": r"l[ea]s?|l['’]\w+|du|des|une?|est|et|il|lui|on|pas|de|en|sont|dans|que|qui|elle|ses|aux?|avec|sur"
@@ -302,11 +308,12 @@ def in_english(text: str, incidental: int = MAX_INCIDENTAL, *, percentages: bool
         return _from_chinese(text)
     language = _language_of(text[-_SEARCHED_LENGTH:])
     if language is None:
-        return _COMMA.sub(r"\1.\2", text) if _EUROS.search(text) is not None else text
+        decimal = _EUROS.search(text) or (_MEASURED.search(text) and not _IS_ENGLISH.search(text))
+        return _COMMA.sub(r"\1.\2", text) if decimal else text
     text = in_digits(percent_in_digits(text, language) if percentages else text, language, incidental)
     text = _SPACED.sub(lambda match: re.sub(r"\s", "", match[1]), text)
     text = _UHR.sub(lambda match: f"{match[1]}:{match[2] or '00'}", text)
-    text = _RATE.sub("", _QUALIFIED.sub(r"\1", text))
+    text = _RATE.sub(_rate, _QUALIFIED.sub(r"\1", text))
     english = _ENGLISH[language]
     text = _PHRASES[language].sub(
         lambda match: match[0] if match["formula"] else english[int((match.lastgroup or "w0")[1:])], text
@@ -320,6 +327,13 @@ def in_english(text: str, incidental: int = MAX_INCIDENTAL, *, percentages: bool
     ):
         text = pattern.sub(by, text)
     return text
+
+
+def _rate(match: re.Match[str]) -> str:
+    """Write a rate with "per" after a measure; drop it after money and counts."""
+    if is_measure(match["unit"].partition(" ")[0].rstrip("²³")):
+        return f"{match['unit']} per {match['time']}"
+    return match[0] if _PAID.fullmatch(match["time"]) else match["unit"]
 
 
 def _language_of(end: str) -> str | None:
@@ -340,7 +354,7 @@ def is_chinese_prose(text: str) -> bool:
 
 
 def _from_chinese(text: str) -> str:
-    text = _MEASURE.sub("", in_digits(chinese_percent_in_digits(text)).translate(_SIGNS))
+    text = units_in_symbols(_MEASURE.sub("", in_digits(chinese_percent_in_digits(text)).translate(_SIGNS)))
     for pattern, english in _FROM_CHINESE:
         text = pattern.sub(english, text)
     return _BESIDE_HAN.sub(" ", text)

@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from rstar.grading.find.amounts import AMOUNTS, UNIT, only_amount
+from rstar.grading.find.amounts import AMOUNTS, only_amount
+from rstar.grading.find.described import QUANTIFIER, described_answer
 from rstar.grading.find.hedges import is_hedged
 from rstar.grading.find.subjects import answer_in_words, clause_before_reason, described_formula, superlative_name
-from rstar.grading.read.units import is_known
+from rstar.grading.find.unit_phrases import unit_phrase
 from rstar.grading.read.vocabulary import HAN, HANGUL
 
 MAX_LENGTH = 2_000
@@ -42,11 +43,16 @@ _VERB = re.compile(
 _ACTION = re.compile(
     r"\b(?:will|can|must|does|costs?|pays?|paid|earns?|needs?|takes?|took|makes?|made|spends?|spent|sells?|sold|buys?"
     r"|bought|saves?|saved|receives?|received|eats?|ate|weighs?|wins?|won|owes?|travels?|drives?|drove|walks?|runs?|ran"
-    r"|reads?|finds?|arrives?|leaves?|starts?|ends?)\b"
+    r"|reads?|finds?|arrives?|leaves?|starts?|ends?|increases|decreases)\b"
 )
 """Verbs that mark a sentence if it has a number; without one, they may belong to an answer in words."""
 _YES_OR_NO = re.compile(r"(?:yes|no|true|false)\s*[,.;:!]", re.IGNORECASE)
-_SENTENCE_END = re.compile(r"(?:[.?]|(?<![\d)}])(?<!\b[A-Za-z])!)(?=\s|$)|\n|,?\s+(?:because|since|which|where)\b")
+_NO_PARAMETER = r"(?! \$?[a-z]\$? is an? (?:[a-z]+ ){0,2}(?:integer|number|prime)\b)"
+"""No condition on a parameter follows."""
+_SENTENCE_END = re.compile(
+    r"(?:[.?]|(?<![\d)}])(?<!\b[A-Za-z])!)(?=\s|$)|\n|,?\s+(?:because|since|which"
+    rf"|where{_NO_PARAMETER})\b"
+)
 _COMPOUND = re.compile(rf"\s+(?:to|out of|by|in base|{AMOUNTS},?(?: and)?)\s+")
 """Text between two formulas that makes them one answer: "$3$ to $2$", "$2$ hours and $30$ minutes"."""
 _PHRASE = re.compile(
@@ -104,6 +110,14 @@ _CONNECTIVE = re.compile(r"(?:so|thus|hence|therefore|then|finally)\b[\s,:]*", r
 _VALUE_OF = re.compile(r"\b(?:is|are|equals|be|was|were)(?: exactly| given by| of the form| equal to)?:?\s*$")
 _STATING_VERB = re.compile(r"\b(?:is|are|equals|be)\b|=|\b(?:it|that|there|here)'s\b", re.IGNORECASE)
 _PLACE = re.compile(r"\b(?:at|when|where|below|above|for|if|except|near|as)\s+[a-zA-Z]\w{0,3}\s*$")
+_SUPERSCRIPT = re.compile(r"\^\{(-?\d)\}|[²³]")
+_BOLD_AMOUNT = re.compile(
+    r"(\b(?:is|are|was|were|be|equals) )\*\*(\\?\$?-?[\d,]*\d(?:\.\d+)?)\*\*(?=\s*[^\W\d_][^\d$\\*=]{0,40}$)"
+)
+"""A number in bold type, and the noun or unit that ends the sentence."""
+_BOLD_NUMBER = re.compile(r"\*\*\\?\$?-?\d[^*\n]*\*\*")
+_MORE = re.compile(r"\b(?:less|more|fewer|extra|than|short)\b")
+_BOLD_IN_SENTENCE = re.compile(rf"[^\W\d_]{{2,}} [^*$\\\d]*{_BOLD_NUMBER.pattern}")
 _GLUED_UNIT = re.compile(r"([-\d./]*\d)([mgshLNJWVAK])")
 _EMPTY_REMARK = re.compile(
     r"(?:(?:we are |now )?(?:done|complete[d]?|finished|possible|true|correct|proven|required|desired|needed|left"
@@ -128,7 +142,8 @@ _AFTER_COLON = re.compile(r"([^:]{3,80}): ?([\d(][\d()+*/.^ -]*[-+*/][\d()+*/.^ 
 _TRAILING = re.compile(
     r"(?<=[$\d)\]])(?:,?\s+"
     r"(?:(?:(?:which|and|and it) is )?(?:attained|achieved|reached|obtained|occurring) |which occurs )?"
-    r"(?:at|when|where|for|if|since|because|with)\s+(?:all |any |every |real |positive )*\$[^$]*\$[^$\d]*)$"
+    rf"(?:at|when|where{_NO_PARAMETER}|for|if|since|because|with)\s+(?:all |any |every |real |positive )*"
+    r"\$[^$]*\$[^$\d]*)$"
 )
 """A remark after the answer."""
 
@@ -144,6 +159,8 @@ def bare_answer(text: str) -> str | None:
         return None
     if (phrase := _PHRASE.fullmatch(text)) is not None:
         return phrase[1]
+    if _BOLD_IN_SENTENCE.match(text):
+        return None
     words = _COMMAND.sub(" + ", _TEXT_COMMAND.sub(" ", _ENVIRONMENT.sub(" ", _MATH.sub(" ", text))))
     numbered = any(map(str.isdigit, text))
     if not numbered and "$" not in text and "\n" not in text and _YES_OR_NO.match(text):
@@ -178,9 +195,12 @@ def last_statement(text: str) -> str | None:
     lines = [line for line in text.splitlines() if line.strip()]
     if not lines:
         return None
-    line = _with_equals_signs(_REMARK.sub("", lines[-1].strip()[-MAX_LENGTH:]))
+    line = _REMARK.sub("", lines[-1].strip()[-MAX_LENGTH:])
+    line = _with_equals_signs(_BOLD_AMOUNT.sub(r"\1\2", line))
     if _DOUBT.search(line):
         return None
+    if QUANTIFIER.search(line) and (described := described_answer(last_sentence(line.rstrip(". ")))) is not None:
+        return described
     line = _TRAILING.sub("", line.rstrip(". "))
     if (main := clause_before_reason(line)) is not None:
         found = _last_marked_value(last_sentence(main))
@@ -263,6 +283,8 @@ def _last_marked_value(line: str) -> str | None:
     before = line[clause:start]
     if not before.strip(" *_"):  # after a colon
         before = last_clause(line[:start].rstrip(" :*_"))
+    if _BOLD_NUMBER.fullmatch(line, start, end) and (is_hedged(line[:start], line[end:]) or _MORE.search(line, end)):
+        return None
     if is_denied(before) or _PART.search(before.rstrip(_ARITHMETIC)) or _REFUSED.search(line, end):
         return None
     if (doubt := _CONDITION.search(line)) is not None and doubt.start() < start:
@@ -305,8 +327,9 @@ def _is_calculation(before: str) -> bool:
 def _with_alternatives(line: str, marks: list[re.Match[str]]) -> tuple[int, int, str]:
     """(end, start, content) of the last formula and its alternatives: ``$x=8$ or $x=7$``."""
     end, start, content = marks[-1].end(), marks[-1].start(), _content(marks[-1])
-    if content[-1:].isdigit() and (unit := UNIT.match(line, end)) is not None and is_known(unit[1]):
-        content += " " + unit[1]
+    last = len(line[end:].strip(" .$)")) == 1
+    if content[-1:].isdigit() and (unit := unit_phrase(line, end, letters=last)) is not None:
+        content += rf"\text{{ {_SUPERSCRIPT.sub(_power, unit[1])}}}"
     if len(marks) > 1 and _COMPOUND.fullmatch(line, marks[-2].end(), start):
         return end, marks[-2].start(), f"{_content(marks[-2])}{line[marks[-2].end() : start]}{content}"
     for before in reversed(marks[:-1]):
@@ -315,6 +338,11 @@ def _with_alternatives(line: str, marks: list[re.Match[str]]) -> tuple[int, int,
             break
         start, content = before.start(), f"{_content(before)}{between}{content}"
     return end, start, content
+
+
+def _power(match: re.Match[str]) -> str:
+    """``^2`` for ² and ``^{2}``."""
+    return "^" + (match[1] or {"²": "2", "³": "3"}[match[0]])
 
 
 def _content(mark: re.Match[str]) -> str:
@@ -326,7 +354,7 @@ def _only_number(sentence: str) -> str | None:
     if found is None or is_denied(sentence) or _CONDITION.search(sentence) or _MATH.search(sentence):
         return None
     start, amount = found
-    before, after = sentence[:start], sentence[start + len(amount) :]
+    before, after = sentence[:start].rstrip("*_ "), sentence[start + len(amount) :]
     return None if _PART.search(before) or _REFUSED.search(sentence) or is_hedged(before, after) else amount
 
 

@@ -33,10 +33,15 @@ _OF_LIMIT = re.compile(
     r"|\\lim(?![a-z])[^=<>]*?) ?= ?(?:[^=<>]*=)*?(?P<value>[^=<>]+)"
 )
 """An integral, a derivative or a limit, which may be rewritten before it is evaluated."""
+_SET_NAME = (
+    r"(?:[A-Z()' ,]|\^\{?c\}?|\\overline ?\{|\}|\\mathbb\{[RZNQC]\}"
+    r"|\\(?:cup|cap|setminus|times|triangle|oplus)(?![a-z])"
+    r"|\\complement ?(?:_ ?\{? ?(?:[A-Z]|\\mathbb\{R\}) ?\}?)?|C_\{?[UIRS]\}?)+"
+)
+_SET = r"(?:\\?[{[(\]]|\\(?:emptyset|varnothing|mathbb)(?![a-z]))"
 _OF_SETS = re.compile(
-    r"(?P<name>(?=[^=]*\\(?:cup|cap|setminus|times|triangle|oplus)(?![a-z]))(?:[A-Z()' ]|\^\{?c\}?|\\overline ?\{|\}"
-    r"|\\(?:cup|cap|setminus|times|triangle|oplus)(?![a-z]))+)= ?"
-    r"(?P<value>(?:\\?[{[(\]]|\\(?:emptyset|varnothing))[^=<>]*)"
+    rf"(?P<name>(?=[^=]*(?:\\(?:cup|cap|setminus|times|triangle|oplus|complement)(?![a-z])|C_)){_SET_NAME})= ?"
+    rf"(?:{_SET}[^=]*= ?)*(?P<value>{_SET}[^=<>]*|\\\{{ ?[a-z] ?(?:\\mid|\\vert|\||:)[^=]*\\\}})"
 )
 _OF_COMPLEMENTS = re.compile(
     r"(?P<name>[A-Z](?: ?- ?[A-Z]|'|\^\{?c\}?)|\\overline ?\{[^=]+\}) ?= ?(?P<value>\\?\{[^=<>]*\})"

@@ -13,9 +13,10 @@ from typing import Literal
 
 from rstar.grading.read import units
 
-Kind = Literal["tuple", "list", "set", "bare", "both", "union", "without", "ratio", "given", "cases"]
+Kind = Literal["tuple", "list", "set", "bare", "both", "union", "without", "ratio", "given", "cases", "described"]
 """``(1, 2)``, ``[1, 2]``, ``{1, 2}``, ``1, 2`` without brackets, ``x > 1 and x < 2``, ``A ∪ B``, ``A ∖ B``, ``1:2``,
-``2k, k ∈ ℤ`` (the expression, then its parameters), a piecewise function (pairs of value and condition)."""
+``2k, k ∈ ℤ`` (the expression, then its parameters), a piecewise function (pairs of value and condition),
+``{x : x > 1}`` (the letter, then its condition)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +94,7 @@ Node = Number | Symbol | Apply | Quantity | Group | Interval | Relation | Matrix
 
 
 _KIND_NAMES = {"list": "list in brackets", "bare": "list", "both": "conditions", "without": "set with gaps"}
-_KIND_NAMES |= {"given": "family", "cases": "function in pieces"}
+_KIND_NAMES |= {"given": "family", "cases": "function in pieces", "described": "set by a condition"}
 """Names of group kinds in messages, where they differ."""
 
 
@@ -177,6 +178,8 @@ def renamed(node: Node, old: Node, new: Node) -> Node:
             return Relation(tuple(renamed(side, old, new) for side in sides), signs)
         case Quantity(value, unit):
             return Quantity(renamed(value, old, new), unit)
+        case Interval(low, high, low_closed, high_closed):
+            return Interval(renamed(low, old, new), renamed(high, old, new), low_closed, high_closed)
     return node
 
 

@@ -11,6 +11,7 @@ import re
 import unicodedata
 from functools import lru_cache
 
+from rstar.grading.read.parameters import parameters_in_symbols
 from rstar.grading.read.phrasings import WHOLE
 from rstar.grading.read.spellings import RULES, UNICODE
 
@@ -40,6 +41,7 @@ _DECIMAL_END = re.compile(r"\.\d+$")
 @lru_cache(maxsize=1024)
 def normal(text: str) -> str:
     """The normal form of an answer's text."""
+    text = parameters_in_symbols(text)
     if not text.isascii():
         text = _ascii(text)
     if _QUOTED.fullmatch(text):

@@ -86,6 +86,8 @@ class _Parser(Primaries):
         conditions = [item for item in items if _is_condition(item, letters)]
         members = [item for item in items if item not in conditions]
         if members and conditions:  # 2n+1, where n is in ℤ
+            if (letter := _integer(conditions, members)) is not None:  # n ≥ 3, where n is in ℤ
+                return Group("given", (letter, *conditions, *members))
             family = members[0] if len(members) == 1 else Group(kind, tuple(members))
             return Group("given", (family, *conditions))
         return items[0] if len(items) == 1 else Group(kind, tuple(items))
@@ -168,7 +170,7 @@ class _Parser(Primaries):
             elif self.peek.kind == "word" or ((joined or power < 0) and self._is_unit(self.peek)):
                 joined = False
                 name = self.next().text
-                if name == "per":
+                if name in units.PER:
                     power = -1
                 elif name in units.POWERS:
                     scale = units.POWERS[name]
@@ -344,6 +346,14 @@ def _is_condition(node: Node, letters: frozenset[str]) -> bool:
         case Relation((Symbol(name), bound), ("≠" | ">" | "≥" | "<" | "≤",)):
             return name in letters and not names_of(bound)
     return False
+
+
+def _integer(conditions: list[Node], members: list[Node]) -> Symbol | None:
+    """The letter that is an integer by its only condition, if the members only restrict it."""
+    match conditions:
+        case [Relation((Symbol() as letter, Symbol("ℤ")), ("∈",))] if all(map(_is_inequality, members)):
+            return letter if all(names_of(member) == {letter.name} for member in members) else None
+    return None
 
 
 def _compound_quantity(first: Node, second: Node) -> Quantity | None:

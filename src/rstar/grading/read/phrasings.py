@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from rstar.grading.read.number_words import number_in_words
 from rstar.grading.read.spellings import expander
-from rstar.grading.read.vocabulary import FORMULA_WORDS, MIDNIGHT, NOON
+from rstar.grading.read.vocabulary import CARDINALS, FORMULA_WORDS, MIDNIGHT, NOON, word_list
 
 MAX_ZEROS = 1_000
 _DOUBTS = re.compile(r"\b(?:or|rejected|extraneous|discarded|million|thousand|hundred|billion|dozen|invalid|not)\b")
@@ -31,6 +31,16 @@ def _followed_by_zeros(match: re.Match[str]) -> str:
     return number
 
 
+def _in_base(match: re.Match[str]) -> str:
+    """A numeral with its base after it: ``143_5`` in base five; unchanged if two bases differ."""
+    digits, below, base, system = match.groups()
+    base = str(_SYSTEMS[system] if system else _BASES.get(base.lower(), base))
+    return f"{digits}_{{{base}}}" if below is None or str(_BASES.get(below.lower(), below)) == base else match[0]
+
+
+_SYSTEMS = {"binary": 2, "octal": 8, "decimal": 10, "hexadecimal": 16}
+_BASES = CARDINALS | dict(zip(word_list("dos tres cuatro cinco seis siete ocho nueve diez"), range(2, 11), strict=True))
+_BASES |= dict(zip(word_list("deux trois quatre cinq six sept huit neuf dix"), range(2, 11), strict=True))
 _COUNT = r"\d+(?:\.\d+)?"
 _NUMERAL = r"-?\d+(?:,\d{3})*(?:\.\d+)?"
 _FRACTION = r"\\frac ?\{\d+\} ?\{\d+\}|\d+ ?/ ?\d+"
@@ -48,10 +58,10 @@ WHOLE: list[tuple[re.Pattern[str], Callable[[re.Match[str]], str]]] = [
         ),
         (rf"[Tt]he (?:number|integer|prime|repunit|value|constant|remainder|sum|product|quotient) ({_NUMERAL})", r"\1"),
         (
-            r"(?:[Tt]he|[Aa]n?) (?:(?:zero|null|identity|unit|diagonal|column|row|symmetric|resulting|required|desired"
-            r"|open|closed|half-open|ordered|solution|linear|quadratic|cubic) )*(?:matrix|vector|set|interval|point"
-            r"|pair|triple|function|polynomial|expression|fraction|line|plane|equation)"
-            r" (?=[\\([{\]]|-?\d|[a-z](?![a-z]))(?!\\(?:text|mathrm)|(?:.*[^\\{A-Za-z])?[a-z]{4,})(.+)",
+            r"(?:\\text ?\{ ?)?(?:[Tt]he|[Aa]n?) (?:(?:zero|null|identity|unit|diagonal|column|row|symmetric|resulting"
+            r"|required|desired|open|closed|half-open|ordered|solution|linear|quadratic|cubic) )*(?:matrix|vector|set"
+            r"|intervals?|point|pair|triple|function|polynomial|expression|fraction|line|plane|equation)"
+            r"(?: ?\}| ) ?(?=[\\([{\]]|-?\d|[a-z](?![a-z]))(?!\\(?:text|mathrm)|(?:.*[^\\{A-Za-z])?[a-z]{4,})(.+)",
             r"\1",
         ),
         (
@@ -110,14 +120,13 @@ WHOLE: list[tuple[re.Pattern[str], Callable[[re.Match[str]], str]]] = [
         (r"(?:[Tt]he )?[Yy]ear (\d{4})", r"\1"),
         (r"<([^<>]*,[^<>]*)>", r"(\1)"),
         (r"(\d+) (?:out of|in)(?: every)? (\d+)", r"\\frac{\1}{\2}"),
-        (r"([0-9A-Za-z]+) ?\(?(?:in )?base[- ]?(\w+)\)?", r"\1_{\2}"),
+        (
+            r"(?:written |expressed )?\(?([0-9A-Za-z]+)\)?(?:_\{?(?:\\text ?\{ ?)?(\w+?)(?:_\w+)? ?\}{0,2})?"
+            r" ?\(?(?:(?:in|en|im|em) )?(?:(?:base|(?:zur )?Basis)[- ]?(\w+)|(binary|octal|decimal|hexadecimal))\)?",
+            _in_base,
+        ),
         (rf"(?:12 |12:00 ?)?(?:\\text ?\{{ ?)?(?i:{NOON}) ?\}}?", "12:00 pm"),
         (rf"(?:12 |12:00 |24:00 |0?0:00 ?)?(?:\\text ?\{{ ?)?(?i:{MIDNIGHT}) ?\}}?|24:00(?::00)?", "12:00 am"),
-        (
-            r"(?i:(?:\\text ?\{ ?)?all (?:real numbers|reals)(?: [a-z])?,? (?:except|excluding|but|other than)"
-            r"(?: for)?) ?\}?(.+)",
-            r"\\mathbb{R}\\setminus\\{\1\\}",
-        ),
         (r"(?:=|\\approx|\\implies|\\Rightarrow) ?(.+)", r"\1"),
         (r"(?:[Oo]ption|[Cc]hoice) (\(?[A-H]\)?)", r"\1"),
         (r"\*{1,2}([^*]+)\*{1,2}|__([^_]+)__|`([^`]+)`", r"\1\2\3"),

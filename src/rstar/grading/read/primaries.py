@@ -22,6 +22,7 @@ from rstar.grading.read.nodes import (
     Relation,
     Symbol,
     Text,
+    names_of,
     plain,
 )
 from rstar.grading.read.series import indexed_operation
@@ -257,18 +258,35 @@ class Primaries(Stream):
         return Group(kinds[opener], tuple(items))
 
     def _described_set(self) -> Node:
-        """Parse the rest of ``{x ∈ ℝ : 1 < x}`` after its bracket as a statement about x."""
-        name = self.next()
+        """Parse the rest of ``{x ∈ ℝ : 1 < x}`` after its bracket.
+
+        ``{x : x = 2k, k ∈ ℤ}`` and ``{n ∈ ℤ : n > 1}`` are families.
+        """
+        name = Symbol(self.next().text)
+        domain: Node = Symbol("ℝ")
         if self.take("∈"):
             domain = self._sum()
             if self.take("\\}"):
-                return Relation((Symbol(name.text), domain), ("∈",))
-            if domain != Symbol("ℝ"):
+                return Relation((name, domain), ("∈",))
+            if domain not in (Symbol("ℝ"), Symbol("ℤ")):
                 raise UnreadableError("a set of other than real numbers")
         self.expect("|", ":")
         items, kind = self._items()
         self.expect("\\}")
-        return items[0] if len(items) == 1 else Group(kind, tuple(items))
+        match items:
+            case [Relation((first, expression), ("=",)), Relation((Symbol(), Symbol("ℤ" | "ℕ")), ("∈",)), *_] if (
+                first == name and domain == Symbol("ℝ")
+            ):
+                return Group("given", (expression, *items[1:]))
+        if domain == Symbol("ℤ"):
+            if (
+                not all(isinstance(item, Relation) and names_of(item) == {name.name} for item in items)
+                or kind == "union"
+            ):
+                raise UnreadableError("a set of integers by an unknown condition")
+            return Group("given", (name, Relation((name, domain), ("∈",)), *items))
+        condition = items[0] if len(items) == 1 else Group(kind, tuple(items))
+        return Group("described", (name, condition))
 
     def _cases(self) -> Node:
         """Parse a piecewise function: rows of a value and its condition."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 
 from rstar.grading.compare import exact
+from rstar.grading.read.descriptions import described_set
+from rstar.grading.read.integrals import integral
 from rstar.grading.read.lexer import TooLargeError, UnreadableError
 from rstar.grading.read.named import (
     alternatives,
@@ -25,6 +27,7 @@ from rstar.grading.read.number_words import value_of_words
 from rstar.grading.read.parser import parse
 from rstar.grading.read.times import clock_times, date, duration, time_of_day, weekday
 from rstar.grading.read.vocabulary import FORMULA_WORDS
+from rstar.grading.read.wordings import values_by_word
 
 _TRIPLES = re.compile(r"(?<![\d,.])\d{3},\d{3}")
 """Either a number of many digits or a list of short ones; ``1,234`` is not a list."""
@@ -42,7 +45,7 @@ _REPEATING = re.compile(r"(-?\d+\.\d*)\((\d+)\)")
 _LOGARITHM = re.compile(r"log(?![_A-Za-z])")
 _PLAIN_UNIT = re.compile(
     r"(?P<value>-?(?:\d[\d,]*(?:\.\d+)?(?:/\d+)?|\\frac ?\{\d+\} ?\{\d+\}))(?P<space> ?)"
-    r"(?P<unit>[mgshLNJWVAK](?:/(?:s|h|m|kg|L))?)(?P<power>\^(?:\{-?\d\}|\d))?"
+    r"(?P<unit>[mgshLNJWVAK](?:/(?:s|h|min|m|kg|L))?)(?P<power>\^(?:\{-?\d\}|\d))?"
 )
 """A number with a unit that is not marked up as one."""
 _CALCULATED = re.compile(
@@ -122,6 +125,12 @@ def readings(form: str) -> list[Node]:
         form = rf"{name}={rest}+{modulus}k,k\in\mathbb{{Z}}"
     if (":" in form or "=" in form) and (values := named_values(form)) is not None:
         return [Group("bare", tuple(_named_value(name, value) for name, value in values))]
+    if (named := values_by_word(form)) is not None:
+        return [Group("bare", tuple(_named_value(name, value) for name, value in named))]
+    if (described := described_set(form)) is not None:
+        return [Text(words(form)), described]
+    if form[:4] == "\\int" and (value := integral(form)) is not None:
+        return [Text(words(form)), value]
     if form[:1] == "(" and (parts := numbered_parts(form)) is not None:
         numbered = (Relation((Symbol(str(place)), readings(value)[0]), ("=",)) for place, value in enumerate(parts, 1))
         return [Group("bare", tuple(numbered))]

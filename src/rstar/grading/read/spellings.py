@@ -59,6 +59,7 @@ RULES: list[Rule] = [
         ),
         (r"(?<=\d),(?=\d{1,2} ?(?:pour cent|por cien?to|per cento|Prozent)\b)|(?<=\d)\{,\}(?=\d{1,2} ?Prozent\b)", "."),
         (r"(?<=\d) ?(?:per cento?|pour cent|por cien?to|Prozent)\b", " percent"),
+        (r"(?<=\d) ?(minute|second)s? of arc\b", r" arc\1s"),
         (r"\\phantom\{[^{}]*\}|\\(?:text)?color ?\{[^{}]*\}", ""),
         (r"\\(?:[dtcs]|nice)frac(?![A-Za-z])", r"\\frac"),
         (r"\\surd(?![A-Za-z])", r"\\sqrt"),
@@ -74,7 +75,13 @@ RULES: list[Rule] = [
         (r"\\frac ?\{ ?d ?([a-z]) ?\} ?\{ ?d ?x ?\}", r"\1'"),
         (r"[,;]?(?:\\?\s)*\\forall ?[a-z](?: ?\\in ?\\mathbb ?\{? ?R ?\}?)?\s*$", ""),
         (r"(?<=\w) ?\\text ?\{ ?\(?(?:in )?base[- ]?(\w+)\)? ?\}", r"_{\1}"),
-        (r"\( ?([a-zA-Z] ?\\in ?\\mathbb ?\{? ?[ZNQR] ?\}?) ?\)", r",\1"),
+        (
+            r"([a-zA-Z]) ?\\in ?(?:\\math(?:bb|bf|rm) ?)?(?:(?:\{ ?N ?\}|N) ?[_^] ?(?:\{ ?[*+] ?\}|[*+])"
+            r"|(?:\{ ?Z ?\}|Z) ?[_^] ?(?:\{ ?\+ ?\}|\+))",
+            r"\1\\in\\mathbb{Z},\1\\ge 1",
+        ),
+        (r"\\in ?(?:\\mathbf ?\{ ?([ZNQR]) ?\}|(Z)(?![A-Za-z_^]))", r"\\in\\mathbb{\1\2}"),
+        (r"\( ?([a-zA-Z] ?\\in ?\\mathbb ?\{? ?[ZNQR] ?\}?(?:,[a-zA-Z]\\ge 1)?) ?\)", r",\1"),
         (
             r",? ?(?:\\text ?\{ ?,? ?)?\b(?:for|where|with)(?: any| all| some| each)? ?\}? ?"
             r"(?=[a-zA-Z] ?\\in(?![a-z]))",
@@ -122,7 +129,7 @@ RULES: list[Rule] = [
         ),
         (r"(?<![\d.])(\d*)\.(\d+) (?:repeating|recurring)(?![a-z])", r"\1.\\overline{\2}"),
         (
-            r"\\\{ ?((?:[^{}]|\{[^{}]*\})+?) ?(?:\\mid|\||:) ?([a-z] ?\\in ?\\mathbb\{[ZNQ]\}) ?\\\}",
+            r"\\\{ ?((?:[^{}]|\{[^{}]*\})+?) ?(?:\\mid|\||:) ?([a-z] ?\\in ?\\mathbb ?\{? ?[ZNQ] ?\}?) ?\\\}",
             lambda m: m[0] if "\\in" in m[1] else f"{m[1]},{m[2]}",
         ),
         (r"\\begin\{array\} ?\{[^{}]*\}", r"\\begin{matrix}"),
@@ -131,12 +138,6 @@ RULES: list[Rule] = [
         (r"\\mathbb ?\{? ?([RZNQC]) ?\}?", r"\\mathbb{\1}"),
         (r"\\mathbb\{R\}(?:\^|_)(?:\{ ?(?:\+|> ?0) ?\}|\+)", r"(0,\\infty)"),
         (r"\\mathbb\{R\}(?:\^|_)(?:\{ ?(?:-|< ?0) ?\}|-)", r"(-\\infty,0)"),
-        (
-            r"[,;(]? ?(?:\\text\{ ?)?(?:where|for|with)?(?: any| all| some)? ?\}? ?([a-zA-Z]) ?(?:\\text\{ ?)?"
-            r"(?:is|being) (?:an?|any) (?:arbitrary )?integer ?\}?\)?$",
-            r",\1\\in\\mathbb{Z}",
-        ),
-        (r"[,;(]? ?(?:\\text\{ ?)?for (?:any|all|every|each)? ?integers? ?\}? ?([a-zA-Z])\)?$", r",\1\\in\\mathbb{Z}"),
         (r"\\(?:long)?rightarrow(?![A-Za-z])", r"\\to"),
         (r"(?<=\d) ?(?:''|\"|\^\{\\prime ?\\prime\})(?!\w)", " inches"),
         (r"(?<=\d) ?'(?= ?\d)", " feet "),
@@ -151,6 +152,9 @@ RULES: list[Rule] = [
         (r"\\lbrace(?![A-Za-z])", r"\\{"),
         (r"\\rbrace(?![A-Za-z])", r"\\}"),
         (r"\\%", "%"),
+        (r" ?\\text ?\{ ?(?:或者?|ou|oder) ?\} ?|(?<=[\dA-Za-z}]) ?或者? ?(?=[A-Za-z\\-])", " or "),
+        (r" ?\\text ?\{ ?(?:且|并且|et|und) ?\} ?|(?<=[\dA-Za-z}]) ?(?:且|并且) ?(?=[A-Za-z\\-])", " and "),
+        (r"\\(max|min|gcd|lcm) ?\\\{([^{}|:]*)\\\}", r"\\\1(\2)"),
         (r"\s+", " "),
     )
 ]
