@@ -198,7 +198,7 @@ def test_token_ids_with_a_tokenizer() -> None:
         found = server.run(Request(context, stop=(";",)), Request(context), tokenizer=Bytes())
         assert found == [
             [Completion("xy;", tuple(b"xy;"), (-0.5,) * 3, "stop", ";")],
-            [Completion("xy;z", tuple(b"xy;z"), (-0.5,) * 4, "eos")],
+            [Completion("xy;z", tuple(b"xy;z"), (-0.5,) * 4, "eos", end=(0, -0.5))],
         ]
     with serving(vllm) as server, pytest.raises(EngineError, match="does not return token ids"):
         server.run(Request(context), tokenizer=Bytes())
