@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rstar.agent.calls import CLOSE, OPEN, BadCall, Call, format_call, parse_calls
+from rstar.agent.calls import CLOSE, OPEN, BadCall, Call, parse_calls
 
 JSON = st.recursive(st.none() | st.booleans() | st.integers() | st.text(), lambda inner: st.lists(inner, max_size=3))
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
@@ -17,7 +17,8 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 def test_a_written_call_is_read_back(name: str, arguments: dict[str, Any], before: str) -> None:
     if OPEN in before or CLOSE in json.dumps([name, arguments], ensure_ascii=False):
         return
-    assert list(parse_calls(before + format_call(name, arguments))) == [Call(name, arguments)]
+    written = json.dumps({"name": name, "arguments": arguments}, ensure_ascii=False)
+    assert list(parse_calls(f"{before}{OPEN}\n{written}\n{CLOSE}")) == [Call(name, arguments)]
 
 
 @given(st.lists(st.sampled_from([OPEN, CLOSE, "{", "}", '"name"', ":", '"a"', "\n", "[", "1e999", "\\u"]), max_size=40))

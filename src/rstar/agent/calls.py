@@ -50,8 +50,3 @@ def _parse(body: str) -> Call | BadCall:
     if not isinstance(arguments, dict):
         return BadCall('"arguments" is not a JSON object')
     return Call(name, arguments)
-
-
-def format_call(name: str, arguments: Mapping[str, Any]) -> str:
-    """The text of a call; inverse of `parse_calls`."""
-    return f"{OPEN}\n{json.dumps({'name': name, 'arguments': dict(arguments)}, ensure_ascii=False)}\n{CLOSE}"

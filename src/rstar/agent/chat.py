@@ -73,11 +73,9 @@ class Conversation:
         seed = derive(self._solver.config.seed, "chat", number)
         group = self._solver.group(problem, seed, after=self._context, on_turn=on_turn)
         try:
-            kept = _Kept(self._sessions[-1], self._sessions) if before else None
-            if kept is None:
+            if not before:
                 self._sessions.append(group.start())
-                kept = _Kept(self._sessions[0], self._sessions)
-            tree = await group.run(1, kept)
+            tree = await group.run(1, _Kept(self._sessions[-1], self._sessions))
         except BaseException:
             self._release(before)
             raise

@@ -31,7 +31,7 @@ class ChatTemplate:
         where: names the model in errors.
 
     Raises:
-        ConfigError: the template is not valid Jinja, or cannot render a conversation with a tool.
+        ConfigError: the template is not valid Jinja, or cannot render a conversation.
     """
 
     def __init__(self, source: str, tokens: Mapping[str, str], where: str = "chat template") -> None:
@@ -42,12 +42,7 @@ class ChatTemplate:
         environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols])
         environment.filters["tojson"] = _to_json
         environment.globals |= {"raise_exception": _raise, "strftime_now": _strftime_now}
-        self._bos, self._tokens, self._where, self._error = (
-            tokens.get("bos_token", ""),
-            dict(tokens),
-            where,
-            TemplateError,
-        )
+        self._tokens, self._where, self._error = dict(tokens), where, TemplateError
         try:
             self._template = environment.from_string(source)
         except TemplateError as error:
@@ -82,7 +77,7 @@ class ChatTemplate:
         """
         first = [{"role": "system", "content": system}] if system else []
         text = self._render([*first, {"role": "user", "content": question}], tools, prompt=True)
-        return text.removeprefix(self._bos)
+        return text.removeprefix(self._tokens.get("bos_token", ""))
 
     def responses(self, texts: Sequence[str]) -> str:
         """What follows a turn of the assistant: its end, the responses of the tools, and the opening of a turn."""

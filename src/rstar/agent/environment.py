@@ -1,7 +1,7 @@
 """Environments: which tools an agent has for a problem, how long it may try, and when it was right.
 
-An own environment is a class with these members, named as ``module:Class``. A user's class may subclass `Mathematics`
-and change what differs.
+A user's own environment is a class with the members of `Environment`, named as ``module:Class``. It may subclass
+`Mathematics` and change what differs.
 """
 
 from __future__ import annotations

@@ -30,6 +30,7 @@ import torch
 
 from rstar.agent.solver import AgentSolver
 from rstar.config import Config
+from rstar.datasets import ProblemSet
 from rstar.errors import DataError
 from rstar.evals.run import read_source
 from rstar.jsonl import Record, RecordFile, read_lines, write_json
@@ -50,7 +51,7 @@ from rstar.tiny.source import ProgressBar
 from rstar.train.checkpoint import CHECKPOINT
 from rstar.train.folder import MODEL, model_folder
 from rstar.train.loop import Trainer, schedule
-from rstar.train.ranks import computes_bf16, process_group
+from rstar.train.ranks import Ranks, computes_bf16, process_group
 from rstar.train.trackers import METRICS, json_lines
 
 ROLLOUTS, EVALUATIONS, BEST = "rollouts.jsonl", "evaluations.jsonl", "best"
@@ -111,7 +112,7 @@ class _Run:
         announce: Callable[[str], None],
         bar: ProgressBar,
         on_step: Callable[[int, Mapping[str, float]], None],
-        ranks: Any,
+        ranks: Ranks,
     ) -> None:
         assert is_local(config.policy)
         self._config, self._folder, self._announce, self._bar, self._on_step = config, folder, announce, bar, on_step
@@ -132,7 +133,7 @@ class _Run:
     def _new_trainer(self, model: Decoder) -> Trainer[Decoder]:
         return Trainer(model, self._objective, self._train, self._ranks)
 
-    async def train(self, problems: Any, held_out: Any) -> None:
+    async def train(self, problems: ProblemSet, held_out: ProblemSet) -> None:
         """All stages."""
         config, folder = self._config, self._folder
         if (folder / CHECKPOINT).exists():
