@@ -171,6 +171,28 @@ def read_toml(file: Path) -> Tree:
         raise ConfigError(f"{file}: not valid TOML: {error}") from error
 
 
+def read_recipe(kind: type[S], file: Path, smoke: bool = False, overrides: Sequence[str] = ()) -> S:
+    """Read the settings of a recipe from a TOML file.
+
+    Args:
+        kind: the settings.
+        file: the recipe. Its paths are relative to the working directory.
+        smoke: apply the recipe's table ``smoke``: a small run that tests every stage. ``false`` in it removes a table.
+        overrides: applied last, see `override`.
+
+    Raises:
+        ConfigError: the file cannot be read, or has bad keys; names all of them.
+    """
+    tree = read_toml(file)
+    small = tree.pop("smoke", None)
+    if smoke:
+        if not isinstance(small, dict):
+            raise ConfigError(f"{file}: the table [smoke] is missing")
+        tree = {key: value for key, value in merged(tree, small).items() if small.get(key) is not False}
+    override(tree, overrides)
+    return checked(kind, tree, str(file))
+
+
 def checked(kind: type[S], tree: Mapping[str, Any], where: str) -> S:
     """Validate nested plain data as a group of settings. Raises `ConfigError` with `where` and every bad key."""
     try:

@@ -27,9 +27,10 @@ from rstar.evolve.rounds import (
     evolve,
     read_results,
 )
-from rstar.evolve.settings import ProblemSource, Round, read_recipe
+from rstar.evolve.settings import EvolveConfig, ProblemSource, Round
 from rstar.models.spec import fingerprint, local_folder
 from rstar.problems import Problem
+from rstar.sections import read_recipe
 from rstar.specs import Bundled, Fake
 
 RECIPE = Path(__file__).parents[2] / "recipes" / "tiny" / "evolve.toml"
@@ -124,7 +125,7 @@ def test_a_run_that_is_killed_five_times_ends_with_the_same_table(tmp_path):
 def small(folder: Path, old: str = "", new: str = ""):
     file = folder / "evolve.toml"
     file.write_text(SMALL.replace(old, new, 1))
-    return read_recipe(file)
+    return read_recipe(EvolveConfig, file)
 
 
 def never(*_):

@@ -9,7 +9,8 @@ from typer.testing import CliRunner
 
 from rstar.cli.app import app
 from rstar.errors import ConfigError
-from rstar.evolve.settings import read_recipe, with_overrides
+from rstar.evolve.settings import EvolveConfig, with_overrides
+from rstar.sections import read_recipe
 from rstar.specs import Bundled
 
 RECIPE = """
@@ -42,7 +43,7 @@ round = [{ rollouts = 2 }]
 def recipe(folder: Path, text: str = RECIPE, smoke: bool = False):
     file = folder / "evolve.toml"
     file.write_text(text)
-    return read_recipe(file, smoke)
+    return read_recipe(EvolveConfig, file, smoke)
 
 
 def test_a_recipe(tmp_path):
@@ -73,12 +74,12 @@ def test_settings_behind_set_are_laid_over_all(tmp_path):
     file = tmp_path / "evolve.toml"
     file.write_text(RECIPE)
     over = ["problems.file=other.jsonl", "policy.tokens=7", 'launcher=["torchrun", "--nproc-per-node", "2"]']
-    config = read_recipe(file, smoke=True, overrides=over)
+    config = read_recipe(EvolveConfig, file, smoke=True, overrides=over)
     assert (config.problems.file, config.policy.tokens) == (Path("other.jsonl"), 7)
     assert config.launcher == ["torchrun", "--nproc-per-node", "2"]
     for bad, said in (("sed=3", "unknown key 'sed', did you mean 'seed'?"), ("round.rollouts=3", "'round' is a value")):
         with pytest.raises(ConfigError, match=re.escape(said)):
-            read_recipe(file, overrides=[bad])
+            read_recipe(EvolveConfig, file, overrides=[bad])
 
 
 @pytest.mark.parametrize("command", ["evolve", "train"])
@@ -138,5 +139,5 @@ def test_recipes_of_the_project_are_valid():
     recipes = sorted((Path(__file__).parents[2] / "recipes").rglob("evolve.toml"))
     assert [file.parent.name for file in recipes] == ["math", "tiny"]
     for file in recipes:
-        assert len(read_recipe(file).rounds) == 4
-        assert read_recipe(file, smoke=True).rounds[-1].value == "ppm"
+        assert len(read_recipe(EvolveConfig, file).rounds) == 4
+        assert read_recipe(EvolveConfig, file, smoke=True).rounds[-1].value == "ppm"

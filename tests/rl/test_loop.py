@@ -11,7 +11,8 @@ import pytest
 from rstar.errors import ConfigError, DataError, ResumeError
 from rstar.jsonl import read_lines
 from rstar.rl.loop import train
-from rstar.rl.settings import RLConfig, read_recipe
+from rstar.rl.settings import RLConfig
+from rstar.sections import read_recipe
 
 WORLD = '''
 from rstar.agent.environment import Mathematics
@@ -141,4 +142,4 @@ def test_another_recipe_is_refused(tmp_path: Path) -> None:
 def test_a_recipe_without_smoke_says_so(tmp_path: Path) -> None:
     (tmp_path / "r.toml").write_text('policy = "tiny"\n')
     with pytest.raises(ConfigError, match=r"\[smoke\] is missing"):
-        read_recipe(tmp_path / "r.toml", smoke=True)
+        read_recipe(RLConfig, tmp_path / "r.toml", smoke=True)

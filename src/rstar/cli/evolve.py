@@ -32,6 +32,7 @@ from rstar.config import EngineConfig, MctsConfig, SandboxConfig, resolve
 from rstar.datasets import read_problems
 from rstar.errors import ConfigError
 from rstar.evolve.extract import Counts, ExtractConfig
+from rstar.sections import read_recipe
 from rstar.view.progress import progress
 from rstar.view.tables import Column, Grid, figures_table
 
@@ -180,7 +181,7 @@ def run(
     """
     from rstar.evolve.report import report, results_table
     from rstar.evolve.rounds import evolve  # imports torch and all of search: only for training
-    from rstar.evolve.settings import read_recipe
+    from rstar.evolve.settings import EvolveConfig
 
     def announce(stage: str) -> None:
         if not as_json:
@@ -191,7 +192,7 @@ def run(
     def draw(results: Sequence[Result]) -> None:
         page.write_text(report(results), encoding="utf-8")
 
-    config = read_recipe(recipe, smoke, set_ or ())
+    config = read_recipe(EvolveConfig, recipe, smoke, set_ or ())
     try:
         results = evolve(config, out, announce, progress, draw)
     except KeyboardInterrupt:

@@ -12,6 +12,7 @@ from rich.markup import escape
 from rstar.cli.common import AsJson, GradedProblems, Overrides, RunFolder, console, print_settings
 from rstar.config import AgentConfig, EngineConfig, SandboxConfig
 from rstar.datasets import read_problems
+from rstar.sections import read_recipe
 from rstar.train.settings import TrainConfig
 from rstar.view.progress import progress
 
@@ -39,7 +40,7 @@ def run(
     Example: `rstar rl run recipes/tiny/agent.toml --out runs/agent`
     """
     from rstar.rl.loop import train
-    from rstar.rl.settings import read_recipe
+    from rstar.rl.settings import RLConfig
 
     out_console = console()
 
@@ -52,7 +53,7 @@ def run(
             parts = ", ".join(f"{name.replace('_', ' ')} {metrics.get(name, 0):.3g}" for name in shown)
             out_console.print(f"[dim]step {step}: {parts}[/]", highlight=False)
 
-    model = train(read_recipe(recipe, smoke, set_ or ()), out, announce, progress, on_step)
+    model = train(read_recipe(RLConfig, recipe, smoke, set_ or ()), out, announce, progress, on_step)
     out_console.print(f"model in [bold]{escape(str(model))}[/]", highlight=False)
 
 

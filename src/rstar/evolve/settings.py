@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Literal, Self
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
@@ -12,7 +10,7 @@ from rstar.config import EngineConfig, MctsConfig, SandboxConfig
 from rstar.errors import ConfigError
 from rstar.evolve.extract import ExtractConfig
 from rstar.models.spec import is_local
-from rstar.sections import Section, checked, merged, override, read_toml
+from rstar.sections import Section, checked
 from rstar.specs import ModelSetting
 from rstar.tiny.generate import parse_levels
 from rstar.tiny.source import ProblemSource
@@ -144,24 +142,3 @@ class EvolveConfig(Section):
 def with_overrides(config: C, own: dict[str, Any], where: str = "round") -> C:
     """A training configuration with a round's `own` settings. Raises `ConfigError` that starts with `where`."""
     return checked(type(config), config.model_dump() | own, where)
-
-
-def read_recipe(file: Path, smoke: bool = False, overrides: Sequence[str] = ()) -> EvolveConfig:
-    """Read the configuration from a TOML file.
-
-    Args:
-        file: the recipe. Its paths are relative to the working directory.
-        smoke: apply the recipe's table ``smoke``: a small run that tests every stage. ``false`` in it removes a table.
-        overrides: applied last, see `rstar.sections.override`.
-
-    Raises:
-        ConfigError: the file cannot be read, or has bad keys; names all of them.
-    """
-    tree = read_toml(file)
-    small = tree.pop("smoke", None)
-    if smoke:
-        if not isinstance(small, dict):
-            raise ConfigError(f"{file}: the table [smoke] is missing")
-        tree = {key: value for key, value in merged(tree, small).items() if small.get(key) is not False}
-    override(tree, overrides)
-    return checked(EvolveConfig, tree, str(file))

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
 from rstar.config import AgentConfig, EngineConfig, SandboxConfig
-from rstar.errors import ConfigError
 from rstar.models.spec import is_local
 from rstar.rl.algorithms import ALGORITHMS
-from rstar.sections import Section, checked, merged, override, read_toml
+from rstar.sections import Section
 from rstar.specs import ModelSetting
 from rstar.tiny.source import ProblemSource
 from rstar.train.settings import TrainConfig
@@ -116,24 +113,3 @@ class RLConfig(Section):
     def steps(self) -> int:
         """Number of updates in all stages."""
         return sum(stage.steps for stage in self.stages)
-
-
-def read_recipe(file: Path, smoke: bool = False, overrides: Sequence[str] = ()) -> RLConfig:
-    """Read the configuration from a TOML file.
-
-    Args:
-        file: the recipe. Its paths are relative to the working directory.
-        smoke: apply the recipe's table ``smoke``: a small run that tests every stage.
-        overrides: applied last, see `rstar.sections.override`.
-
-    Raises:
-        ConfigError: the file cannot be read, or has bad keys; names all of them.
-    """
-    tree = read_toml(file)
-    small = tree.pop("smoke", None)
-    if smoke:
-        if not isinstance(small, dict):
-            raise ConfigError(f"{file}: the table [smoke] is missing")
-        tree = merged(tree, small)
-    override(tree, overrides)
-    return checked(RLConfig, tree, str(file))
