@@ -72,8 +72,10 @@ def test_a_failing_group_ends_the_others() -> None:
 @given(st.integers(1, 12), st.integers(0, 100), st.integers(0, 50))
 def test_the_order_goes_on_where_it_stopped(n: int, seed: int, first: int) -> None:
     ids = [str(i) for i in range(n)]
-    whole = list(islice(order(ids, seed, 0), first + 2 * n))
-    assert list(islice(order(ids, seed, first), 2 * n)) == whole[first:]
+    places, whole = zip(*islice(order(ids, seed, 0), first + 2 * n), strict=True)
+    assert places == tuple(range(first + 2 * n))
+    later = list(islice(order(ids, seed, first), 2 * n))
+    assert later == list(zip(places, whole, strict=True))[first:]
     for start in range(0, first + n, n):
         assert sorted(whole[start : start + n]) == sorted(ids)
 

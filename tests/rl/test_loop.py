@@ -85,11 +85,17 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("ahead", [0, 1])
-def test_an_interrupted_training_ends_like_an_uninterrupted_one(tmp_path: Path, ahead: int) -> None:
+@pytest.mark.parametrize("checkpoint_seconds", [1e9, 1e-9])
+def test_an_interrupted_training_ends_like_an_uninterrupted_one(
+    tmp_path: Path, ahead: int, checkpoint_seconds: float
+) -> None:
     settings = config(tmp_path, ahead=ahead)
+    settings = settings.model_copy(
+        update={"train": settings.train.model_copy(update={"checkpoint_seconds": checkpoint_seconds})}
+    )
     assert [line["staleness"] for line in run(settings, tmp_path / "whole")] == [0, *[ahead] * 3]
-    run(settings, tmp_path / "parts", stop_after=1)
-    run(settings, tmp_path / "parts", stop_after=3)
+    for stop_after in (1, 2, 4):
+        run(settings, tmp_path / "parts", stop_after)
     assert not (tmp_path / "parts" / "model").exists()
     run(settings, tmp_path / "parts")
     for name in ("metrics.jsonl", "evaluations.jsonl"):
@@ -126,6 +132,10 @@ def test_bad_recipes_are_refused_before_any_work(tmp_path: Path) -> None:
         config(tmp_path, keep=9)
     with pytest.raises(ValueError, match="expected one of grpo-roc, grpo"):
         config(tmp_path, algorithm="ppo")
+    with pytest.raises(ValueError, match=r"train\.epochs: has no effect here"):
+        config(tmp_path, train={"epochs": 2})
+    with pytest.raises(ValueError, match=r"search\.samples: has no effect here"):
+        config(tmp_path, search={"method": "agent", "samples": 4})
     with pytest.raises(ValueError, match="trainable model"):
         config(tmp_path, policy="fake:steps")
     with pytest.raises(DataError, match="no file"):
@@ -143,3 +153,9 @@ def test_a_recipe_without_smoke_says_so(tmp_path: Path) -> None:
     (tmp_path / "r.toml").write_text('policy = "tiny"\n')
     with pytest.raises(ConfigError, match=r"\[smoke\] is missing"):
         read_recipe(RLConfig, tmp_path / "r.toml", smoke=True)
+
+
+@pytest.mark.parametrize("smoke", [False, True])
+def test_the_bundled_recipe_is_valid(smoke: bool) -> None:
+    recipe = read_recipe(RLConfig, Path(__file__).parents[2] / "recipes/tiny/agent.toml", smoke)
+    assert recipe.steps == (3 if smoke else 120)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from rstar.agent.environment import Environment
 from rstar.agent.solver import AgentSolver
@@ -30,6 +30,8 @@ from rstar.seeds import derive
 from rstar.trajectories import Trajectory
 from rstar.trees import Tree
 
+T = TypeVar("T")
+
 ATTEMPTS = 3
 """Attempts at a group whose tools fail: they are made again, and never count as wrong."""
 
@@ -43,12 +45,14 @@ class Group:
         version: version of the weights that made them.
         tree: the rollouts.
         rewards: of each end of the tree, in order.
+        draw: its place in the order of all draws; a small set of problems is drawn more than once in a step.
     """
 
     problem: str
     version: int
     tree: Tree
     rewards: tuple[float, ...]
+    draw: int = 0
 
     @property
     def ends(self) -> list[tuple[Trajectory, float]]:
@@ -68,31 +72,32 @@ class Group:
 
     def to_json(self, step: int) -> Record:
         """A line of ``rollouts.jsonl``."""
-        own = {"id": f"{step}/{self.problem}", "step": step, "problem": self.problem, "version": self.version}
+        own: Record = {"id": f"{step}/{self.draw}", "step": step, "draw": self.draw}
+        own |= {"problem": self.problem, "version": self.version}
         return own | {"rewards": list(self.rewards)} | self.tree.to_json(tokens=True)
 
     @classmethod
     def from_json(cls, line: Mapping[str, Any]) -> Group:
         """Inverse of `to_json`. Raises `LookupError`, `TypeError` or `ValueError` for a malformed line."""
-        return cls(line["problem"], line["version"], Tree.from_json(line), tuple(line["rewards"]))
+        return cls(line["problem"], line["version"], Tree.from_json(line), tuple(line["rewards"]), line["draw"])
 
 
-def order(ids: Sequence[str], seed: int, first: int) -> Iterator[str]:
-    """Problems from place `first` of an endless order: every pass over them is shuffled anew."""
+def order(ids: Sequence[str], seed: int, first: int) -> Iterator[tuple[int, str]]:
+    """Places and problems from place `first` of an endless order: every pass over the problems is shuffled anew."""
     place = first
     while True:
         epoch, at = divmod(place, len(ids))
         shuffled = random.Random(derive(seed, "order", epoch)).sample(list(ids), len(ids))
         for name in shuffled[at:]:
-            yield name
+            yield place, name
             place += 1
 
 
 async def collect(
-    names: Iterator[str],
+    names: Iterator[T],
     most: int,
     wanted: int | None,
-    make: Callable[[str], Coroutine[Any, Any, Group]],
+    make: Callable[[T], Coroutine[Any, Any, Group]],
     on_group: Callable[[Group], None] = lambda group: None,
 ) -> list[Group]:
     """Make groups until `wanted` are mixed, or `most` have been made; dropped ones are returned, too.
@@ -148,20 +153,20 @@ class Maker:
         other._rollouts = rollouts
         return other
 
-    async def make(self, step: int | str, name: str) -> Group:
-        """The group of a problem in a step.
+    async def make(self, step: int | str, name: str, draw: int = 0) -> Group:
+        """The group of a problem in a step; each draw has its own random stream.
 
         Raises:
             EngineError: the model failed.
             SandboxError: the tools failed `ATTEMPTS` times.
         """
-        problem, seed = self._problems[name], derive(self._seed, "rollouts", step, name)
+        problem, seed = self._problems[name], derive(self._seed, "rollouts", step, draw, name)
         for _ in range(ATTEMPTS - 1):
             with suppress(SandboxError):
-                return await self._make(problem, seed)
-        return await self._make(problem, seed)
+                return await self._make(problem, seed, draw)
+        return await self._make(problem, seed, draw)
 
-    async def _make(self, problem: Problem, seed: int) -> Group:
+    async def _make(self, problem: Problem, seed: int, draw: int) -> Group:
         version = self._solver.version
         tree = await self._solver.group(problem, seed).run(self._rollouts)
         ends = [trajectory for _, trajectory in tree.ends(unanswered=True)]
@@ -170,7 +175,7 @@ class Maker:
         else:
             key, environment = self._keys[problem.id], self._solver.environment
             rewards = await asyncio.to_thread(verified_rewards, ends, key, environment)
-        return Group(problem.id, version, tree, tuple(rewards))
+        return Group(problem.id, version, tree, tuple(rewards), draw)
 
 
 def verified_rewards(ends: Sequence[Trajectory], key: AnswerKey, environment: Environment) -> list[float]:

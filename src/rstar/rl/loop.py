@@ -22,6 +22,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from itertools import accumulate
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -145,7 +146,7 @@ class _Run:
         # What an interrupted step has finished is kept, and not made again.
         self._rollouts.cut(lambda name: int(str(name).partition("/")[0]) <= done + 1 + config.ahead)
         self._made = {
-            (line["step"], line["problem"]): Group.from_json(line) for line in self._rollouts if line["step"] > done
+            (line["step"], line["draw"]): Group.from_json(line) for line in self._rollouts if line["step"] > done
         }
         settings = Config(
             policy=LocalModel(str(self._base)), seed=config.seed, search=config.search, sandbox=config.sandbox,
@@ -153,7 +154,7 @@ class _Run:
         )  # fmt: skip
         solver = AgentSolver(settings)
         self._maker = Maker(solver, problems, config.rollouts, config.seed, majority=config.reward == "majority")
-        self._judge = Maker(solver, held_out, config.evaluate_rollouts, config.seed)
+        self._evaluator = Maker(solver, held_out, config.evaluate_rollouts, config.seed)
         self._held_out = [problem.id for problem in held_out.problems]
         with ExitStack() as stack:
             self._log = stack.enter_context(json_lines(folder, done))
@@ -161,7 +162,8 @@ class _Run:
                 self._solver = solver
                 if done:
                     await self._load()
-                await self._evaluate()
+                if self._is_due(done):
+                    await self._evaluate()
                 await self._stages([problem.id for problem in problems.problems])
         self._finish()
 
@@ -212,7 +214,7 @@ class _Run:
                 self._log(step, {name: round(value, 5) for name, value in metrics.items()})
                 self._on_step(step, metrics)
                 advance(1, f"reward {metrics['reward']:.3f}")
-                due = step == last or step % config.evaluate_every == 0
+                due = self._is_due(step)
                 if due or time.monotonic() - saved > self._train.checkpoint_seconds:
                     self._trainer.save(self._folder / CHECKPOINT)
                     saved = time.monotonic()
@@ -227,9 +229,10 @@ class _Run:
         """The groups of a step, each stored as it ends."""
         config = self._config
 
-        async def make(name: str) -> Group:
-            stored = self._made.pop((step, name), None)
-            return stored or await self._maker.make(step, name)
+        async def make(drawn: tuple[int, str]) -> Group:
+            draw, name = drawn
+            stored = self._made.pop((step, draw), None)
+            return stored or await self._maker.make(step, name, draw)
 
         def store(group: Group) -> None:
             line = group.to_json(step)
@@ -243,7 +246,7 @@ class _Run:
         """Train on the selected rollouts of a step."""
         config, trainer = self._config, self._trainer
         chosen: list[list[Weighted]] = [
-            select(group, self._algorithm, config.keep, derive(config.seed, "keep", step, group.problem))
+            select(group, self._algorithm, config.keep, derive(config.seed, "keep", step, group.draw))
             for group in groups
             if group.mixed
         ]
@@ -277,6 +280,11 @@ class _Run:
         assert model is not None
         await self._solver.load(model, self._trainer.steps_done)
 
+    def _is_due(self, step: int) -> bool:
+        """Whether the weights after `step` are evaluated: regularly, and at the end of a stage."""
+        ends = accumulate(stage.steps for stage in self._config.stages)
+        return step % self._config.evaluate_every == 0 or step in ends
+
     async def _evaluate(self) -> None:
         """Measure the present weights on the held-out problems; keep them if they are the best so far."""
         step = self._trainer.steps_done
@@ -285,7 +293,7 @@ class _Run:
         with self._bar(len(self._held_out), f"evaluation after step {step}") as advance:
 
             async def make(name: str) -> Group:
-                group = await self._judge.make("evaluation", name)
+                group = await self._evaluator.make("evaluation", name)
                 advance(1)
                 return group
 

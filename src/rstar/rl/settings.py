@@ -14,6 +14,22 @@ from rstar.specs import ModelSetting
 from rstar.tiny.source import ProblemSource
 from rstar.train.settings import TrainConfig
 
+_NOT_IN_TRAIN = frozenset(
+    [
+        "base",
+        "tokenizer",
+        "shape",
+        "tokens",
+        "epochs",
+        "curriculum",
+        "batch_tokens",
+        "packing",
+        "warmup_tokens",
+        "decay",
+    ]
+)
+"""Settings of supervised training that mean nothing here: the recipe's own settings decide what they would."""
+
 
 class Stage(Section):
     """Consecutive steps under the same conditions (arXiv 2508.20722, section 4)."""
@@ -99,8 +115,10 @@ class RLConfig(Section):
             raise ValueError(f"keep = {self.keep}: there are only {self.rollouts} rollouts per problem")
         if self.search.temperature == 0:
             raise ValueError("search.temperature = 0: all rollouts of a problem would be the same")
-        if self.train.base is not None:
-            raise ValueError("train.base: not allowed; training starts from `policy`")
+        if unused := sorted(_NOT_IN_TRAIN & self.train.model_fields_set):
+            raise ValueError(f"train.{unused[0]}: has no effect here; `rstar rl settings` lists the settings that have")
+        if "samples" in self.search.model_fields_set:
+            raise ValueError("search.samples: has no effect here; set `rollouts`")
         return self
 
     def identity(self) -> dict[str, Any]:

@@ -22,6 +22,7 @@ REASONS = {
     "no_answer": "no answer in the last step",
     "too_deep": "too many steps",
     "length": "too long",
+    "deadline": "out of time",
 }
 NOTES = {
     "unknown_wording": "unknown wording",
