@@ -149,6 +149,16 @@ def test_another_recipe_is_refused(tmp_path: Path) -> None:
         run(config(tmp_path, seed=5), tmp_path / "out")
 
 
+def test_damaged_rollouts_are_named(tmp_path: Path) -> None:
+    settings = config(tmp_path)
+    run(settings, tmp_path / "out", stop_after=1)
+    file = tmp_path / "out" / "rollouts.jsonl"
+    lines = file.read_text().splitlines()
+    file.write_text("".join(line.replace('"draw"', '"drew"') + "\n" for line in lines))
+    with pytest.raises(DataError, match=r"rollouts\.jsonl: damaged, or written by another version"):
+        run(settings, tmp_path / "out")
+
+
 def test_a_recipe_without_smoke_says_so(tmp_path: Path) -> None:
     (tmp_path / "r.toml").write_text('policy = "tiny"\n')
     with pytest.raises(ConfigError, match=r"\[smoke\] is missing"):

@@ -145,9 +145,7 @@ class _Run:
         self._rollouts = RecordFile(folder / ROLLOUTS)
         # What an interrupted step has finished is kept, and not made again.
         self._rollouts.cut(lambda name: int(str(name).partition("/")[0]) <= done + 1 + config.ahead)
-        self._made = {
-            (line["step"], line["draw"]): Group.from_json(line) for line in self._rollouts if line["step"] > done
-        }
+        self._made = self._unfinished(done)
         settings = Config(
             policy=LocalModel(str(self._base)), seed=config.seed, search=config.search, sandbox=config.sandbox,
             engine=config.engine,
@@ -166,6 +164,15 @@ class _Run:
                     await self._evaluate()
                 await self._stages([problem.id for problem in problems.problems])
         self._finish()
+
+    def _unfinished(self, done: int) -> dict[tuple[int, int], Group]:
+        """Stored groups of steps that an interruption left unfinished, by step and draw."""
+        try:
+            return {
+                (line["step"], line["draw"]): Group.from_json(line) for line in self._rollouts if line["step"] > done
+            }
+        except (LookupError, TypeError, AttributeError, ValueError) as error:
+            raise DataError(f"{self._rollouts.file}: damaged, or written by another version: {error!r}") from error
 
     async def _stages(self, ids: list[str]) -> None:
         first = 0
