@@ -255,11 +255,11 @@ def test_policies_are_trained_on_the_references_again(tmp_path, monkeypatch):
         return WEIGHTS
 
     monkeypatch.setattr("rstar.evolve.rounds.train", train)
-    bootstrap = "bootstrap = { replay = true, problems = [{ n = 3 }, { n = 4, seed = 1 }], train = { tokens = 9 } }"
+    bootstrap = "bootstrap = { problems = [{ n = 3 }, { n = 4, seed = 1 }], train = { tokens = 9 } }"
+    recipe = small(tmp_path, 'base = "tiny"', f"replay = [{{ n = 5, seed = 2 }}]\n{bootstrap}")
     with pytest.raises(StopIteration):
-        evolve(small(tmp_path, 'base = "tiny"', bootstrap), tmp_path / "run", lambda text: None, bar)
-    stages = ["stage1.jsonl", "stage2.jsonl"]
-    assert trained == [("sft", stages), ("policy", [*stages, "sft.jsonl"])]
+        evolve(recipe, tmp_path / "run", lambda text: None, bar)
+    assert trained == [("sft", ["stage1.jsonl", "stage2.jsonl"]), ("policy", ["replay1.jsonl", "sft.jsonl"])]
 
 
 def bar(total, what):

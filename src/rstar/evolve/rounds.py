@@ -2,7 +2,7 @@
 
 The run folder::
 
-    base/              base model trained from scratch, if the recipe asks for one
+    base/              drawn reference solutions; the base model, if the recipe trains one
     problems.jsonl     drawn problems, and held_out.jsonl
     evaluation/        of the base
     round1/search/     trees with verified ends; search-2/ … are further searches of unsolved problems
@@ -47,7 +47,7 @@ from rstar.search.value import open_value
 from rstar.seeds import derive
 from rstar.specs import Model, Ppm
 from rstar.tiny.generate import parse_levels
-from rstar.tiny.source import ProgressBar, draw_file
+from rstar.tiny.source import ProblemSource, ProgressBar, draw_file
 
 _OWN_PPM = Ppm(specs.LocalModel("of-the-round"))
 """Placeholder for the PPM of a round that has none yet."""
@@ -148,8 +148,8 @@ class _Evolution:
             self._announce(f"{name}: training the policy from the base")
             policy_config = with_overrides(config.policy, settings.policy)
             policy_config = policy_config.model_copy(update={"base": base, "curriculum": False})
-            replayed = self._references() if config.bootstrap and config.bootstrap.replay else []
-            policy = train("sft", policy_config, [*replayed, folder / "data" / SFT], folder / "policy", config.launcher)
+            data = [*self._references("replay", config.replay), folder / "data" / SFT]
+            policy = train("sft", policy_config, data, folder / "policy", config.launcher)
             self._announce(f"{name}: training the process preference model")
             ppm_config = with_overrides(config.ppm, settings.ppm).model_copy(update={"base": policy})
             ppm = train("ppm", ppm_config, folder / "data" / PAIRS, folder / "ppm", config.launcher)
@@ -173,14 +173,14 @@ class _Evolution:
             return local_folder(config.base)
         assert config.bootstrap is not None
         self._announce("base: training from scratch on reference solutions")
-        return train("sft", config.bootstrap.train, self._references(), self._folder / "base" / "sft", config.launcher)
+        data = self._references("stage", config.bootstrap.problems)
+        return train("sft", config.bootstrap.train, data, self._folder / "base" / "sft", config.launcher)
 
-    def _references(self) -> list[Path]:
-        """Files of the reference solutions on which the base is trained."""
-        assert self._config.bootstrap is not None
+    def _references(self, name: str, sources: Sequence[ProblemSource]) -> list[Path]:
+        """Draw the problems of the sources with their reference solutions: files base/NAME1.jsonl, …"""
         return [
-            draw_file(source, self._folder / "base" / f"stage{number}.jsonl", self._bar, solutions=True)
-            for number, source in enumerate(self._config.bootstrap.problems, 1)
+            draw_file(source, self._folder / "base" / f"{name}{number}.jsonl", self._bar, solutions=True)
+            for number, source in enumerate(sources, 1)
         ]
 
     def _search(

@@ -18,6 +18,12 @@ from rstar.train.ppm import PPMConfig
 from rstar.train.settings import C, TrainConfig
 
 
+def _drawn(problems: list[ProblemSource]) -> list[ProblemSource]:
+    if any(source.n is None for source in problems):
+        raise ValueError("only drawn problems have reference solutions: set `n`")
+    return problems
+
+
 class Bootstrap(Section):
     """A base model trained from scratch on reference solutions."""
 
@@ -25,13 +31,11 @@ class Bootstrap(Section):
         min_length=1, description="sets of problems to draw: the stages of a curriculum"
     )
     train: TrainConfig = Field(description="training settings: `rstar train settings`")
-    replay: bool = Field(False, description="train every policy on these reference solutions, too")
 
-    @model_validator(mode="after")
-    def _drawn(self) -> Self:
-        if any(problems.n is None for problems in self.problems):
-            raise ValueError("bootstrap.problems: only drawn problems have reference solutions: set `n`")
-        return self
+    @field_validator("problems")
+    @classmethod
+    def _drawn(cls, problems: list[ProblemSource]) -> list[ProblemSource]:
+        return _drawn(problems)
 
 
 class Round(Section):
@@ -75,6 +79,9 @@ class EvolveConfig(Section):
         None, description="model that every round fine-tunes: tiny | hf:PATH; cannot be combined with `bootstrap`"
     )
     bootstrap: Bootstrap | None = Field(None, description="train the base from scratch; cannot be combined with `base`")
+    replay: list[ProblemSource] = Field(
+        [], description="problems to draw, whose reference solutions every policy is trained on, too"
+    )
     first_policy: ModelSetting | None = Field(None, description="model that searches in round 1; unset: the base")
     first_shots: int = Field(
         0, ge=0, le=4, description="number of worked examples in round 1, for models not trained on the step format"
@@ -104,6 +111,11 @@ class EvolveConfig(Section):
     )
     serve_port: int = Field(8765, ge=1, le=65535, description="port of the server")
     serve_seconds: float = Field(600.0, gt=0, description="time limit for the start of the server, seconds")
+
+    @field_validator("replay")
+    @classmethod
+    def _drawn(cls, replay: list[ProblemSource]) -> list[ProblemSource]:
+        return _drawn(replay)
 
     @model_validator(mode="after")
     def _combinations(self) -> Self:
