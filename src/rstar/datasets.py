@@ -1,14 +1,12 @@
 """Problem files: every entry is validated before any work starts.
 
-Formats: JSONL with one object per line, a JSON list of objects, and CSV with a header row. The caller names the
-question and answer fields; otherwise `QUESTION_FIELDS` and `ANSWER_FIELDS`, the names used by public benchmarks, are
-tried. Questions and gold answers part here: `ProblemSet.problems` may go to a solver, `ProblemSet.keys` may not.
+`rstar.entries` lists the formats. The caller names the question and answer fields; otherwise `QUESTION_FIELDS` and
+`ANSWER_FIELDS`, the names used by public benchmarks, are tried. Questions and gold answers part here:
+`ProblemSet.problems` may go to a solver, `ProblemSet.keys` may not.
 """
 
 from __future__ import annotations
 
-import csv
-import io
 import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from rstar.answers import AnswerKey
+from rstar.entries import read_entries
 from rstar.errors import DataError
 from rstar.grading.find.boxes import boxed_answer
 from rstar.problems import Problem
@@ -77,7 +76,7 @@ def read_problems(
     """Read a problem file.
 
     Args:
-        file: JSONL, a JSON list, or CSV (suffix ``.csv``).
+        file: JSONL, a JSON list, CSV or Parquet (see `rstar.entries`).
         skip_bad: skip bad entries and report them in `ProblemSet.skipped` instead of raising.
         question_field, answer_field: fields of question and gold answer; default: the names listed above.
 
@@ -114,60 +113,6 @@ def read_problems(
     if not problems:
         raise DataError(f"{file}: the file contains no problems")
     return ProblemSet(problems, keys, errors)
-
-
-def read_entries(file: Path) -> Iterator[tuple[str, Any]]:
-    """Yield (place, parsed entry) pairs of JSONL, a JSON list or CSV; an unreadable entry is a `ValueError`.
-
-    Raises:
-        DataError: the file cannot be read.
-    """
-    try:
-        text = file.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise DataError(f"cannot read {file}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise DataError(f"{file}: not UTF-8 text (byte {error.start})") from error
-    if file.suffix.lower() == ".csv":
-        yield from _read_csv(file, text)
-        return
-    if text.lstrip().startswith("["):
-        try:
-            entries = json.loads(text)
-        except json.JSONDecodeError as error:
-            raise DataError(f"{file}:{error.lineno}: not valid JSON: {error.msg}") from error
-        except (ValueError, RecursionError) as error:
-            raise DataError(f"{file}: not readable as JSON: {error}") from error
-        yield from ((f"{file}: entry {i}", entry) for i, entry in enumerate(entries, 1))
-        return
-    for number, line in enumerate(text.split("\n"), 1):
-        if not line.strip():
-            continue
-        try:
-            yield f"{file}:{number}", json.loads(line)
-        except json.JSONDecodeError as error:
-            yield f"{file}:{number}", ValueError(f"not valid JSON: {error.msg} (column {error.colno})")
-        except (ValueError, RecursionError) as error:
-            yield f"{file}:{number}", ValueError(f"not readable as JSON: {error}")
-
-
-def _read_csv(file: Path, text: str) -> Iterator[tuple[str, Any]]:
-    """Yield a column → cell mapping per record, without empty cells."""
-    lines = csv.reader(io.StringIO(text, newline=""), strict=True)
-    try:
-        head = next(lines, [])
-        if len(set(head)) < len(head):
-            raise DataError(f"{file}:1: two columns have the same name")
-        for cells in lines:
-            where = f"{file}:{lines.line_num}"
-            if not cells:
-                continue
-            if len(cells) != len(head):
-                yield where, ValueError(f"{len(cells)} cells, but the first line names {len(head)} columns")
-            else:
-                yield where, {name: cell for name, cell in zip(head, cells, strict=True) if cell.strip()}
-    except csv.Error as error:
-        raise DataError(f"{file}:{lines.line_num}: not readable as CSV: {error}") from error
 
 
 def _field_value(entry: Mapping[str, Any], name: str) -> Any:

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 import rstar
-from rstar.cli import bench, chat, demo, evolve, grade, info, judge, problems, rl, sandbox, solve, train, view
+from rstar.cli import bench, chat, data, demo, evolve, grade, info, judge, problems, rl, sandbox, solve, train, view
 from rstar.cli.common import console
 from rstar.errors import BAD_INPUT, ConfigError, DataError, EngineError, RstarError, SandboxError, StorageError
 
@@ -56,6 +56,7 @@ app.command("grade", context_settings={"ignore_unknown_options": True})(grade.gr
 app.command("demo")(demo.demo)
 app.command("info")(info.info)
 app.add_typer(problems.app, name="problems")
+app.add_typer(data.app, name="data")
 app.add_typer(sandbox.app, name="sandbox")
 app.add_typer(judge.app, name="judge")
 app.add_typer(train.app, name="train")

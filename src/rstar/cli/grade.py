@@ -13,7 +13,8 @@ from rich.markup import escape
 
 from rstar.cli.common import AnswerField, AsJson, QuestionField, console, counted, print_json
 from rstar.cli.regrade import grade_run
-from rstar.datasets import read_entries, read_problems
+from rstar.datasets import read_problems
+from rstar.entries import read_entries
 from rstar.errors import ConfigError, DataError
 from rstar.grading import grade as compare
 from rstar.grading.golds import GOLD_FIELDS, check_gold, gold_of

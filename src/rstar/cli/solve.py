@@ -54,7 +54,8 @@ def solve(
     problems: Annotated[
         Path | None,
         typer.Option(
-            help="Problem file (JSONL, JSON list or CSV) with questions, and gold answers if known.", show_default=False
+            help="Problem file (JSONL, JSON list, CSV or Parquet) with questions, and gold answers if known.",
+            show_default=False,
         ),
     ] = None,
     method: Annotated[

@@ -13,7 +13,7 @@ from rstar.view.screen import Screen
 
 
 @contextmanager
-def progress(total: int, what: str) -> Iterator[Any]:
+def progress(total: int | None, what: str) -> Iterator[Any]:
     """A progress bar on stderr, disabled if that is not a terminal; yields a function (advance, note, total)."""
     bar = Progress(
         TextColumn("{task.description}"),
