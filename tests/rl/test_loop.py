@@ -115,6 +115,7 @@ def test_reward_rises(tmp_path: Path) -> None:
     run(settings, tmp_path / "out")
     before, after = (line["mean"] for line in read_lines(tmp_path / "out" / "evaluations.jsonl", "step"))
     assert after > before + 0.2
+    assert "Reward of the training rollouts" in (tmp_path / "out" / "report.html").read_text()
 
 
 def test_stages_drop_what_is_always_solved(tmp_path: Path) -> None:

@@ -35,11 +35,13 @@ def run(
     tool calls are preferred. The update then makes the better rollouts of each group more likely.
 
     To resume an interrupted run, repeat the command with the same `--out`. The folder keeps every rollout, the
-    metrics of every step, the evaluations, and at the end the model that did best in an evaluation.
+    metrics of every step, the evaluations, and at the end the model that did best in an evaluation. `OUT/report.html`
+    shows the curves; it is drawn anew with each evaluation.
 
     Example: `rstar rl run recipes/tiny/agent.toml --out runs/agent`
     """
-    from rstar.rl.loop import train
+    from rstar.rl.loop import REPORT, train
+    from rstar.rl.report import evaluations_table, read_evaluations
     from rstar.rl.settings import RLConfig
 
     out_console = console()
@@ -54,7 +56,9 @@ def run(
             out_console.print(f"[dim]step {step}: {parts}[/]", highlight=False)
 
     model = train(read_recipe(RLConfig, recipe, smoke, set_ or ()), out, announce, progress, on_step)
-    out_console.print(f"model in [bold]{escape(str(model))}[/]", highlight=False)
+    out_console.print(evaluations_table(read_evaluations(out)))
+    page = escape(str(out / REPORT))
+    out_console.print(f"model in [bold]{escape(str(model))}[/], curves in [bold]{page}[/]", highlight=False)
 
 
 @app.command("start")

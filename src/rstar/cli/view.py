@@ -14,23 +14,24 @@ from rstar.cli.solve import print_summary
 from rstar.errors import DataError
 from rstar.evolve.trees import is_verified
 from rstar.jsonl import read_lines
+from rstar.rl.report import evaluations_table, is_training, read_evaluations
 from rstar.runs import CONFIG, RESULTS, ROUNDS, SUMMARY, TREES
 from rstar.trees import Tree
 from rstar.view.terminal import NOTICES, results_table, search_tree
 
 
 def view(
-    run: Annotated[
-        Path, typer.Argument(help="Folder of a run or of a self-evolution run.", exists=True, file_okay=False)
-    ],
+    run: Annotated[Path, typer.Argument(help="Folder of a run, or of a training run.", exists=True, file_okay=False)],
     problem: Annotated[str | None, typer.Argument(help="Id of a problem, to draw its search tree.")] = None,
     nodes: Annotated[int, typer.Option(help="Maximum number of nodes to draw.", min=1)] = 40,
     as_json: AsJson = False,
 ) -> None:
-    """Show the results of a run, the search tree of one of its problems, or the table of a self-evolution run.
+    """Show the results of a run, the search tree of one of its problems, or the table of a self-evolution
+    run or of reinforcement learning.
 
     `--json` prints one JSON object. For a run, the object holds the summary (null while the run is not finished) and
-    all results; for a problem, its result and its whole tree; for a self-evolution run, the rounds.
+    all results; for a problem, its result and its whole tree; for a self-evolution run, the rounds; for reinforcement
+    learning, the evaluations.
 
     Example: `rstar view runs/first numbers-7-12`
     """
@@ -40,6 +41,11 @@ def view(
                 f"{run} is a self-evolution run; the trees are in its search folders, such as {run}/round1/search"
             )
         _rounds(run, as_json)
+        return
+    if is_training(run):
+        if problem is not None:
+            raise DataError(f"{run} is a training run; it has no search trees")
+        _training(run, as_json)
         return
     if not (run / RESULTS).is_file():
         if (run / CONFIG).is_file():
@@ -103,6 +109,14 @@ def _content(file: Path) -> dict[str, Any] | None:
     if not isinstance(content, dict):
         raise DataError(f"{file}: damaged: not an object")
     return content
+
+
+def _training(run: Path, as_json: bool) -> None:
+    if as_json:
+        print_json({"evaluations": read_evaluations(run)})
+        return
+    console().print(evaluations_table(read_evaluations(run)))
+    console().print(f"curves in [bold]{escape(str(run / 'report.html'))}[/]", highlight=False, soft_wrap=True)
 
 
 def _rounds(run: Path, as_json: bool) -> None:

@@ -8,8 +8,8 @@ With ``ahead = 1`` the rollouts of step k + 1 are made with the weights before u
 They are one version behind, never more, because the step waits for both.
 
 Files of the folder: ``config.json``, ``rollouts.jsonl`` (every group of every step, dropped ones included, with token
-ids and log-probabilities), ``metrics.jsonl`` (a line per step), ``evaluations.jsonl``, ``checkpoint.pt``, ``best/`` and
-at the end ``model/``.
+ids and log-probabilities), ``metrics.jsonl`` (a line per step), ``evaluations.jsonl``, ``report.html`` (their curves),
+``checkpoint.pt``, ``best/`` and at the end ``model/``.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ from rstar.rl.batches import Weighted, micro_batches
 from rstar.rl.figures import evaluation_figures, rollout_figures, update_figures
 from rstar.rl.groups import Group, Maker, collect, order, select
 from rstar.rl.objective import Clip, Correction
+from rstar.rl.report import EVALUATIONS, report
 from rstar.rl.settings import RLConfig, Stage
 from rstar.rl.update import OldBatch, PolicyObjective, with_old
 from rstar.runs import RunFolder
@@ -55,7 +56,7 @@ from rstar.train.loop import Trainer, schedule
 from rstar.train.ranks import Ranks, computes_bf16, process_group
 from rstar.train.trackers import METRICS, json_lines
 
-ROLLOUTS, EVALUATIONS, BEST = "rollouts.jsonl", "evaluations.jsonl", "best"
+ROLLOUTS, BEST, REPORT = "rollouts.jsonl", "best", "report.html"
 _WINDOW = 10
 """Steps over which the reward is averaged for the guard against collapse."""
 
@@ -310,6 +311,7 @@ class _Run:
         if found["mean"] > best:
             self._save(self._folder / BEST)
         self._evaluations.append({"step": step, **{name: round(value, 5) for name, value in found.items()}})
+        self._draw()
         self._announce(f"step {step}: mean {found['mean']:.1%} on {len(groups)} held-out problems")
 
     async def _filtered(self, ids: list[str], stage: Stage, number: int) -> list[str]:
@@ -371,6 +373,10 @@ class _Run:
         with model_folder(self._folder) as out:
             shutil.copytree(self._folder / BEST, out)
         write_json(self._folder / "summary.json", _summary(list(self._evaluations)))
+        self._draw()
+
+    def _draw(self) -> None:
+        (self._folder / REPORT).write_text(report(self._folder), encoding="utf-8")
 
 
 def _summary(evaluations: list[Record]) -> Record:
