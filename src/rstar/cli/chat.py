@@ -28,7 +28,7 @@ def chat(
     config: ConfigFile = None,
     set_: Overrides = None,
 ) -> None:
-    """Talk to an agent: it may call tools, and you see each call and what it returns.
+    """Talk to an agent that can call tools. Each call and its result are shown.
 
     The agent is the same as in `rstar solve --method agent`. The notebook and the conversation last until you leave
     with an empty line or Ctrl-D.

@@ -28,7 +28,7 @@ ConfigFile = Annotated[
 ]
 Overrides = Annotated[
     list[str] | None,
-    typer.Option("--set", help="Set one setting, `KEY=VALUE`; may be repeated.", show_default=False),
+    typer.Option("--set", help="Set one setting, as `KEY=VALUE`; the option may be repeated.", show_default=False),
 ]
 Policy = Annotated[
     str | None,

@@ -33,7 +33,7 @@ def demo(
     out: Annotated[Path | None, typer.Option(help="Folder for the two runs.", show_default="runs/demo-…")] = None,
     seed: Annotated[int, typer.Option(help="Seed for the search.", min=0)] = 0,
 ) -> None:
-    """Solve 20 problems that the bundled model has not seen, by tree search and by greedy decoding.
+    """Compare tree search with greedy decoding on 20 problems that the bundled model has not seen.
 
     The command prints the results of tree search, one search tree, and both accuracies with their 95% intervals.
     """

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from rstar.evolve.rounds import Result
     from rstar.evolve.score import Choice, PairAccuracy
 
-app = typer.Typer(no_args_is_help=True, help="Self-evolution: search trees become training data.")
+app = typer.Typer(no_args_is_help=True, help="Run self-evolution, in which search trees become training data.")
 
 _DEFAULTS = ExtractConfig()
 

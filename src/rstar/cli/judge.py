@@ -16,7 +16,10 @@ from rstar.errors import ConfigError
 
 app = typer.Typer(no_args_is_help=True, help="Run the sandbox as a network service (the code judge).")
 
-Workers = Annotated[int | None, typer.Option(help="Number of concurrent programs.", min=1, show_default="processors")]
+Workers = Annotated[
+    int | None,
+    typer.Option(help="Maximum number of programs that run at the same time.", min=1, show_default="one per processor"),
+]
 Redis = Annotated[str | None, typer.Option(help="URL of a shared queue, such as `redis://host:6379/0`.")]
 Isolation = Annotated[Level, typer.Option(help="Required isolation level.")]
 
@@ -24,7 +27,7 @@ Isolation = Annotated[Level, typer.Option(help="Required isolation level.")]
 @app.command("serve")
 def serve(
     host: Annotated[
-        str, typer.Option(help="Address to listen on; all but loopback addresses require --token-file.")
+        str, typer.Option(help="Address to listen on. An address other than a loopback address requires --token-file.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on; 0 picks a free port.", min=0, max=65_535)] = 8000,
     workers: Workers = None,
@@ -33,18 +36,21 @@ def serve(
         Path | None, typer.Option(help="File with the token that clients must send.", show_default=False)
     ] = None,
     level: Isolation = "full",
-    seconds: Annotated[float, typer.Option(help="Default limit on a call's wall time, seconds.", min=0.1)] = 10.0,
-    memory_mb: Annotated[int, typer.Option(help="Default limit on a call's memory, MiB.", min=16)] = 256,
-    idle_seconds: Annotated[float, typer.Option(help="Seconds without use after which a session ends.", min=1)] = 600.0,
+    seconds: Annotated[float, typer.Option(help="Default limit on a call's wall time, in seconds.", min=0.1)] = 10.0,
+    memory_mb: Annotated[int, typer.Option(help="Default limit on a call's memory, in MiB.", min=16)] = 256,
+    idle_seconds: Annotated[
+        float, typer.Option(help="A session that has not been used for this many seconds ends.", min=1)
+    ] = 600.0,
     max_sessions: Annotated[
         int, typer.Option(help="Maximum number of sessions; a client host may hold half of them.", min=1)
     ] = 100_000,
 ) -> None:
     """Start an HTTP service that runs programs in isolation, checks answers and holds notebook sessions.
 
-    Clients of Code Judge work unchanged (`/run`, `/run/batch`, `/run/long-batch`, `/judge` …). `/docs` describes all
-    endpoints. Without `--redis`, the queue is in memory. With `--redis`, calls wait in Redis, and `rstar judge worker`
-    adds workers on any machine.
+    Clients of Code Judge (the service used by rStar2-Agent) work unchanged. The routes are /run, /run/batch,
+    /run/long-batch, /judge … `/docs` describes all endpoints. Without --redis, the service keeps its queue in memory,
+    on one machine. With --redis, calls are queued in Redis, and you can add workers on any machine with `rstar judge
+    worker`.
 
     Example: `rstar judge serve --port 8000`, then `rstar solve … --sandbox http://127.0.0.1:8000`
     """

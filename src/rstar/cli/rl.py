@@ -16,7 +16,7 @@ from rstar.sections import read_recipe
 from rstar.train.settings import TrainConfig
 from rstar.view.progress import progress
 
-app = typer.Typer(no_args_is_help=True, help="Reinforcement learning: agents that learn from verified answers.")
+app = typer.Typer(no_args_is_help=True, help="Train agents by reinforcement learning on verified answers.")
 
 
 @app.command("run")
@@ -24,19 +24,19 @@ def run(
     recipe: Annotated[Path, typer.Argument(help="TOML file with the training settings.", exists=True, dir_okay=False)],
     out: RunFolder,
     smoke: Annotated[
-        bool, typer.Option("--smoke", help="Do a small run that tests every stage of the recipe.")
+        bool, typer.Option("--smoke", help="Run a small version of the recipe that tests each of its stages.")
     ] = False,
     set_: Overrides = None,
 ) -> None:
-    """Train an agent by reinforcement learning with GRPO-RoC, or resume a training run.
+    """Train an agent by reinforcement learning (by default with GRPO-RoC), or resume a training run.
 
-    In each step, the policy makes a group of rollouts for each of several problems. Groups whose rollouts are all
-    correct or all wrong are dropped, and other problems are tried. Among the correct rollouts, those with few failed
-    tool calls are preferred. The update then makes the better rollouts of each group more likely.
+    In each step, the policy generates a group of rollouts for each of several problems. Groups whose rollouts are all
+    correct or all wrong are dropped, and other problems are tried. GRPO-RoC then prefers correct rollouts with few
+    failed tool calls. The update makes rollouts more likely that have a higher reward than the others of their group.
 
-    To resume an interrupted run, repeat the command with the same `--out`. The folder keeps every rollout, the
-    metrics of every step, the evaluations, and at the end the model that did best in an evaluation. `OUT/report.html`
-    shows the curves; it is drawn anew with each evaluation.
+    To resume an interrupted run, repeat the command with the same `--out`. The folder holds every rollout, the metrics
+    of every step and the evaluations. At the end, it also holds the model with the best evaluation result.
+    `OUT/report.html` shows the curves; it is drawn anew with each evaluation.
 
     Example: `rstar rl run recipes/tiny/agent.toml --out runs/agent`
     """

@@ -42,7 +42,9 @@ from rstar.search.solver import Solution
 from rstar.view.progress import progress
 from rstar.view.terminal import NOTICES, reasons, results_table, search_tree
 
-SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Skip bad entries of the problem file, and count them.")]
+SkipBad = Annotated[
+    bool, typer.Option("--skip-bad", help="Skip bad entries of the problem file, and report how many there were.")
+]
 Limit = Annotated[int | None, typer.Option(help="Solve only the first N problems.", min=1, show_default=False)]
 Out = Annotated[
     Path | None, typer.Option(help="Run folder. If it already holds a run, that run is resumed.", show_default="runs/…")
@@ -72,12 +74,15 @@ def solve(
         typer.Option(
             help="How solutions are scored: `agreement`, `grounded`, `logprob`, `ppm:PATH`, or `ppm:tiny` (the bundled"
             " PPM).",
-            show_default="ppm:tiny for the bundled policy with mcts, beam or best-of-n, else agreement",
+            show_default="ppm:tiny for the bundled policy with mcts, beam or best-of-n; agreement otherwise",
         ),
     ] = None,
     sandbox: Annotated[
         str | None,
-        typer.Option(help="Where code runs: `local`, or `http://HOST:PORT` of a judge service.", show_default="local"),
+        typer.Option(
+            help="Where code runs: `local`, or the address of a judge service, `http://HOST:PORT`.",
+            show_default="local",
+        ),
     ] = None,
     out: Out = None,
     seed: Seed = None,
@@ -89,15 +94,15 @@ def solve(
     answer_field: AnswerField = None,
     as_json: AsJson = False,
 ) -> None:
-    """Answer a question, or solve a file of problems, by search over steps of code, each of which is executed.
+    """Answer a question, or solve a file of problems, by searching over steps of code that run as they are written.
 
-    With a question, the command prints the answer and the solution. With `--problems`, it stores each result in a run
+    Given a question, the command prints the answer and the solution. With `--problems`, it stores each result in a run
     folder as soon as the problem is finished. To resume an interrupted run, repeat the command with the same `--out`.
     Gold answers in the file are used for grading only.
 
     A notice warns that the bundled model was not trained on the question's wording, that the bundled PPM gives the
-    answer a low value, or that the question is too long for the model's context. `docs/solving.md` says how far answers
-    can be trusted, and describes the format of problem files.
+    answer a low value, or that the question is too long for the model's context. `docs/solving.md` describes the format
+    of problem files and explains how far answers can be trusted.
 
     Exit code: 0 on success, 1 if the model or the sandbox failed, 2 for bad input, 3 if no answer was found for the
     question on the command line (not used with `--problems`).
@@ -290,9 +295,9 @@ def compare(
     )
     first = escape(entries[0].name)
     legend = (
-        f"n = {len(problem_set)}; any correct: at least one of the solutions is correct; difference (points): relative"
-        f" to {first}; p: exact paired test against {first}; [bold]{escape(str(out))}[/] contains one run folder per"
-        " method"
+        f"n = {len(problem_set)}; any correct: at least one of the solutions is correct; difference: percentage points,"
+        f" relative to {first}; p: exact paired test against {first}; [bold]{escape(str(out))}[/] contains one run folder"
+        " per method"
     )
     lines = [{"group": name, **row.to_json()} for name, group in rows.items() for row in group]
     print_result(lines, as_json, *tables, legend)

@@ -28,30 +28,31 @@ def sft(
     data: Annotated[
         list[Path],
         typer.Option(
-            help="JSONL file whose objects have a `pieces` field, as written by `rstar problems make --solutions`; "
-            "repeat the option for the stages of a curriculum, in order."
+            help="JSONL file of training solutions, as written by `rstar problems make --solutions` (objects with a "
+            "field `pieces`). For a curriculum, repeat the option, one file per stage, in order."
         ),
     ],
     out: Out,
     set_: Overrides = None,
     wandb: Wandb = None,
 ) -> None:
-    """Train a policy on solutions: from scratch, tokenizer included, or starting from the recipe's `base`.
+    """Train a policy on solutions, either from scratch (including its tokenizer) or from the recipe's `base`.
 
-    The finished model is the folder `OUT/model`, in Hugging Face Transformers format. To resume an interrupted run,
-    repeat the command: training continues from the last checkpoint and ends with the same weights. Metrics are in
-    `OUT/metrics.jsonl`, and in `OUT/tensorboard` for `tensorboard --logdir`.
+    The finished model is in the folder `OUT/model`, in Hugging Face Transformers format. To resume an interrupted run,
+    repeat the command: training continues from the last checkpoint and ends with the same weights as without the
+    interruption. Metrics are in `OUT/metrics.jsonl`, and in `OUT/tensorboard` for TensorBoard.
 
     Under a launcher, several processes (such as one per GPU) share the model and the data. The number of processes may
     change on resume. The number of micro-batches in a step, `batch_tokens / micro_tokens`, should be a multiple of the
     number of processes.
 
-    `rstar train settings` lists the settings of a recipe.
+    To list the settings of a recipe, run `rstar train settings`.
 
     Example: `rstar train sft recipes/tiny/sft.toml --data train.jsonl --out runs/tiny-sft`
 
-    On 8 GPUs: `torchrun --nproc-per-node 8 -m rstar train sft RECIPE --data train.jsonl --out OUT`
-    (or `accelerate launch --num_processes 8 -m rstar train sft …`). On several machines, OUT must be a shared folder.
+    On 8 GPUs: `torchrun --nproc-per-node 8 -m rstar train sft RECIPE --data train.jsonl --out OUT` (or `accelerate
+    launch --num_processes 8 -m rstar train sft …`). With several machines, OUT must be on a file system that all of
+    them share.
     """
     _train("sft", recipe, data, out, set_, wandb)
 

@@ -96,7 +96,7 @@ def search_tree(tree: Tree, title: str, most: int = 40, answer: str | None = Non
     chosen = _way_to(tree, answer)
     kept = _most_visited(tree, most, chosen)
     legend = "N visits, Q mean value of the visits, V final value of an answer" + (
-        ", ▶ chosen answer" if chosen else ""
+        ", ▶ path to the chosen answer" if chosen else ""
     )
     root = rich.tree.Tree(f"[bold]{escape(title)}[/]\n[dim]{legend}[/]", guide_style="dim")
     branches = {tree.nodes[0]: root}
