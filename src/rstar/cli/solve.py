@@ -296,8 +296,8 @@ def compare(
     first = escape(entries[0].name)
     legend = (
         f"n = {len(problem_set)}; any correct: at least one of the solutions is correct; difference: percentage points,"
-        f" relative to {first}; p: exact paired test against {first}; [bold]{escape(str(out))}[/] contains one run folder"
-        " per method"
+        f" relative to {first}; p: exact paired test against {first}; [bold]{escape(str(out))}[/] contains one run"
+        " folder per method"
     )
     lines = [{"group": name, **row.to_json()} for name, group in rows.items() for row in group]
     print_result(lines, as_json, *tables, legend)
