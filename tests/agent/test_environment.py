@@ -1,5 +1,6 @@
 """Environments: by name, or a user's own class; rewards from the answer alone."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,9 @@ import pytest
 from rstar.agent.environment import ENVIRONMENTS, Environment, Mathematics, open_environment
 from rstar.answers import AnswerKey
 from rstar.errors import ConfigError
+from rstar.sandbox.api import Limits
 from rstar.trajectories import Segment, Trajectory
+from tests.search.plain import PlainSandbox
 
 
 @pytest.mark.parametrize("name", list(ENVIRONMENTS))
@@ -18,16 +21,20 @@ def test_bundled_environments_are_complete(name: str) -> None:
     assert environment.max_turns > 1
 
 
+def rewarded(environment: Environment, key: AnswerKey, trajectory: Trajectory) -> float:
+    return asyncio.run(environment.reward(key, trajectory, PlainSandbox(), Limits()))
+
+
 @pytest.mark.parametrize(("answer", "reward"), [("1/2", 1.0), ("0.5", 1.0), ("2", 0.0), (None, 0.0)])
 def test_the_reward_is_the_answers(answer: str | None, reward: float) -> None:
     trajectory = Trajectory(Segment("q", "template"), (), None if answer is None else "answer", answer)
-    assert Mathematics().reward(AnswerKey("\\frac{1}{2}"), trajectory) == reward
+    assert rewarded(Mathematics(), AnswerKey("\\frac{1}{2}"), trajectory) == reward
 
 
 def test_a_check_replaces_the_comparison() -> None:
     key = AnswerKey("", {"kind": "expression", "numbers": [4, 7, 8, 8], "target": 24})
     right, wrong = (Trajectory(Segment("q", "template"), (), "answer", a) for a in ("(7-8/8)*4", "4+7+8+8"))
-    assert [Mathematics().reward(key, one) for one in (right, wrong)] == [1.0, 0.0]
+    assert [rewarded(Mathematics(), key, one) for one in (right, wrong)] == [1.0, 0.0]
 
 
 def test_an_own_class_is_named_by_module_and_class(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,7 +45,9 @@ def test_an_own_class_is_named_by_module_and_class(tmp_path: Path, monkeypatch: 
     )
     monkeypatch.chdir(tmp_path)
     assert open_environment("own_world:World").max_turns == 3
-    with pytest.raises(ConfigError, match=r"'own_world:Half': the class has no system, max_turns, start, reward"):
+    with pytest.raises(
+        ConfigError, match=r"'own_world:Half': the class has no system, max_turns, start, answer, reward"
+    ):
         open_environment("own_world:Half")
     with pytest.raises(ConfigError, match="own_world:Nobody"):
         open_environment("own_world:Nobody")
@@ -47,5 +56,5 @@ def test_an_own_class_is_named_by_module_and_class(tmp_path: Path, monkeypatch: 
 
 
 def test_an_unknown_environment_names_the_known_ones() -> None:
-    with pytest.raises(ConfigError, match=r"expected mathematics, puzzles, or module:Class"):
+    with pytest.raises(ConfigError, match=r"expected mathematics, puzzles, programs, or module:Class"):
         open_environment("chess")

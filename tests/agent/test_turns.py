@@ -21,8 +21,10 @@ def chat(text: str) -> Turn:
 
 def test_code_turns_read_cells_and_answers() -> None:
     assert code("<code>\nx = 1\n<end_of_code>", "<end_of_code>") == Turn((Call(NOTEBOOK.name, {"code": "x = 1"}),))
-    assert code("<answer>\\boxed{\\frac{1}{2}}<end_of_answer>", "<end_of_answer>") == Turn(answer="\\frac{1}{2}")
-    assert code("<answer>seven<end_of_answer>", "<end_of_answer>") == Turn()
+    assert code("<answer>\\boxed{\\frac{1}{2}}<end_of_answer>", "<end_of_answer>") == Turn(
+        final="<answer>\\boxed{\\frac{1}{2}}<end_of_answer>"
+    )
+    assert code("<answer>seven<end_of_answer>", "<end_of_answer>") == Turn(final="<answer>seven<end_of_answer>")
     assert code("\\boxed{5}", None) == Turn()
 
 
@@ -42,13 +44,13 @@ def test_code_turns_show_outputs_between_turns() -> None:
 def test_chat_turns_read_calls_before_answers() -> None:
     call = '<tool_call>{"name": "f", "arguments": {}}</tool_call>'
     assert chat(f"I guess \\boxed{{3}}, let me check. {call}") == Turn((Call("f", {}),))
-    assert chat("<reason>easy</reason><answer>\\boxed{3}</answer>") == Turn(answer="3")
-    assert chat("I do not know") == Turn()
+    assert chat("<answer>\\boxed{3}</answer>") == Turn(final="<answer>\\boxed{3}</answer>")
+    assert chat("I do not know") == Turn(final="I do not know")
 
 
 def test_thoughts_are_neither_calls_nor_answers() -> None:
     call = '<tool_call>{"name": "f"}</tool_call>'
-    assert chat(f"<think>{call} or \\boxed{{1}}</think>\\boxed{{2}}") == Turn(answer="2")
+    assert chat(f"<think>{call} or \\boxed{{1}}</think>\\boxed{{2}}") == Turn(final="\\boxed{2}")
 
 
 def test_chat_prompts_show_every_tool() -> None:

@@ -20,7 +20,7 @@ from rstar.agent.environment import Mathematics
 class Digits(Mathematics):
     """Rewards texts of certain lengths: a thing that can be learnt."""
 
-    def reward(self, key, trajectory):
+    async def reward(self, key, trajectory, sandbox, limits):
         return float(len(trajectory.text) % 3 == 0)
 '''
 

@@ -6,15 +6,19 @@ A user's own environment is a class with the members of `Environment`, named as 
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from rstar.agent.tools import NOTEBOOK, PYTHON_TOOLS, PythonSession, Session, Tool
+from rstar.agent.programs import last_block, passes
+from rstar.agent.tools import NOTEBOOK, PYTHON_TOOLS, STANDARD_IO, PythonSession, Session, Tool
 from rstar.errors import ConfigError
 from rstar.grading import verify
+from rstar.grading.checks import test_cases
+from rstar.grading.find.boxes import boxed
 from rstar.problems import Problem
 from rstar.sandbox.api import Limits, Sandbox
 from rstar.trajectories import Trajectory
@@ -40,8 +44,16 @@ class Environment(Protocol):
         """The tools at the beginning of a rollout."""
         ...
 
-    def reward(self, key: AnswerKey, trajectory: Trajectory) -> float:
-        """The reward of a finished trajectory, in [0, 1]. Called after the rollout, by code that holds the key."""
+    def answer(self, text: str) -> str | None:
+        """The final answer in the text of a turn without calls; None if there is none."""
+        ...
+
+    async def reward(self, key: AnswerKey, trajectory: Trajectory, sandbox: Sandbox, limits: Limits) -> float:
+        """The reward of a finished trajectory, in [0, 1]; above 0 counts as correct.
+
+        Called after the rollout, by code that holds the key. Raises `SandboxError` if the sandbox fails: the rollouts
+        then count as never made.
+        """
         ...
 
 
@@ -60,9 +72,15 @@ class Mathematics:
         """See `Environment.start`."""
         return PythonSession(sandbox, limits)
 
-    def reward(self, key: AnswerKey, trajectory: Trajectory) -> float:
+    def answer(self, text: str) -> str | None:
+        """The content of the last box."""
+        return boxed(text)
+
+    async def reward(self, key: AnswerKey, trajectory: Trajectory, sandbox: Sandbox, limits: Limits) -> float:
         """1 for a correct answer, else 0. Nothing is subtracted: a penalty can be gamed, and a filter cannot."""
-        return float(trajectory.answer is not None and verify(key, trajectory.answer).correct)
+        if trajectory.answer is None:
+            return 0.0
+        return float((await asyncio.to_thread(verify, key, trajectory.answer)).correct)
 
 
 class Puzzles(Mathematics):
@@ -76,9 +94,33 @@ class Puzzles(Mathematics):
     max_turns = 8
 
 
+class Programs(Mathematics):
+    """Programs from standard input to standard output (arXiv 2508.20722, section 2); the answer is a program.
+
+    The gold answer is a check of kind ``programs``: the program must pass every test case (`rstar.agent.programs`).
+    """
+
+    system = (
+        "Write a Python program that solves the problem: it reads standard input and writes standard output. Run it "
+        "with the tool to test it on examples. Give the final program as a ```python block, without a further call."
+    )
+    tools: Sequence[Tool] = (STANDARD_IO,)
+
+    def answer(self, text: str) -> str | None:
+        """The code of the last fenced block."""
+        return last_block(text)
+
+    async def reward(self, key: AnswerKey, trajectory: Trajectory, sandbox: Sandbox, limits: Limits) -> float:
+        """1 for a program that passes every test case, else 0."""
+        if trajectory.answer is None:
+            return 0.0
+        return float(await passes(trajectory.answer, test_cases(key.check), sandbox, limits))
+
+
 ENVIRONMENTS: Mapping[str, Callable[[], Environment]] = {
     "mathematics": Mathematics,
     "puzzles": Puzzles,
+    "programs": Programs,
 }
 """The environments that come with rstar."""
 
@@ -102,7 +144,7 @@ def open_environment(name: str) -> Environment:
     finally:
         sys.path.remove(os.getcwd())
     if not isinstance(environment, Environment):
-        members = ("system", "tools", "max_turns", "start", "reward")
+        members = ("system", "tools", "max_turns", "start", "answer", "reward")
         missing = ", ".join(member for member in members if not hasattr(environment, member))
         raise ConfigError(f"environment {name!r}: the class has no {missing}; see rstar.agent.environment.Environment")
     return environment

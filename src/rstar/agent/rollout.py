@@ -6,7 +6,7 @@ samples, because a turn of k rollouts is k samples from one context.
 
 Rules (arXiv 2508.20722, section 2):
 
-* A turn without a call ends the rollout, with its boxed answer if it has one.
+* A turn without a call ends the rollout, with its answer if it has one.
 * A call that cannot be read or made returns its error as the tool's response, and the rollout goes on.
 * Text is only appended, never rendered again, so the ids of a trajectory are exactly what the model saw and wrote.
 * Every rollout ends exactly once: with an answer, without one, at a limit, or at its deadline. A failure of the engine
@@ -210,7 +210,8 @@ class Group:
         if completion.stop_reason == "length":
             node.finish_reason = "length"
         elif not turn.calls:
-            node.answer, node.finish_reason = turn.answer, "no_answer" if turn.answer is None else "answer"
+            node.answer = None if turn.final is None else self._environment.answer(turn.final)
+            node.finish_reason = "no_answer" if node.answer is None else "answer"
         elif len(branch.place) + 1 >= self._max_turns:
             node.finish_reason = "too_deep"
         else:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rstar.agent.chat_template import ChatTemplate
-from rstar.agent.environment import Environment, open_environment
+from rstar.agent.environment import Environment, Mathematics, open_environment
 from rstar.agent.rollout import Group
 from rstar.agent.turns import ChatTurns, CodeTurns, Turns
 from rstar.config import AgentConfig, Config
@@ -25,7 +26,10 @@ from rstar.search.choose import Equivalence, Votes, choose_as_set
 from rstar.search.solver import Solution, Solver
 from rstar.seeds import derive
 from rstar.specs import Fake, Server
-from rstar.trajectories import Step
+from rstar.trajectories import Step, Trajectory
+
+if TYPE_CHECKING:
+    from rstar.answers import AnswerKey
 
 
 class AgentSolver(Solver):
@@ -58,6 +62,11 @@ class AgentSolver(Solver):
         self.turns = open_turns(config)
 
     @property
+    def compares_answers(self) -> bool:
+        """Whether the reward is the comparison of the answer with the gold answer, and nothing else."""
+        return type(self.environment).reward is Mathematics.reward
+
+    @property
     def version(self) -> int:
         """Version of the policy's weights."""
         return self._parts[0].version
@@ -81,6 +90,11 @@ class AgentSolver(Solver):
         policy, sandbox = self._parts
         parts = policy, self.environment, self.turns, sandbox
         return Group(problem, *parts, self.settings, self._limits(), seed, after, on_turn)
+
+    async def rewards(self, key: AnswerKey, trajectories: Sequence[Trajectory]) -> list[float]:
+        """The environment's rewards of finished trajectories. Raises `SandboxError` if the sandbox fails."""
+        sandbox, limits = self._parts[1], self._limits()
+        return [await self.environment.reward(key, trajectory, sandbox, limits) for trajectory in trajectories]
 
     async def solve_one(self, problem: Problem) -> Solution:
         """Make `search.samples` rollouts and choose the answer of most of them."""

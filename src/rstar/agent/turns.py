@@ -12,16 +12,15 @@ from typing import NamedTuple, Protocol
 from rstar.agent.calls import BadCall, Call, parse_calls
 from rstar.agent.chat_template import ChatTemplate
 from rstar.agent.tools import NOTEBOOK, Tool
-from rstar.grading.find.boxes import boxed
 from rstar.models.engine import Completion
 from rstar.prompts import code_steps as markers
 
 
 class Turn(NamedTuple):
-    """A turn of the model: its calls, or else its answer, if it has one."""
+    """A turn of the model: its calls, or else the text that holds its answer; neither if it broke off."""
 
     calls: tuple[Call | BadCall, ...] = ()
-    answer: str | None = None
+    final: str | None = None
 
 
 class Turns(Protocol):
@@ -70,7 +69,7 @@ class CodeTurns:
             if not found or opening.strip():
                 return Turn((BadCall(f"a cell begins with {markers.CODE}"),))
             return Turn((Call(NOTEBOOK.name, {"code": markers.code_of(code).strip("\n")}),))
-        return Turn(answer=boxed(completion.text) if completion.stop == markers.END_ANSWER else None)
+        return Turn(final=completion.text if completion.stop == markers.END_ANSWER else None)
 
     def responses(self, texts: Sequence[str]) -> str:
         """See `Turns.responses`."""
@@ -98,7 +97,7 @@ class ChatTurns:
         """See `Turns.read`. What a model writes while it thinks is neither a call nor an answer."""
         text = completion.text.rpartition("</think>")[2]
         calls = tuple(parse_calls(text))
-        return Turn(calls, None if calls else boxed(text))
+        return Turn(calls, None if calls else text)
 
     def responses(self, texts: Sequence[str]) -> str:
         """See `Turns.responses`."""

@@ -17,7 +17,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Protocol, Self
 
-from rstar.agent.solver import open_solver
+from rstar.agent.solver import AgentSolver, open_solver
 from rstar.answers import AnswerKey
 from rstar.config import Config
 from rstar.datasets import ProblemSet, read_problems
@@ -82,7 +82,7 @@ async def solve_run(
         folder: the run folder, created or resumed.
         on_result: called with each result, stored ones first.
         solver: used instead of one made from `config`.
-        grade: compares an answer with a gold answer.
+        grade: compares an answer with a gold answer. An agent's environment with a reward of its own grades instead.
         extra_identity: identity keys that are added or override settings, such as the parts of `solver` that `config`
             does not name.
 
@@ -111,7 +111,8 @@ async def solve_run(
                 run.begin()
                 async for solution in solver.asolve(todo):
                     key = problems.keys.get(solution.problem.id)
-                    record = await asyncio.to_thread(grade_solution, solution, key, grade)
+                    grader = await _reward_grader(solver, solution, key) or grade
+                    record = await asyncio.to_thread(grade_solution, solution, key, grader)
                     record["clock"] = round(before + time.perf_counter() - started, 3)
                     run.add(results=record, trees=_tree_line(solution, config.search.record_tokens))
                     on_result(record)
@@ -120,6 +121,23 @@ async def solve_run(
         summary = summarize(ordered)
         run.seal(order, summary)
     return FinishedRun(folder, ordered, summary)
+
+
+async def _reward_grader(solver: SolverLike, solution: Solution, key: AnswerKey | None) -> Grader | None:
+    """A grader by the rewards of the agent's environment; None if it only compares answers."""
+    if key is None or not isinstance(solver, AgentSolver) or solver.compares_answers:
+        return None
+    rewards = await solver.rewards(key, solution.trajectories)
+    answers = [trajectory.answer for trajectory in solution.trajectories]
+    best = {answer: max(r for a, r in zip(answers, rewards, strict=True) if a == answer) for answer in answers}
+
+    def grade(key: AnswerKey, answer: str | None) -> Verdict:
+        if answer is None:
+            return Verdict("unparseable", "no answer found", key.answer)
+        reward = best.get(answer, 0.0)
+        return Verdict("correct" if reward > 0 else "wrong", f"the environment's reward is {reward:g}", key.answer)
+
+    return grade
 
 
 def _tree_line(solution: Solution, tokens: bool) -> Record | None:

@@ -6,6 +6,9 @@ target. Refused: signs in front of a number, powers, ``//``, decimals, concatena
 may be written as × ÷ ``\\times`` ``\\cdot`` ``\\div``, and "= 24" may follow.
 
 The prediction is parsed with `ast` under a length limit; Python never evaluates it.
+
+``{"kind": "programs", "inputs": ["3\\n"], "outputs": ["9\\n"]}``: the prediction must be a program that turns each
+input into its output. Running it is not grading but the task of an agent's environment (`rstar.agent.environment`).
 """
 
 from __future__ import annotations
@@ -113,5 +116,32 @@ def _value(tree: ast.expr) -> Fraction:
     return _OPERATORS[type(tree.op)](_value(tree.left), _value(tree.right))
 
 
-CHECKS: dict[str, Callable[[Mapping[str, Any], str | None], Verdict]] = {"expression": check_expression}
+def test_cases(check: Mapping[str, Any] | None) -> list[tuple[str, str]]:
+    """The test cases of a check of kind ``programs``: standard input and expected output of each.
+
+    Raises:
+        DataError: it is not such a check, or has no test case, or a malformed one.
+    """
+    check = check or {}
+    inputs, outputs = check.get("inputs"), check.get("outputs")
+    for name, texts in (("inputs", inputs), ("outputs", outputs)):
+        if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
+            raise DataError(f"a programs check needs {name!r}, a list of texts, got {texts!r}")
+    assert isinstance(inputs, list)
+    assert isinstance(outputs, list)
+    if len(inputs) != len(outputs):
+        raise DataError(f"a programs check needs an output for each input, got {len(inputs)} and {len(outputs)}")
+    return list(zip(inputs, outputs, strict=True))
+
+
+def check_program(check: Mapping[str, Any], answer: str | None) -> Verdict:
+    """No verdict: a grader runs no code. The environment ``programs`` does."""
+    cases = test_cases(check)
+    return Verdict("error", "a program is graded by running it: use the agent with environment 'programs'", str(cases))
+
+
+CHECKS: dict[str, Callable[[Mapping[str, Any], str | None], Verdict]] = {
+    "expression": check_expression,
+    "programs": check_program,
+}
 """Verifier per kind: (check, extracted answer or None) -> Verdict."""

@@ -15,9 +15,7 @@ from copy import copy
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from rstar.agent.environment import Environment
 from rstar.agent.solver import AgentSolver
-from rstar.answers import AnswerKey
 from rstar.datasets import ProblemSet
 from rstar.errors import SandboxError
 from rstar.jsonl import Record
@@ -173,14 +171,8 @@ class Maker:
         if self._majority:
             rewards = await majority_rewards(ends, self._solver.equivalent)
         else:
-            key, environment = self._keys[problem.id], self._solver.environment
-            rewards = await asyncio.to_thread(verified_rewards, ends, key, environment)
+            rewards = await self._solver.rewards(self._keys[problem.id], ends)
         return Group(problem.id, version, tree, tuple(rewards), draw)
-
-
-def verified_rewards(ends: Sequence[Trajectory], key: AnswerKey, environment: Environment) -> list[float]:
-    """Rewards by the environment's verifier."""
-    return [environment.reward(key, trajectory) for trajectory in ends]
 
 
 async def majority_rewards(ends: Sequence[Trajectory], equivalent: Callable[[str, str], bool]) -> list[float]:
