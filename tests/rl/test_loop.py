@@ -166,7 +166,10 @@ def test_a_recipe_without_smoke_says_so(tmp_path: Path) -> None:
         read_recipe(RLConfig, tmp_path / "r.toml", smoke=True)
 
 
-@pytest.mark.parametrize("smoke", [False, True])
-def test_the_bundled_recipe_is_valid(smoke: bool) -> None:
-    recipe = read_recipe(RLConfig, Path(__file__).parents[2] / "recipes/tiny/agent.toml", smoke)
-    assert recipe.steps == (3 if smoke else 120)
+@pytest.mark.parametrize(
+    ("name", "steps", "smoke_steps"),
+    [("tiny/agent", 120, 3), ("agent/rstar2-14b", 510, 3), ("agent/rlinf-7b", 200, 1)],
+)
+def test_the_recipes_are_valid(name: str, steps: int, smoke_steps: int) -> None:
+    file = Path(__file__).parents[2] / f"recipes/{name}.toml"
+    assert [read_recipe(RLConfig, file, smoke).steps for smoke in (False, True)] == [steps, smoke_steps]
