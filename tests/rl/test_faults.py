@@ -6,8 +6,9 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,18 @@ from rstar.rl.settings import RLConfig
 from rstar.sections import read_recipe
 from rstar.tiny.generate import draw_set, write_set
 from tests.rl.test_loop import no_bar, without_times
+
+WORLD = '''
+from rstar.agent.environment import Mathematics
+
+class Digits(Mathematics):
+    """Rewards texts of certain lengths, as a program in the sandbox counts them."""
+
+    async def reward(self, key, trajectory, sandbox, limits):
+        result = await sandbox.run(f"print(len({trajectory.text!r}) % 3)", None, limits)
+        assert result.ok
+        return float(result.stdout == "0\\n")
+'''
 
 RECIPE = """
 policy = "tiny"
@@ -31,10 +44,10 @@ warmup_steps = 0
 ahead = 1
 problems = { file = "problems.jsonl" }
 held_out = { file = "problems.jsonl" }
-search = { method = "agent", environment = "mathematics", max_turns = 3, max_turn_tokens = 96 }
+search = { method = "agent", environment = "rl_faults_world:Digits", max_turns = 1, max_turn_tokens = 12 }
 engine = { processes = 0 }
 train = { optimizer = "adamw", other_lr = 1e-4, bf16 = false, checkpoint_seconds = 1e-9 }
-stage = [{ steps = 6 }]
+stage = [{ steps = 8 }]
 """
 
 
@@ -44,12 +57,15 @@ def recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for _ in write_set(tmp_path / "problems.jsonl", draw_set(6, 5, "numbers", "1-2", ["word"])):
         pass
     (tmp_path / "recipe.toml").write_text(RECIPE)
+    (tmp_path / "rl_faults_world.py").write_text(WORLD)
     return tmp_path / "recipe.toml"
 
 
 def assert_equal(ours: Path, whole: Path) -> None:
     for name in ("metrics.jsonl", "evaluations.jsonl"):
         assert without_times(ours / name) == without_times(whole / name)
+    steps = without_times(whole / "metrics.jsonl")
+    assert any(step["groups_trained"] for step in steps)
     name = "model/model.safetensors"
     assert (ours / name).read_bytes() == (whole / name).read_bytes()
 
@@ -61,19 +77,23 @@ def test_killed_at_ten_places(recipe: Path, tmp_path: Path) -> None:
         command = [sys.executable, "-m", "rstar", "rl", "run", str(recipe), "--out", str(tmp_path / out)]
         return subprocess.Popen(command, stdout=subprocess.DEVNULL)
 
+    def groups() -> int:
+        file = tmp_path / "killed" / "rollouts.jsonl"
+        return file.read_bytes().count(b"\n") if file.exists() else 0
+
     assert start("whole").wait() == 0
     draw, kills = random.Random(11), 0
     while kills < 10:
-        run = start("killed")
-        try:
-            assert run.wait(draw.uniform(2, 12)) == 0
-        except subprocess.TimeoutExpired:
-            run.send_signal(signal.SIGKILL)
-            run.wait()
-            kills += 1
-        else:
+        run, enough = start("killed"), groups() + draw.randint(1, 3)
+        while run.poll() is None and groups() < enough:
+            time.sleep(0.01)
+        time.sleep(draw.uniform(0, 0.5))  # some kills fall into an update or an evaluation
+        if run.poll() is not None:
             break
-    assert kills > 2
+        run.send_signal(signal.SIGKILL)
+        run.wait()
+        kills += 1
+    assert kills > 4
     assert start("killed").wait() == 0
     assert_equal(tmp_path / "killed", tmp_path / "whole")
 
@@ -81,9 +101,9 @@ def test_killed_at_ten_places(recipe: Path, tmp_path: Path) -> None:
 @pytest.mark.soak
 @pytest.mark.timeout(600)
 def test_sandboxes_that_die(recipe: Path, tmp_path: Path) -> None:
-    settings = read_recipe(RLConfig, recipe, overrides=["groups=4", "rollouts=12"])
+    settings = read_recipe(RLConfig, recipe, overrides=["groups=4", "rollouts=24"])
     train(settings, tmp_path / "whole", lambda text: None, no_bar)
-    with sandboxes_dying(every=1.0) as deaths:
+    with sandboxes_dying(every=0.5) as deaths:
         train(settings, tmp_path / "disturbed", lambda text: None, no_bar)
     assert len(deaths) > 2
     assert_equal(tmp_path / "disturbed", tmp_path / "whole")
@@ -91,15 +111,21 @@ def test_sandboxes_that_die(recipe: Path, tmp_path: Path) -> None:
 
 @contextmanager
 def sandboxes_dying(every: float) -> Iterator[list[int]]:
-    """Kill one of the sandbox's own processes every so many seconds; yields the list of those killed."""
+    """Kill one of the sandbox's own processes every so many seconds; yields the list of those killed.
+
+    Only processes that have lived as long: one that is killed whenever it starts is no fault but a broken machine.
+    """
     killed: list[int] = []
+    seen: set[int] = set()
     ended, draw = threading.Event(), random.Random(3)
 
     def kill() -> None:
         while not ended.wait(every):
-            if found := [pid for pid in children(os.getpid()) if "rstar.sandbox" in command_line(pid)]:
-                killed.append(draw.choice(found))
+            found = {pid for pid in descendants(os.getpid()) if "rstar.sandbox" in command_line(pid)}
+            if old := sorted(found & seen):
+                killed.append(draw.choice(old))
                 os.kill(killed[-1], signal.SIGKILL)
+            seen.update(found)
 
     thread = threading.Thread(target=kill)
     thread.start()
@@ -110,9 +136,13 @@ def sandboxes_dying(every: float) -> Iterator[list[int]]:
         thread.join()
 
 
-def children(parent: int) -> list[int]:
-    tasks = Path(f"/proc/{parent}/task").iterdir()
-    return [int(pid) for task in tasks for pid in (task / "children").read_text().split()]
+def descendants(parent: int) -> list[int]:
+    found: list[int] = []
+    with suppress(OSError):
+        for task in Path(f"/proc/{parent}/task").iterdir():
+            for pid in map(int, (task / "children").read_text().split()):
+                found += [pid, *descendants(pid)]
+    return found
 
 
 def command_line(pid: int) -> str:
