@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 OPEN, CLOSE = "<tool_call>", "</tool_call>"
 
 _MAX_REASON = 200
+_DECODER = json.JSONDecoder(strict=False)  # models write line breaks into strings
 
 
 class Call(NamedTuple):
@@ -29,17 +31,38 @@ class BadCall(NamedTuple):
 
 
 def parse_calls(text: str) -> Iterator[Call | BadCall]:
-    """Yield the calls in `text`, in order. A call that is not closed reaches to the next one, or to the end."""
-    for part in text.split(OPEN)[1:]:
-        body, closed, _ = part.partition(CLOSE)
-        yield _parse(body) if closed else BadCall(f"the call is not closed by {CLOSE}")
+    """Yield the calls in `text`, in order. A call that is not closed reaches to the next one, or to the end.
+
+    The tags may also stand in the strings of a call: in code that prints them, say.
+    """
+    at = text.find(OPEN)
+    while at >= 0:
+        at += len(OPEN)
+        end = _end(text, at)
+        if end < 0:
+            yield BadCall(f"the call is not closed by {CLOSE}")
+            at = text.find(OPEN, at)
+        else:
+            yield _parse(text[at:end])
+            at = text.find(OPEN, end)
+
+
+def _end(text: str, at: int) -> int:
+    """Where the call that begins at `at` is closed; -1 if it is not."""
+    at += len(text[at:]) - len(text[at:].lstrip())
+    with suppress(ValueError, RecursionError):
+        _, behind = _DECODER.raw_decode(text, at)
+        if text[behind:].lstrip().startswith(CLOSE):
+            return text.index(CLOSE, behind)
+    following = text.find(OPEN, at)
+    return text.find(CLOSE, at, following if following >= 0 else None)
 
 
 def _parse(body: str) -> Call | BadCall:
     try:
-        call = json.loads(body, strict=False)  # models write line breaks into strings
+        call = _DECODER.decode(body)
         if isinstance(call, dict) and isinstance(call.get("arguments"), str):  # some models encode them twice
-            call["arguments"] = json.loads(call["arguments"], strict=False)
+            call["arguments"] = _DECODER.decode(call["arguments"])
     except (ValueError, RecursionError) as error:
         return BadCall(f"the call is not valid JSON: {error}"[:_MAX_REASON])
     if not isinstance(call, dict):
