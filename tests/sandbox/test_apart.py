@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import socket
 import subprocess
@@ -179,6 +180,43 @@ def test_flags_of_standard_input_are_a_runs_own(box: Box) -> None:
 def test_standard_input_cannot_be_written(box: Box) -> None:
     code = "import os\ntry:\n    os.write(0, b'x')\nexcept OSError:\n    print('refused', input())"
     assert box.run(code, stdin="line").stdout == "refused line\n"
+
+
+FUTEX = """
+import ctypes, os
+libc = ctypes.CDLL(None, use_errno=True)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+library = os.open(os.__file__, os.O_RDONLY)
+page = libc.mmap(None, 4096, 1, 2, library, 0)
+number = {"x86_64": 202, "aarch64": 98}[os.uname().machine]
+seconds = (ctypes.c_long * 2)(2, 0)
+def futex(operation, value, timeout=None):
+    return libc.syscall(number, ctypes.c_void_p(page), operation, ctypes.c_uint32(value), timeout, None, -1)
+"""
+WAITS = """
+word = ctypes.c_uint32.from_address(page).value
+print(futex({}, word, ctypes.byref(seconds)), ctypes.get_errno())
+"""
+WAKES = """
+import time
+end = time.monotonic() + 1
+while time.monotonic() < end and futex({0}, 9) <= 0: pass
+print(futex({0}, 9))
+"""
+
+
+@pytest.mark.parametrize("level", STRONG)
+@pytest.mark.parametrize(("wait", "wake"), [(0, 1), (9, 10)], ids=["plain", "bitset"])
+def test_nobody_waits_for_another_on_a_page_of_a_library(level: Level, wait: int, wake: int) -> None:
+    async def work() -> tuple[str, ...]:
+        async with LocalSandbox(level, workers=2, limits=QUICK) as sandbox:
+            waits, wakes = FUTEX + WAITS.format(wait), FUTEX + WAKES.format(wake)
+            programs = await asyncio.gather(sandbox.run(waits), sandbox.run(wakes))
+            states = await asyncio.gather(sandbox.start().run(waits), sandbox.start().run(wakes))
+            return tuple(result.stdout for result in (*programs, *(result for _, result in states)))
+
+    assert asyncio.run(work()) == (f"-1 {errno.EAGAIN}\n", "-1\n") * 2
 
 
 def test_descriptors_under_way_count_for_nobody_else(box: Box) -> None:

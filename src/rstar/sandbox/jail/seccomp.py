@@ -19,7 +19,7 @@ Code = list[tuple[int, int, int, int]]
 _LOAD, _AND, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x54, 0x15, 0x35, 0x45, 0x06
 _ALLOW, _NOTIFY, _KILL = 0x7FFF0000, 0x7FC00000, 0x80000000
 _PRETEND = 0x00050000  # skip the call and return 0
-_EPERM, _ENOSYS, _EOPNOTSUPP = 0x00050000 | 1, 0x00050000 | 38, 0x00050000 | 95
+_EPERM, _EAGAIN, _ENOSYS, _EOPNOTSUPP = 0x00050000 | 1, 0x00050000 | 11, 0x00050000 | 38, 0x00050000 | 95
 _ARCHITECTURE = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}.get(platform.machine(), 0)
 
 _IOCTLS = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)  # TCGETS TIOCGWINSZ FIONREAD FIONBIO FIONCLEX FIOCLEX
@@ -29,6 +29,7 @@ _AF_UNIX, _SIGKILL = 1, 9
 _SOCKET_TYPE, _SOCK_STREAM, _SOCK_SEQPACKET = 0xF, 1, 5
 _MAP_SHARED = 1  # also set in MAP_SHARED_VALIDATE, not in MAP_PRIVATE
 _MAP_ANONYMOUS = 32
+_FUTEX_PRIVATE = 128
 _NAMESPACES = 0x7E020080  # every CLONE_NEW* flag
 THREADS = (0x3D0F00, 0x7D0F00)
 """Flags with which the C libraries (GNU, musl) create a thread. With other flags a thread could have its own descriptor
@@ -150,6 +151,9 @@ def _guarded(forks: bool) -> dict[str, Code]:
             *_result(_EPERM),
             *_result(_ALLOW),
         ],
+        # Without the flag, processes that map the same file of a library wait for and wake each other. EAGAIN, because
+        # the C library then looks at the word again: `pthread_join` waits so for the kernel's wake at a thread's end.
+        "futex": [_argument(1), (_ANY_BIT, 0, 1, _FUTEX_PRIVATE), *_result(_ALLOW), *_result(_EAGAIN)],
         "sendto": _is_null(4),  # no address: only to the connected end
         "clone": [
             _argument(0),
