@@ -303,6 +303,8 @@ class Jail:
         """
         if self.starts_programs and os.getpgrp() != os.getpid():
             os.setpgid(0, 0)  # its priority is lowered as a group
+        if self.starts_programs and not self.namespaces:
+            kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)  # programs whose parents have ended stay below this process
         with mechanism("limits"):
             os.chdir(scratch)
             os.umask(0o077)

@@ -36,7 +36,7 @@ from rstar.sandbox.api import Limits
 from rstar.sandbox.folders import copy_tree, remove_tree
 from rstar.sandbox.jail import kernel
 from rstar.sandbox.jail.isolation import Jail
-from rstar.sandbox.keeper.proc import Progress, used_of
+from rstar.sandbox.keeper.proc import CrowdedError, Progress, used_of
 from rstar.sandbox.keeper.processes import (
     HELLO,
     LISTENER,
@@ -49,6 +49,7 @@ from rstar.sandbox.keeper.processes import (
     cpu_of,
     hung_up,
     is_child,
+    look_at,
     map_memory,
     own_memory,
     read_hello,
@@ -145,9 +146,9 @@ class Keeper:
                 started_at = (run.started_at or None) if run else None
                 self._emit(message["id"], "progress", started_at=started_at, **asdict(progress))
             case "memory":
-                self._emit(message["id"], "memory", memory=self._memory(started) if started else 0)
+                self._emit(message["id"], "memory", memory=self._look(started, "memory", self._memory))
             case "unlinked":
-                self._emit(message["id"], "unlinked", held=self._unlinked(started) if started else 0)
+                self._emit(message["id"], "unlinked", held=self._look(started, "unlinked", self._unlinked))
             case "ping":
                 self._template.ping(message["id"])
             case "stats":
@@ -354,7 +355,10 @@ class Keeper:
         host_pid = self._host_pid(source)
         _, rss = self._jail.proc.sizes(host_pid)
         most = source.maps + _MAX_NEW_MAPS
-        count_maps(self._jail.proc, host_pid, source, cpu_of(source.pid))
+        try:
+            count_maps(self._jail.proc, host_pid, source, cpu_of(source.pid))
+        except CrowdedError:
+            source.maps = most + 1
         if rss > source.rss + _MAX_GROWN or source.maps > most or self._jail.proc.threads(host_pid) > 1:
             self._abort(source)
 
@@ -429,6 +433,15 @@ class Keeper:
     def _progress(self, run: Run) -> Progress:
         """Progress of a run since it began or was continued."""
         return self._jail.proc.progress(self._host_pid(run)) - run.progress_before
+
+    def _look(self, run: Run | None, question: str, answer: Callable[[Run], int]) -> int:
+        """What a look at a run finds; 0 if there is no such run. A run that is too much to look at is killed."""
+        if run is not None:
+            try:
+                return look_at(run, question, answer, sum(other.running for other in self._runs.values()))
+            except CrowdedError:
+                self._abort(run)
+        return 0
 
     def _memory(self, run: Run) -> int:
         host_pid = self._host_pid(run)

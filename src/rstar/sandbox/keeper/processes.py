@@ -27,6 +27,9 @@ _LARGE, _WIDE = 16 << 20, 1 << 20
 _UNSEEN_SECONDS = 0.02
 _MAP_BYTES, _MAP_LINK_BYTES = 256, 64
 _MAX_PIPES, _MAX_REQUESTS, _COUNT_PAUSE = 32, 10_000, 5
+_LOOK_PAUSE = 4
+"""A look at a run is followed by a pause of so many times its length, for each run."""
+
 _SOON_MS = 50
 """How long to block for the death of a process. With millions of entries in a kernel table it can take seconds, which
 would hold up other runs."""
@@ -59,6 +62,7 @@ class Run:
         cpu: CPU seconds of its process when last at rest.
         unseen_cpu: CPU seconds of it and its ancestors since the maps were counted.
         progress_before: progress of its process when this run continued it.
+        looks: by question, the earliest time of the next look (`time.monotonic`), and what the last one found.
     """
 
     id: int
@@ -84,6 +88,7 @@ class Run:
     cpu: float = 0.0
     unseen_cpu: float = 0.0
     progress_before: Progress = field(default_factory=Progress)
+    looks: dict[str, tuple[float, int]] = field(default_factory=dict)
 
 
 class PipeQuota:
@@ -229,6 +234,21 @@ def read_hello(link: socket.socket) -> tuple[bytes, int, list[int]]:
         elif kind == kernel.SCM_CREDENTIALS:
             sender = int.from_bytes(data[:4], "little")
     return packet, sender, fds.tolist()
+
+
+def look_at(run: Run, question: str, answer: Callable[[Run], int], runs: int) -> int:
+    """The answer to a question about one of `runs` runs, from an earlier look if looks at this run take long.
+
+    A run decides how long a look takes, and all others wait meanwhile. So all looks for a question together take a
+    small part of the keeper's time, and each run an equal part of that.
+    """
+    next_look, found = run.looks.get(question, (0.0, 0))
+    started = time.monotonic()
+    if started >= next_look:
+        found = answer(run)
+        ended = time.monotonic()
+        run.looks[question] = ended + _LOOK_PAUSE * runs * (ended - started), found
+    return found
 
 
 def count_maps(proc: Proc, host_pid: int, run: Run, cpu: float) -> None:
