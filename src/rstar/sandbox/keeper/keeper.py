@@ -33,7 +33,7 @@ from typing import Any
 
 from rstar.sandbox import channel
 from rstar.sandbox.api import Limits
-from rstar.sandbox.folders import copy_tree, remove_tree
+from rstar.sandbox.folders import copy_tree
 from rstar.sandbox.jail import kernel
 from rstar.sandbox.jail.isolation import Jail
 from rstar.sandbox.keeper.proc import CrowdedError, Progress, used_of
@@ -43,6 +43,7 @@ from rstar.sandbox.keeper.processes import (
     OWN_FDS,
     Children,
     PipeQuota,
+    Removals,
     Run,
     Template,
     count_maps,
@@ -82,7 +83,8 @@ class Keeper:
         self._template, self._holds_tree = template, holds_tree
         self._runs: dict[int, Run] = {}
         self._keepers: dict[int, int] = {}
-        self._children = Children(jail.proc, adopts_orphans=not jail.namespaces)
+        self._children = Children(jail.proc, adopts_orphans=not jail.namespaces, leads_groups=jail.starts_programs)
+        self._removals = Removals()
         self._handlers: dict[int, Callable[[], None]] = {}
         self._closed: set[int] = set()
         """Descriptors closed since the last poll; their events must not reach a new owner of the number."""
@@ -96,21 +98,20 @@ class Keeper:
         try:
             while True:
                 self._closed.clear()
-                for fd, _ in self._poll.poll(_REAP_MS if self._children.dying else None):
+                for fd, _ in self._poll.poll(_REAP_MS if self._children.dying or self._removals else None):
                     handler = None if fd in self._closed else self._handlers.get(fd)
                     if handler is not None:
                         handler()
                 self._children.reap()
                 if self._children.strays and all(run.pid for run in self._runs.values()):  # no hello is pending
                     self._children.sweep(self._known_children())
+                self._removals.go_on(self._children.dying)
         except (EOFError, ConnectionError):
             return
         finally:
             for pid in self._known_children() - {0}:
                 self._children.kill(pid)
             self._children.reap(0)
-            if self._holds_tree and not self._jail.namespaces:
-                remove_tree(self._folder)
 
     def _on_order(self) -> None:
         received = channel.receive(self._link)
@@ -169,8 +170,11 @@ class Keeper:
 
     def _start_tree(self, message: channel.Message, fds: list[int]) -> None:
         """Start a further keeper, which has its own link to the parent."""
-        folder = self._folder if self._jail.namespaces else f"{self._folder}/tree{message['id']}"
+        folder = self._folder if self._jail.namespaces else self._tree_folder(message["id"])
         self._send_order(self._spawn(message["id"], folder, None), message, fds)
+
+    def _tree_folder(self, number: int) -> str:
+        return f"{self._folder}/tree{number}"
 
     def _spawn(self, number: int, folder: str, limits: Limits | None) -> Run:
         """Start a fresh process, which will send a hello."""
@@ -203,7 +207,7 @@ class Keeper:
             except OSError:  # files that cannot be copied, or a source that does not read its orders
                 ours.close()
                 channel.close_all(fds)
-                self._remove_folder(folder)
+                self._remove_folder(folder, 0)
                 self._emit(message["id"], reason)
                 return
         run = self._register(Run(message["id"], ours, folder, limits, rss_before=source.rss, source=source))
@@ -306,7 +310,7 @@ class Keeper:
         elif run.limits is None:
             self._remove(run)
             if run.cancelled:
-                self._children.kill(pid)
+                self._kill_keeper(run.id, pid)
             else:
                 self._keepers[run.id] = pid
         else:
@@ -491,7 +495,7 @@ class Keeper:
         """Kill a run or a tree. `hard`: also kill a source that has not forked yet."""
         run = self._runs.get(number)
         if number in self._keepers:
-            self._children.kill(self._keepers.pop(number))
+            self._kill_keeper(number, self._keepers.pop(number))
         elif run is None:
             return
         elif run.pid:
@@ -502,6 +506,11 @@ class Keeper:
             run.cancelled = True
             self._emit(run.id, "ended", signal=None, cpu=0.0)
 
+    def _kill_keeper(self, number: int, pid: int) -> None:
+        self._children.kill(pid)
+        if not self._jail.namespaces:
+            self._removals.add(self._tree_folder(number), pid)
+
     def _abort(self, run: Run) -> None:
         """Kill a run that closed its link or broke the protocol, and report how it died."""
         if not run.pid:
@@ -509,7 +518,7 @@ class Keeper:
             return
         pid, run.pid = run.pid, 0
         self._children.kill_and_report(pid, partial(self._report_death, run))
-        self._remove(run)
+        self._remove(run, pid)
 
     def _report_death(self, run: Run, status: int, cpu: float) -> None:
         code = os.waitstatus_to_exitcode(status)
@@ -521,8 +530,8 @@ class Keeper:
             self._emit(run.id, event, **details)
         self._remove(run)
 
-    def _remove(self, run: Run) -> None:
-        """Kill the process of a run and forget it and the runs waiting for its forks."""
+    def _remove(self, run: Run, killed: int = 0) -> None:
+        """Kill the process of a run, unless it is `killed`, and forget it and the runs waiting for its forks."""
         del self._runs[run.id]
         self._stop_listening(run.link.fileno())
         run.link.close()
@@ -535,14 +544,15 @@ class Keeper:
             self._children.kill(run.pid)
         self._children.strays |= run.forks_unconfirmed > 0
         if run.limits is not None:
-            self._remove_folder(run.folder)
+            self._remove_folder(run.folder, run.pid or killed)
         for other in run.pending_forks:
             other.source = None
             self._finish(other, "gone")
 
-    def _remove_folder(self, folder: str) -> None:
+    def _remove_folder(self, folder: str, pid: int) -> None:
+        """Remove the scratch folder of a process, which must be dead if others can still reach its files."""
         if not self._jail.namespaces:
-            remove_tree(folder)
+            self._removals.add(folder, pid)
         elif self._holds_tree:
             self._jail.remove_folder(folder)
 
