@@ -210,7 +210,9 @@ class Keeper:
                 self._remove_folder(folder, 0)
                 self._emit(message["id"], reason)
                 return
-        run = self._register(Run(message["id"], ours, folder, limits, rss_before=source.rss, source=source))
+            inode = os.fstat(theirs.fileno()).st_ino
+        run = Run(message["id"], ours, folder, limits, rss_before=source.rss, source=source, link_inode=inode)
+        self._register(run)
         run.pending_order, run.started_at = (message, fds), time.monotonic()
         source.pending_forks.append(run)
         source.forks_requested += 1
@@ -328,7 +330,8 @@ class Keeper:
             self._abort(source)
             return
         run.pid = pid
-        if not self._has_own_fds_only(run):  # its source opened files since it was at rest, or kept the link
+        # Not even standard streams yet: on any number could be a descriptor that its siblings have too.
+        if self._jail.proc.open_files(self._host_pid(run)) != {str(kernel.LINK_FD): run.link_inode}:
             self._abort(source)
             return
         source.forks_unconfirmed -= 1

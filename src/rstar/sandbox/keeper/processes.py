@@ -55,6 +55,7 @@ class Run:
         rss_before, rss: resident bytes at its fork, and when last at rest.
         pidfd: a descriptor, readable when a forked process has died.
         source: the process that is to fork it, until the fork is done.
+        link_inode: for a fork, the number of the socket at its end of the link.
         pending_order: its order after the fork.
         running: it has not reported yet.
         forks_requested: forks requested of it and not yet made.
@@ -81,6 +82,7 @@ class Run:
     rss: int = 0
     pidfd: int | None = None
     source: Run | None = None
+    link_inode: int = 0
     pending_order: tuple[channel.Message, list[int]] | None = None
     running: bool = True
     forks_requested: int = 0
