@@ -24,6 +24,7 @@ import resource
 import select
 import signal
 import socket
+import stat
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -58,8 +59,8 @@ from rstar.sandbox.keeper.processes import (
 )
 
 _REAP_MS = 20
-_THREAD_BYTES = 24 << 10
-"""Kernel memory per thread."""
+_THREAD_BYTES, _SOCKET_BYTES = 24 << 10, 256 << 10
+"""Kernel memory per thread, and the most that the buffer of a socket takes."""
 
 _MAX_GROWN, _MAX_NEW_MAPS = 4 << 20, 1_000
 """Allowed growth of a state at rest through a fork: bytes (the kernel may merge pages) and memory maps."""
@@ -331,7 +332,8 @@ class Keeper:
             return
         run.pid = pid
         # Not even standard streams yet: on any number could be a descriptor that its siblings have too.
-        if self._jail.proc.open_files(self._host_pid(run)) != {str(kernel.LINK_FD): run.link_inode}:
+        files = self._jail.proc.open_files(self._host_pid(run))
+        if {name: file.st_ino for name, file in files.items()} != {str(kernel.LINK_FD): run.link_inode}:
             self._abort(source)
             return
         source.forks_unconfirmed -= 1
@@ -425,8 +427,10 @@ class Keeper:
             if not run.rss:
                 raise ProcessLookupError
             threads = self._jail.proc.threads(host_pid)
-            unforkable = threads > 1 or not self._has_own_fds_only(run)
-            memory += (threads - 1) * _THREAD_BYTES + map_memory(run)
+            files = self._jail.proc.open_files(host_pid)
+            unforkable = threads > 1 or not files.keys() <= OWN_FDS
+            sockets = len({file.st_ino for file in files.values() if stat.S_ISSOCK(file.st_mode)}) - 1  # its link
+            memory += (threads - 1) * _THREAD_BYTES + sockets * _SOCKET_BYTES + map_memory(run)
             if self._jail.namespaces:
                 memory += used_of(run.folder)
                 unforkable |= not self._jail.seal_folder(run.folder, sealed=True)
@@ -457,9 +461,6 @@ class Keeper:
 
     def _unlinked(self, run: Run) -> int:
         return self._jail.proc.unlinked(self._host_pid(run), 0 if run.limits is None else run.limits.scratch)
-
-    def _has_own_fds_only(self, run: Run) -> bool:
-        return self._jail.proc.descriptors(self._host_pid(run)) <= OWN_FDS
 
     def _host_pid(self, run: Run) -> int:
         if not run.host_pid:

@@ -99,10 +99,10 @@ class Proc:
         """The descriptors of a process of the same user."""
         return set(self._list(f"{host_pid}/fd"))
 
-    def open_files(self, host_pid: int) -> dict[str, int]:
-        """The descriptors of a process of the same user, and the inodes of their files."""
+    def open_files(self, host_pid: int) -> dict[str, os.stat_result]:
+        """What the descriptors of a stopped process of the same user refer to."""
         names = self._list(f"{host_pid}/fd")
-        return {name: os.stat(f"{host_pid}/fd/{name}", dir_fd=self.handle).st_ino for name in names}
+        return {name: os.stat(f"{host_pid}/fd/{name}", dir_fd=self.handle) for name in names}
 
     def pipes(self, host_pid: int) -> int:
         """Number of pipes that a process and its descendants hold. Raises `OSError` if one cannot be read."""
