@@ -20,6 +20,7 @@ from pathlib import Path
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _MAX_DEPTH = 50
 _MAX_ENTRIES = 20_000
+_MAX_PATH = 2_000
 _ENTRY_BYTES = 4096
 _MIN_FREE_BYTES = 1 << 16
 
@@ -120,9 +121,34 @@ def exceeds(folder: str, skipped: Container[str], size: int) -> bool:
                     total += entry.stat(follow_symlinks=False).st_size + _ENTRY_BYTES
                     if entry.is_dir(follow_symlinks=False):
                         folders.append(entry.path)
-                if total > size or entries > _MAX_ENTRIES or len(entry.path) > 2_000:
+                if total > size or entries > _MAX_ENTRIES or len(entry.path) > _MAX_PATH:
                     return True
     return False
+
+
+def fingerprint(folder: str) -> tuple[int, int, int] | None:
+    """Bytes, number and latest change of a folder and its entries; None if it cannot be read or is too large.
+
+    No user can set the time of the latest change, so after any change this is another one.
+    """
+    total, entries, latest, folders = 0, 0, 0, [folder]
+    while folders:
+        place = folders.pop()
+        try:
+            latest = max(latest, os.lstat(place).st_ctime_ns)
+            with os.scandir(place) as found:
+                for entry in found:
+                    status = entry.stat(follow_symlinks=False)
+                    entries += 1
+                    total += status.st_size
+                    latest = max(latest, status.st_ctime_ns)
+                    if entry.is_dir(follow_symlinks=False):
+                        folders.append(entry.path)
+                    if entries > _MAX_ENTRIES or len(entry.path) > _MAX_PATH:
+                        return None
+        except OSError:
+            return None
+    return total, entries, latest
 
 
 def disk_full(folder: Path) -> bool:

@@ -34,7 +34,7 @@ from typing import Any
 
 from rstar.sandbox import channel
 from rstar.sandbox.api import Limits
-from rstar.sandbox.folders import copy_tree
+from rstar.sandbox.folders import copy_tree, fingerprint
 from rstar.sandbox.jail import kernel
 from rstar.sandbox.jail.isolation import Jail
 from rstar.sandbox.keeper.proc import CrowdedError, Progress, used_of
@@ -86,6 +86,8 @@ class Keeper:
         self._keepers: dict[int, int] = {}
         self._children = Children(jail.proc, adopts_orphans=not jail.namespaces, leads_groups=jail.starts_programs)
         self._removals = Removals()
+        self._ended: set[str] = set()
+        """Folders of ended runs, for `_check_folders`."""
         self._handlers: dict[int, Callable[[], None]] = {}
         self._closed: set[int] = set()
         """Descriptors closed since the last poll; their events must not reach a new owner of the number."""
@@ -150,7 +152,7 @@ class Keeper:
             case "memory":
                 self._emit(message["id"], "memory", memory=self._look(started, "memory", self._memory))
             case "unlinked":
-                self._emit(message["id"], "unlinked", held=self._look(started, "unlinked", self._unlinked))
+                self._emit(message["id"], "unlinked", held=self._look(started, "unlinked", self._disk_use))
             case "ping":
                 self._template.ping(message["id"])
             case "stats":
@@ -188,6 +190,8 @@ class Keeper:
     def _fork_run(self, message: channel.Message, fds: list[int]) -> None:
         """Start a run in a copy of another run's process."""
         source = self._runs.get(message["source"])
+        if source is not None and not source.running and source.pid and self._is_changed(source):
+            self._abort(source)
         if source is None or source.running or not source.pid:
             channel.close_all(fds)
             self._emit(message["id"], "gone")
@@ -202,6 +206,8 @@ class Keeper:
                 if os.listdir(source.folder):
                     copy_tree(source.folder, folder)
                 reason = "gone"
+                if self._is_changed(source):
+                    raise OSError(errno.ESTALE, "scratch folder changed while it was copied")
                 self._jail.set_fork_limit(source.pid, raised=True)
                 os.kill(source.pid, signal.SIGCONT)
                 channel.send(source.link, {"do": "fork"}, [theirs.fileno()], socket.MSG_DONTWAIT)
@@ -434,12 +440,31 @@ class Keeper:
             if self._jail.namespaces:
                 memory += used_of(run.folder)
                 unforkable |= not self._jail.seal_folder(run.folder, sealed=True)
-            elif self._jail.landlock and run.limits is not None and self._unlinked(run) > run.limits.scratch:
-                raise ProcessLookupError
+            else:
+                if self._jail.landlock and run.limits is not None and self._unlinked(run) > run.limits.scratch:
+                    raise ProcessLookupError
+                run.fingerprint = fingerprint(run.folder)
+                unforkable |= run.fingerprint is None
         else:
             self._children.cpu += cpu
             run.pid = 0
         self._emit(run.id, "report", report=report, memory=memory, threads=threads, cpu=cpu, unforkable=unforkable)
+
+    def _is_changed(self, state: Run) -> bool:
+        """Whether another run has changed the folder of a state at rest: a run that comes from it knows its path."""
+        return not self._jail.namespaces and fingerprint(state.folder) != state.fingerprint
+
+    def _check_folders(self) -> None:
+        """Remove what runs have written to the folders of states at rest and of ended runs.
+
+        The states are rebuilt. So nobody has to find out which run it was, and no file stays that counts for no run.
+        """
+        if self._holds_tree:
+            for run in [run for run in self._runs.values() if run.pid and not run.running]:
+                if self._is_changed(run):
+                    self._abort(run)
+            for folder in self._ended.intersection(f"{self._folder}/{name}" for name in os.listdir(self._folder)):
+                self._removals.add(folder, 0)
 
     def _progress(self, run: Run) -> Progress:
         """Progress of a run since it began or was continued."""
@@ -458,6 +483,11 @@ class Keeper:
         host_pid = self._host_pid(run)
         used = self._jail.proc.memory(host_pid, run.rss_before)
         return used + (self._jail.proc.scratch_used(host_pid, run.folder) if self._jail.namespaces else 0)
+
+    def _disk_use(self, run: Run) -> int:
+        """Disk space that a run holds outside all folders; those that are not its own are put in order."""
+        self._check_folders()
+        return self._unlinked(run)
 
     def _unlinked(self, run: Run) -> int:
         return self._jail.proc.unlinked(self._host_pid(run), 0 if run.limits is None else run.limits.scratch)
@@ -557,6 +587,8 @@ class Keeper:
         """Remove the scratch folder of a process, which must be dead if others can still reach its files."""
         if not self._jail.namespaces:
             self._removals.add(folder, pid)
+            if self._holds_tree:
+                self._ended.add(folder)
         elif self._holds_tree:
             self._jail.remove_folder(folder)
 

@@ -63,6 +63,7 @@ class Run:
         cancelled: the parent cancelled it before its hello.
         pending_forks: runs that it is to fork.
         nice: its niceness, 0 by default.
+        fingerprint: of its folder when last at rest, if others can write there (see `folders.fingerprint`).
         maps: number of its memory maps, when last counted.
         generation: number of forks from the first step to it.
         cpu: CPU seconds of its process when last at rest.
@@ -90,6 +91,7 @@ class Run:
     cancelled: bool = False
     pending_forks: list[Run] = field(default_factory=list)
     nice: int = 0
+    fingerprint: tuple[int, int, int] | None = None
     maps: int = 0
     generation: int = 0
     cpu: float = 0.0
@@ -238,7 +240,7 @@ class Removals:
 
     def add(self, folder: str, pid: int) -> None:
         """Remove a folder after the death of a process."""
-        self._folders[folder] = pid, time.monotonic() + _REMOVAL_SECONDS
+        self._folders.setdefault(folder, (pid, time.monotonic() + _REMOVAL_SECONDS))
 
     def go_on(self, dying: Container[int]) -> None:
         """Remove a part of the next folder whose process is not among the `dying`."""
