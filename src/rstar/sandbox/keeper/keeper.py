@@ -409,7 +409,7 @@ class Keeper:
         quota = PipeQuota(lambda: self._jail.proc.pipes(self._host_pid(run)))
 
         def decide(listener: int, cookie: int, *_: int) -> None:
-            kernel.answer(listener, cookie, None if quota.allows() else errno.EMFILE)
+            kernel.answer(listener, cookie, None if quota.allows(len(self._runs)) else errno.EMFILE)
             if quota.used_up and run.pid:
                 self._abort(run)
 

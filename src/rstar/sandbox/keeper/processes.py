@@ -28,7 +28,8 @@ _ANCILLARY = socket.CMSG_SPACE(12) + socket.CMSG_SPACE(4)
 _LARGE, _WIDE = 16 << 20, 1 << 20
 _UNSEEN_SECONDS = 0.02
 _MAP_BYTES, _MAP_LINK_BYTES = 256, 64
-_MAX_PIPES, _MAX_REQUESTS, _COUNT_PAUSE = 32, 10_000, 5
+_MAX_PIPES, _MIN_PIPES, _ALL_PIPES = 32, 4, 512
+_MAX_REQUESTS, _COUNT_PAUSE = 10_000, 5
 _LOOK_PAUSE = 4
 """A look at a run is followed by a pause of so many times its length, for each run."""
 
@@ -103,6 +104,9 @@ class Run:
 class PipeQuota:
     """Bounds the pipes of one program: the kernel limits the buffers of all pipes of a user, which programs share.
 
+    Beyond 1,024 pipes, new ones are small, and a program that fills its own pipe hangs. So with many programs each may
+    have fewer.
+
     Live pipes are counted only when so many have been asked for that there may be too many. Counting is slow, so it is
     done a small part of the time; meanwhile pipes are refused.
     """
@@ -110,10 +114,11 @@ class PipeQuota:
     def __init__(self, count: Callable[[], int]) -> None:
         self._count, self._most, self._next_count, self._asked = count, 0, 0.0, 0
 
-    def allows(self) -> bool:
-        """Whether the program may have another pipe."""
+    def allows(self, programs: int) -> bool:
+        """Whether the program, one of `programs`, may have another pipe."""
         self._asked += 1
-        if self._most >= _MAX_PIPES:
+        share = min(_MAX_PIPES, max(_MIN_PIPES, _ALL_PIPES // programs))
+        if self._most >= share:
             started = time.monotonic()
             if started < self._next_count:
                 return False
@@ -124,7 +129,7 @@ class PipeQuota:
             finally:
                 ended = time.monotonic()
                 self._next_count = ended + _COUNT_PAUSE * (ended - started)
-        if self._most >= _MAX_PIPES:
+        if self._most >= share:
             return False
         self._most += 1
         return True
