@@ -295,11 +295,10 @@ def look_at(run: Run, question: str, answer: Callable[[Run], int], runs: int) ->
     small part of the keeper's time, and each run an equal part of that.
     """
     next_look, found = run.looks.get(question, (0.0, 0))
-    started = time.monotonic()
-    if started >= next_look:
+    if time.monotonic() >= next_look:
+        started = time.thread_time()  # the load of the machine must not lengthen the pause
         found = answer(run)
-        ended = time.monotonic()
-        run.looks[question] = ended + _LOOK_PAUSE * runs * (ended - started), found
+        run.looks[question] = time.monotonic() + _LOOK_PAUSE * runs * (time.thread_time() - started), found
     return found
 
 
