@@ -44,7 +44,6 @@ from rstar.sandbox.keeper.processes import (
     OWN_FDS,
     Children,
     PipeQuota,
-    Removals,
     Run,
     Template,
     count_maps,
@@ -57,6 +56,7 @@ from rstar.sandbox.keeper.processes import (
     read_hello,
     readable,
 )
+from rstar.sandbox.keeper.scratch import Scratch
 
 _REAP_MS = 20
 _THREAD_BYTES, _SOCKET_BYTES = 24 << 10, 256 << 10
@@ -85,9 +85,7 @@ class Keeper:
         self._runs: dict[int, Run] = {}
         self._keepers: dict[int, int] = {}
         self._children = Children(jail.proc, adopts_orphans=not jail.namespaces, leads_groups=jail.starts_programs)
-        self._removals = Removals()
-        self._ended: set[str] = set()
-        """Folders of ended runs, for `_check_folders`."""
+        self._scratch = Scratch(jail, folder, holds_tree=holds_tree)
         self._handlers: dict[int, Callable[[], None]] = {}
         self._closed: set[int] = set()
         """Descriptors closed since the last poll; their events must not reach a new owner of the number."""
@@ -101,14 +99,14 @@ class Keeper:
         try:
             while True:
                 self._closed.clear()
-                for fd, _ in self._poll.poll(_REAP_MS if self._children.dying or self._removals else None):
+                for fd, _ in self._poll.poll(_REAP_MS if self._children.dying or self._scratch.removing else None):
                     handler = None if fd in self._closed else self._handlers.get(fd)
                     if handler is not None:
                         handler()
                 self._children.reap()
                 if self._children.strays and all(run.pid for run in self._runs.values()):  # no hello is pending
                     self._children.sweep(self._known_children())
-                self._removals.go_on(self._children.dying)
+                self._scratch.go_on(self._children.dying)
         except (EOFError, ConnectionError):
             return
         finally:
@@ -168,16 +166,13 @@ class Keeper:
         if self._jail.namespaces and not self._holds_tree:
             folder = self._folder  # the run mounts a private one there
         else:
-            folder = self._make_folder(message["folder"], limits)
+            folder = self._scratch.make(message["folder"], limits)
         self._send_order(self._spawn(message["id"], folder, limits), message, fds)
 
     def _start_tree(self, message: channel.Message, fds: list[int]) -> None:
         """Start a further keeper, which has its own link to the parent."""
-        folder = self._folder if self._jail.namespaces else self._tree_folder(message["id"])
+        folder = self._scratch.of_tree(message["id"])
         self._send_order(self._spawn(message["id"], folder, None), message, fds)
-
-    def _tree_folder(self, number: int) -> str:
-        return f"{self._folder}/tree{number}"
 
     def _spawn(self, number: int, folder: str, limits: Limits | None) -> Run:
         """Start a fresh process, which will send a hello."""
@@ -190,14 +185,14 @@ class Keeper:
     def _fork_run(self, message: channel.Message, fds: list[int]) -> None:
         """Start a run in a copy of another run's process."""
         source = self._runs.get(message["source"])
-        if source is not None and not source.running and source.pid and self._is_changed(source):
+        if source is not None and not source.running and source.pid and self._scratch.is_changed(source):
             self._abort(source)
         if source is None or source.running or not source.pid:
             channel.close_all(fds)
             self._emit(message["id"], "gone")
             return
         limits = Limits(**message["limits"])
-        folder = self._make_folder(message["folder"], limits)
+        folder = self._scratch.make(message["folder"], limits)
         ours, theirs = channel.pair()
         ours.setsockopt(socket.SOL_SOCKET, kernel.SO_PASSCRED, 1)
         with theirs:
@@ -206,7 +201,7 @@ class Keeper:
                 if os.listdir(source.folder):
                     copy_tree(source.folder, folder)
                 reason = "gone"
-                if self._is_changed(source):
+                if self._scratch.is_changed(source):
                     raise OSError(errno.ESTALE, "scratch folder changed while it was copied")
                 self._jail.set_fork_limit(source.pid, raised=True)
                 os.kill(source.pid, signal.SIGCONT)
@@ -214,7 +209,7 @@ class Keeper:
             except OSError:  # files that cannot be copied, or a source that does not read its orders
                 ours.close()
                 channel.close_all(fds)
-                self._remove_folder(folder, 0)
+                self._scratch.remove(folder)
                 self._emit(message["id"], reason)
                 return
             inode = os.fstat(theirs.fileno()).st_ino
@@ -251,13 +246,6 @@ class Keeper:
             self._abort(run)
         finally:
             channel.close_all(fds)
-
-    def _make_folder(self, name: str, limits: Limits) -> str:
-        if self._jail.namespaces:
-            return self._jail.add_folder(name, limits.scratch)
-        folder = f"{self._folder}/{name}"
-        os.mkdir(folder, 0o700)
-        return folder
 
     # ---- messages from runs
 
@@ -450,10 +438,6 @@ class Keeper:
             run.pid = 0
         self._emit(run.id, "report", report=report, memory=memory, threads=threads, cpu=cpu, unforkable=unforkable)
 
-    def _is_changed(self, state: Run) -> bool:
-        """Whether another run has changed the folder of a state at rest: a run that comes from it knows its path."""
-        return not self._jail.namespaces and fingerprint(state.folder) != state.fingerprint
-
     def _check_folders(self) -> None:
         """Remove what runs have written to the folders of states at rest and of ended runs.
 
@@ -461,10 +445,9 @@ class Keeper:
         """
         if self._holds_tree:
             for run in [run for run in self._runs.values() if run.pid and not run.running]:
-                if self._is_changed(run):
+                if self._scratch.is_changed(run):
                     self._abort(run)
-            for folder in self._ended.intersection(f"{self._folder}/{name}" for name in os.listdir(self._folder)):
-                self._removals.add(folder, 0)
+            self._scratch.remove_again()
 
     def _progress(self, run: Run) -> Progress:
         """Progress of a run since it began or was continued."""
@@ -542,8 +525,7 @@ class Keeper:
 
     def _kill_keeper(self, number: int, pid: int) -> None:
         self._children.kill(pid)
-        if not self._jail.namespaces:
-            self._removals.add(self._tree_folder(number), pid)
+        self._scratch.remove_tree(number, pid)
 
     def _abort(self, run: Run) -> None:
         """Kill a run that closed its link or broke the protocol, and report how it died."""
@@ -578,19 +560,10 @@ class Keeper:
             self._children.kill(run.pid)
         self._children.strays |= run.forks_unconfirmed > 0
         if run.limits is not None:
-            self._remove_folder(run.folder, run.pid or killed)
+            self._scratch.remove(run.folder, run.pid or killed)
         for other in run.pending_forks:
             other.source = None
             self._finish(other, "gone")
-
-    def _remove_folder(self, folder: str, pid: int) -> None:
-        """Remove the scratch folder of a process, which must be dead if others can still reach its files."""
-        if not self._jail.namespaces:
-            self._removals.add(folder, pid)
-            if self._holds_tree:
-                self._ended.add(folder)
-        elif self._holds_tree:
-            self._jail.remove_folder(folder)
 
     def _known_children(self) -> set[int]:
         return {self._template.pid, *self._keepers.values(), *(run.pid for run in self._runs.values())}

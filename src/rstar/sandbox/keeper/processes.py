@@ -8,13 +8,12 @@ import signal
 import socket
 import time
 from array import array
-from collections.abc import Callable, Container, Set
+from collections.abc import Callable, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 from rstar.sandbox import channel
 from rstar.sandbox.api import Limits
-from rstar.sandbox.folders import remove_tree
 from rstar.sandbox.jail import kernel
 from rstar.sandbox.keeper.proc import PAGE, Proc, Progress
 
@@ -32,9 +31,6 @@ _MAX_PIPES, _MIN_PIPES, _ALL_PIPES = 32, 4, 512
 _MAX_REQUESTS, _COUNT_PAUSE = 10_000, 5
 _LOOK_PAUSE = 4
 """A look at a run is followed by a pause of so many times its length, for each run."""
-
-_REMOVED_AT_ONCE, _REMOVAL_SECONDS = 500, 60.0
-"""Files removed between two looks at messages, which takes milliseconds, and how long a removal is tried."""
 
 _SOON_MS = 50
 """How long to block for the death of a process. With millions of entries in a kernel table it can take seconds, which
@@ -227,34 +223,6 @@ class Children:
         for host_pid in self._proc.children():
             if (pid := self._proc.local_pid(host_pid)) and pid not in known and pid not in self.dying:
                 self.kill(pid)
-
-
-class Removals:
-    """Removes the scratch folders of ended runs, a little at a time, so that no run can hold up the others.
-
-    A folder is removed once the process of its run is dead. Processes that this one has started may be a little behind
-    it and still add files. So the removal is tried until it succeeds, or for `_REMOVAL_SECONDS`; what is left then goes
-    when the sandbox closes.
-    """
-
-    def __init__(self) -> None:
-        self._folders: dict[str, tuple[int, float]] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._folders)
-
-    def add(self, folder: str, pid: int) -> None:
-        """Remove a folder after the death of a process."""
-        self._folders.setdefault(folder, (pid, time.monotonic() + _REMOVAL_SECONDS))
-
-    def go_on(self, dying: Container[int]) -> None:
-        """Remove a part of the next folder whose process is not among the `dying`."""
-        for folder, (pid, end) in list(self._folders.items()):
-            if pid not in dying:
-                del self._folders[folder]
-                if not remove_tree(folder, _REMOVED_AT_ONCE) and time.monotonic() < end:
-                    self._folders[folder] = pid, end  # now the last
-                return
 
 
 def readable(fd: int, milliseconds: int) -> bool:
