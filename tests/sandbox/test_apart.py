@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import socket
 import subprocess
@@ -129,17 +130,55 @@ def test_at_the_same_time(box: Box) -> None:
     assert box.do(race()) == [f"b'{k}'\n" for k in range(6)]
 
 
-def test_a_hacked_fork_that_keeps_a_descriptor_is_refused(box: Box) -> None:
-    """The interpreter in a run is the run's own: it may open something just before it forks."""
-    hack = (
-        "import socket, sys\nframe = sys._getframe()\n"
-        "while frame.f_code.co_name != 'serve':\n    frame = frame.f_back\n"
-        "space = frame.f_globals\nfork = space['_fork']\n"
-        "def forks(*arguments):\n    global a, b\n    a, b = socket.socketpair()\n    return fork(*arguments)\n"
-        "space['_fork'] = forks"
-    )
-    _, *seen = siblings(box, hack, *["try:\n    a.send(b'LEAK')\nexcept NameError:\n    pass"] * 2)
-    assert all(result.status == "killed" for result in seen), seen
+HACKS_FORKS = """
+import os, socket, sys
+frame = sys._getframe()
+while frame.f_code.co_name != 'serve':
+    frame = frame.f_back
+space = frame.f_globals
+fork = space['_fork']
+"""
+KEEPS = {
+    "one that it has just opened": """
+def forks(*arguments):
+    global a, b
+    a, b = socket.socketpair()
+    return fork(*arguments)
+space['_fork'] = forks
+""",
+    "one on the number of a stream": """
+a, b = socket.socketpair()
+os.dup2(a.fileno(), 0), os.dup2(b.fileno(), 2)
+a.close(), b.close()
+sys.stdin = sys.stderr = None
+dup2 = os.dup2
+os.dup2 = lambda fd, target, *rest: target if target in (0, 2) else dup2(fd, target, *rest)
+os.closerange = lambda first, last: None
+""",
+    "the link of the state instead of its own": """
+def forks(link, fork, fd):
+    if fork() == 0:
+        os.closerange(0, 3)
+        os.write(fd, b'hello')
+    os.close(fd)
+    return link
+space['_fork'] = forks
+""",
+}
+
+
+@pytest.mark.parametrize("level", STRONG)
+@pytest.mark.parametrize("name", KEEPS)
+def test_a_hacked_fork_that_keeps_a_descriptor_is_refused(level: Level, name: str) -> None:
+    """The interpreter in a run is the run's own: it may do anything when it forks."""
+
+    async def work() -> list[Result]:
+        async with LocalSandbox(level, workers=2, limits=QUICK) as sandbox:
+            state, result = await sandbox.start().run(HACKS_FORKS + KEEPS[name])
+            assert state is not None, result
+            return [(await state.run("print(1)"))[1] for _ in range(2)]
+
+    assert [result.status for result in asyncio.run(work())] == ["killed"] * 2
 
 
 @pytest.mark.parametrize("code", ["fcntl.flock(f, fcntl.LOCK_EX)", "fcntl.lockf(f, fcntl.LOCK_SH)"])
@@ -179,6 +218,43 @@ def test_flags_of_standard_input_are_a_runs_own(box: Box) -> None:
 def test_standard_input_cannot_be_written(box: Box) -> None:
     code = "import os\ntry:\n    os.write(0, b'x')\nexcept OSError:\n    print('refused', input())"
     assert box.run(code, stdin="line").stdout == "refused line\n"
+
+
+FUTEX = """
+import ctypes, os
+libc = ctypes.CDLL(None, use_errno=True)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+library = os.open(os.__file__, os.O_RDONLY)
+page = libc.mmap(None, 4096, 1, 2, library, 0)
+number = {"x86_64": 202, "aarch64": 98}[os.uname().machine]
+seconds = (ctypes.c_long * 2)(2, 0)
+def futex(operation, value, timeout=None):
+    return libc.syscall(number, ctypes.c_void_p(page), operation, ctypes.c_uint32(value), timeout, None, -1)
+"""
+WAITS = """
+word = ctypes.c_uint32.from_address(page).value
+print(futex({}, word, ctypes.byref(seconds)), ctypes.get_errno())
+"""
+WAKES = """
+import time
+end = time.monotonic() + 1
+while time.monotonic() < end and futex({0}, 9) <= 0: pass
+print(futex({0}, 9))
+"""
+
+
+@pytest.mark.parametrize("level", STRONG)
+@pytest.mark.parametrize(("wait", "wake"), [(0, 1), (9, 10)], ids=["plain", "bitset"])
+def test_nobody_waits_for_another_on_a_page_of_a_library(level: Level, wait: int, wake: int) -> None:
+    async def work() -> tuple[str, ...]:
+        async with LocalSandbox(level, workers=2, limits=QUICK) as sandbox:
+            waits, wakes = FUTEX + WAITS.format(wait), FUTEX + WAKES.format(wake)
+            programs = await asyncio.gather(sandbox.run(waits), sandbox.run(wakes))
+            states = await asyncio.gather(sandbox.start().run(waits), sandbox.start().run(wakes))
+            return tuple(result.stdout for result in (*programs, *(result for _, result in states)))
+
+    assert asyncio.run(work()) == (f"-1 {errno.EAGAIN}\n", "-1\n") * 2
 
 
 def test_descriptors_under_way_count_for_nobody_else(box: Box) -> None:

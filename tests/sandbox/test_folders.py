@@ -152,3 +152,23 @@ def test_no_link_put_in_the_target_is_followed(tree: Path, tmp_path: Path, monke
     inode = outside.stat().st_ino
     assert all(path.lstat().st_ino != inode for path in copy.rglob("*"))
     assert outside.read_text() == "kept"
+
+
+def test_no_name_keeps_a_folder_from_being_removed(tree: Path) -> None:
+    """Neither those that removed folders once got, nor others."""
+    for number in range(3):
+        (tree / f"removed {number}" / "removed 0" / "inner").mkdir(parents=True)
+        (tree / f"removed {number}" / "removed 0" / "inner" / "file").touch()
+    assert remove_tree(str(tree))
+    assert not tree.exists()
+
+
+def test_a_folder_is_removed_in_parts(tree: Path) -> None:
+    for number in range(100):
+        (tree / "a" / "b" / str(number)).mkdir()
+        (tree / "a" / "b" / str(number) / "file").touch()
+    calls = 1
+    while not remove_tree(str(tree), 10):
+        calls += 1
+    assert 10 <= calls <= 100
+    assert not tree.exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -10,9 +11,12 @@ from pathlib import Path
 import pytest
 
 from rstar.sandbox import Limits, LocalSandbox, Result, State
+from rstar.sandbox.levels import Level
 from rstar.sandbox.parent import disk_watch
 
 from .conftest import QUICK, Box
+
+STRONG: tuple[Level, ...] = ("full", "no-namespaces")
 
 
 def test_wall_time(box: Box) -> None:
@@ -207,3 +211,75 @@ def test_a_step_too_short_to_be_looked_at_leaves_no_more_than_its_limit(
             return found
 
     assert asyncio.run(work()) == ["ok", "killed"]
+
+
+TAKES_MEMORY = """
+import os, time
+def take():
+    if os.fork() == 0:
+        kept = bytearray(b"x" * (100 << 20))
+        time.sleep(60)
+"""
+HIDES_MEMORY = {
+    "behind a zombie": "if os.fork() == 0:\n    os._exit(0)\ntake(), take(), take()\ntime.sleep(60)",
+    "in orphans": (
+        "for _ in range(3):\n    if os.fork() == 0:\n        take(), os._exit(0)\n    os.wait()\ntime.sleep(60)"
+    ),
+}
+
+
+@pytest.mark.parametrize("level", STRONG)
+@pytest.mark.parametrize("name", HIDES_MEMORY)
+def test_no_process_of_a_program_hides_its_memory(level: Level, name: str) -> None:
+    assert drive(level, TAKES_MEMORY + HIDES_MEMORY[name], replace(QUICK, memory_mb=200)).status == "memory"
+
+
+TAKES_MAPS = """
+import ctypes, os, time
+call = ctypes.CDLL(None).mmap
+call.restype, call.argtypes = ctypes.c_void_p, [ctypes.c_void_p, *[ctypes.c_long] * 5]
+def take(path):
+    file = os.open(path, os.O_RDWR | os.O_CREAT)
+    os.write(file, bytes(8192))
+    for number in range(60_000):
+        call(None, 4096, 1, 2, file, 4096 * (number % 2))
+"""
+LONG_PATH = """
+here = os.getcwd()
+for _ in range(7):
+    os.mkdir("d" * 250)
+    os.chdir("d" * 250)
+take("file")
+os.chdir(here)
+"""
+
+
+@pytest.mark.parametrize("level", STRONG)
+def test_a_run_with_too_many_maps_to_look_at_ends_alone(level: Level) -> None:
+    """Nobody else waits while its maps are read, and what happens to it is a result."""
+
+    async def work() -> tuple[Result, Result]:
+        async with LocalSandbox(level, workers=2, limits=QUICK) as sandbox:
+            start, _ = await sandbox.start().run("x = 1")
+            assert start is not None
+            _, crowded = await start.run(TAKES_MAPS + LONG_PATH)
+            return crowded, (await start.run("print(x)"))[1]
+
+    crowded, other = asyncio.run(work())
+    assert (crowded.status, other.stdout) == ("killed", "1\n")
+    forks = "if os.fork() == 0:\n    time.sleep(60)\ntime.sleep(60)"
+    assert drive(level, f"{TAKES_MAPS}{LONG_PATH}{forks}", QUICK).status == "killed"
+
+
+def drive(level: Level, driver: str, limits: Limits) -> Result:
+    """How a program ends that may start others."""
+
+    async def work() -> Result:
+        file = os.memfd_create("file")
+        try:
+            async with LocalSandbox(level, workers=2) as sandbox:
+                return await sandbox.run_driver(driver, None, file, limits)
+        finally:
+            os.close(file)
+
+    return asyncio.run(work())

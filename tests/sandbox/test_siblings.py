@@ -1,13 +1,16 @@
 """Many runs from one state at the same time, as an expansion of a search tree makes them."""
 
 import asyncio
+import os
 import textwrap
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
 from rstar.sandbox import Limits, LocalSandbox
 
-from .conftest import Box
+from .conftest import QUICK, Box
 
 
 def test_siblings_run_at_once_and_see_their_parent_alone() -> None:
@@ -134,3 +137,47 @@ def test_a_first_step_knows_nothing_of_another(box: Box, code: str) -> None:
         return [result.stdout + result.stderr for _, result in found]
 
     assert box.do(work()) == ["set()\n"] * 2
+
+
+def size_of(folder: Path) -> int:
+    """Bytes of all files below a folder, while others write and remove them."""
+    size = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with suppress(FileNotFoundError):
+                size += os.lstat(f"{place}/{name}").st_size
+    return size
+
+
+WRITES_BEFORE = {
+    "new files": "for n in range(40):\n    open(f'{here}/{n}', 'wb').write(bytes(1 << 20))\n    time.sleep(0.05)",
+    "a file of its own": "open(f'{here}/helper.py', 'w').write('x = 2')",
+    "the folder of a step that has ended": (
+        "os.rename(here, here + '-away')\nos.makedirs(here + '/inner')\n"
+        "for n in range(40):\n    open(f'{here}/inner/{n}', 'wb').write(bytes(1 << 20))\n    time.sleep(0.05)"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRITES_BEFORE)
+def test_what_a_step_writes_before_it_reaches_no_sibling(name: str, tmp_path: Path) -> None:
+    """Without namespaces a step can write to the folder of the step before it, whose name it knows."""
+    tmp_path.chmod(0o755)
+
+    async def work() -> None:
+        async with LocalSandbox("no-namespaces", limits=QUICK, folder=tmp_path) as sandbox:
+            code = "import os, time\nhere = os.getcwd()\nopen('helper.py', 'w').write('x = 1')\nNone"
+            state, _ = await sandbox.start().run(code)
+            assert state is not None
+            most = 0
+            hostile = asyncio.create_task(state.run(WRITES_BEFORE[name]))
+            while not hostile.done():
+                await asyncio.sleep(0.02)
+                most = max(most, size_of(tmp_path))
+            await hostile
+            assert most <= 30 << 20
+            for _ in range(2):
+                _, result = await state.run("import helper\nprint(sorted(os.listdir()), helper.x)")
+                assert result.stdout == "['helper.py'] 1\n", result
+
+    asyncio.run(work())

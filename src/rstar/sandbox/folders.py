@@ -10,15 +10,17 @@ import errno
 import fcntl
 import os
 import stat
+import sys
 import tempfile
 from collections.abc import Container, Iterator
 from contextlib import contextmanager, suppress
-from itertools import count
+from itertools import count, islice
 from pathlib import Path
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _MAX_DEPTH = 50
 _MAX_ENTRIES = 20_000
+_MAX_PATH = 2_000
 _ENTRY_BYTES = 4096
 _MIN_FREE_BYTES = 1 << 16
 
@@ -119,9 +121,34 @@ def exceeds(folder: str, skipped: Container[str], size: int) -> bool:
                     total += entry.stat(follow_symlinks=False).st_size + _ENTRY_BYTES
                     if entry.is_dir(follow_symlinks=False):
                         folders.append(entry.path)
-                if total > size or entries > _MAX_ENTRIES or len(entry.path) > 2_000:
+                if total > size or entries > _MAX_ENTRIES or len(entry.path) > _MAX_PATH:
                     return True
     return False
+
+
+def fingerprint(folder: str) -> tuple[int, int, int] | None:
+    """Bytes, number and latest change of a folder and its entries; None if it cannot be read or is too large.
+
+    No user can set the time of the latest change, so after any change this is another one.
+    """
+    total, entries, latest, folders = 0, 0, 0, [folder]
+    while folders:
+        place = folders.pop()
+        try:
+            latest = max(latest, os.lstat(place).st_ctime_ns)
+            with os.scandir(place) as found:
+                for entry in found:
+                    status = entry.stat(follow_symlinks=False)
+                    entries += 1
+                    total += status.st_size
+                    latest = max(latest, status.st_ctime_ns)
+                    if entry.is_dir(follow_symlinks=False):
+                        folders.append(entry.path)
+                    if entries > _MAX_ENTRIES or len(entry.path) > _MAX_PATH:
+                        return None
+        except OSError:
+            return None
+    return total, entries, latest
 
 
 def disk_full(folder: Path) -> bool:
@@ -160,42 +187,53 @@ def _locked(folder: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def remove_tree(folder: str) -> None:
-    """Remove a folder and its contents as far as permitted. Deep folders are first moved to the top."""
+def remove_tree(folder: str, most: int = sys.maxsize) -> bool:
+    """Remove a folder and its contents as far as permitted, and not many more than `most` entries.
+
+    Deep folders are first moved to the top. Returns whether the folder is gone.
+    """
     with suppress(OSError):
         top = os.open(folder, _FOLDER)
-        names = count()
+        secret = os.urandom(8).hex()  # its contents must not include the names of what is moved
+        names = (f"removed {secret} {number}" for number in count())
         try:
-            progress = True
-            while progress:
-                progress = False
-                for name in os.listdir(top):
-                    progress |= _removed(name, top, names)
+            removed = 1
+            while removed and most > 0:
+                removed = 0
+                with os.scandir(top) as entries:
+                    for entry in islice(entries, most):
+                        removed += _removed(entry.name, top, names, most - removed)
+                        if removed >= most:
+                            break
+                most -= removed
         finally:
             os.close(top)
         os.rmdir(folder)
+    return not os.path.lexists(folder)
 
 
-def _removed(name: str, top: int, names: count[int]) -> bool:
-    """Remove one entry of `top`, moving its subfolders to `top`. Returns False on failure."""
-    try:
+def _removed(name: str, top: int, names: Iterator[str], most: int) -> int:
+    """Remove one entry of `top` and up to `most` in it, moving its subfolders to `top`. Returns their number."""
+    removed = 0
+    with suppress(OSError):
         if not stat.S_ISDIR(os.stat(name, dir_fd=top, follow_symlinks=False).st_mode):
             os.unlink(name, dir_fd=top)
-            return True
+            return 1
         folder = _open_own(name, top)
         try:
-            for inner in os.listdir(folder):
-                if stat.S_ISDIR(os.stat(inner, dir_fd=folder, follow_symlinks=False).st_mode):
-                    os.close(_open_own(inner, folder))
-                    os.rename(inner, f"removed {next(names)}", src_dir_fd=folder, dst_dir_fd=top)
-                else:
-                    os.unlink(inner, dir_fd=folder)
+            with os.scandir(folder) as entries:
+                for entry in islice(entries, most):
+                    if entry.is_dir(follow_symlinks=False):
+                        os.close(_open_own(entry.name, folder))
+                        os.rename(entry.name, next(names), src_dir_fd=folder, dst_dir_fd=top)
+                    else:
+                        os.unlink(entry.name, dir_fd=folder)
+                    removed += 1
         finally:
             os.close(folder)
         os.rmdir(name, dir_fd=top)
-    except OSError:
-        return False
-    return True
+        removed += 1
+    return removed
 
 
 def _open_own(name: str, parent: int) -> int:

@@ -286,6 +286,29 @@ def test_a_program_has_few_pipes() -> None:
     assert 8 <= sum(counts) <= 32
 
 
+THREADS = """
+#include <cstdio>
+#include <future>
+#include <thread>
+#include <pthread.h>
+int main() {
+    int sum = 0;
+    for (int n = 0; n < 50; n++) std::thread([&] { sum += n; }).join();
+    int seven = std::async(std::launch::async, [] { return 7; }).get();
+    printf("%d %d %d\\n", sum, seven, pthread_join(pthread_self(), nullptr) > 0);
+}
+"""
+
+
+def test_threads_are_joined() -> None:
+    assert outcome(THREADS, Limits(10.0, memory_mb=256)).stdout == "1225 7 1\n"
+
+
+def test_a_program_may_define_its_own_join() -> None:
+    own = 'extern "C" int pthread_join(unsigned long, void **) { return 0; }'
+    assert outcome(f"{own}\nint main() {{ return pthread_join(1, nullptr); }}", Limits(10.0, memory_mb=256)).ok
+
+
 def test_pipes_that_are_closed_do_not_count() -> None:
     assert outcome(TALKS, Limits(10.0, memory_mb=256)).stdout == "ok\n"
 

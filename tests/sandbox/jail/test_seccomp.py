@@ -11,7 +11,7 @@ from rstar.sandbox.jail import kernel, seccomp
 from rstar.sandbox.jail.syscalls import ALLOWED, METADATA, NEWEST, NUMBERS, SPACE
 
 ALLOW, NOTIFY, KILL, EPERM, ENOSYS, EOPNOTSUPP = 0x7FFF0000, 0x7FC00000, 0x80000000, 0x50001, 0x50026, 0x5005F
-PRETEND = 0x50000
+PRETEND, EAGAIN, EINVAL = 0x50000, 0x5000B, 0x50016
 ARCHITECTURE = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}.get(platform.machine(), 0)
 
 pytestmark = pytest.mark.skipif(not NUMBERS, reason="no table for this processor")
@@ -38,7 +38,8 @@ def decide(program: kernel.Program, number: int, *arguments: int, architecture: 
 
 
 PROGRAMS = {(forks, spaces): seccomp.build(forks=forks, namespaces=spaces) for forks in (0, 1) for spaces in (0, 1)}
-GUARDED = {"ioctl", "fcntl", "flock", "socketpair", "sendto", "clone", "prlimit64", "prctl", "mmap"}
+GUARDED = {"ioctl", "fcntl", "flock", "socketpair", "sendto", "clone", "prlimit64", "prctl", "mmap", "futex"}
+GUARDED |= {"clock_gettime", "clock_getres", "clock_nanosleep"}
 
 
 @pytest.mark.parametrize(("forks", "metadata"), list(PROGRAMS))
@@ -73,7 +74,7 @@ def test_dangerous_calls_are_not_in_the_table() -> None:
 def test_numbers_of_the_table_are_distinct() -> None:
     assert len(set(NUMBERS.values())) == len(NUMBERS)
     assert max(NUMBERS.values()) <= NEWEST
-    assert set(ALLOWED) & {"read", "write", "mmap", "futex", "openat", "clock_gettime"}
+    assert set(ALLOWED) & {"read", "write", "mmap", "openat", "gettimeofday"}
 
 
 def call(name: str, *arguments: int, forks: int = 1) -> int:
@@ -99,6 +100,27 @@ def test_forks_and_threads() -> None:
     for bit in (0x80, 0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000):
         assert call("clone", thread | bit) == EPERM
         assert call("clone", seccomp.FORK | bit) == EPERM
+
+
+@pytest.mark.parametrize("name", ["clock_gettime", "clock_getres", "clock_nanosleep"])
+def test_no_process_reads_the_clock_of_another(name: str) -> None:
+    for clock in (*range(12), 1 << 30):
+        assert call(name, clock) == ALLOW
+    for kind in range(4):
+        assert call(name, ~0 << 3 | kind) == ALLOW  # its own
+        for pid in (1, 2, 1000, 4_000_000):
+            assert call(name, ~pid << 3 | kind) == EINVAL
+            assert call(name, (~pid << 3 | kind) & 0xFFFFFFFF) == EINVAL  # the kernel ignores the upper half
+            assert call(name, ~pid << 3 | 4 | kind) == ALLOW  # of a thread
+
+
+@pytest.mark.parametrize("forks", [0, 1])
+@pytest.mark.parametrize("operation", [*range(14), 256, 256 | 9])
+def test_futexes_are_a_process_s_own(forks: int, operation: int) -> None:
+    """Whatever the operation, and with the clock as a flag; `futex_waitv` has its flags in memory."""
+    assert call("futex", 0x7000, operation, forks=forks) == EAGAIN
+    assert call("futex", 0x7000, operation | 128, forks=forks) == ALLOW
+    assert call("futex_waitv", 0x7000, 1, forks=forks) == EPERM
 
 
 def test_arguments() -> None:

@@ -8,10 +8,12 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from rstar.sandbox.keeper.proc import PAGE, Proc
+from rstar.sandbox.folders import remove_tree
+from rstar.sandbox.keeper.proc import PAGE, CrowdedError, Proc
 
 CODE = """
 import mmap, sys, threading
@@ -82,3 +84,84 @@ def test_memory_of_a_group_counts_shared_pages_once() -> None:
 
 def test_nobody_can_tell_of_what_is_not_there() -> None:
     assert Proc().memory(2**22 - 1, 0) == 0
+
+
+HIDES = {
+    "a child that has ended": "import os\nif os.fork() == 0:\n    os._exit(0)\n",
+    "no main thread": (
+        "import ctypes, mmap, threading, time\n"
+        "def work():\n"
+        "    kept = mmap.mmap(-1, 50 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)\n"
+        "    kept.write(bytes(50 << 20))\n"
+        "    while open('/proc/self/stat').read().rpartition(')')[2].split()[0] != 'Z':\n"
+        "        time.sleep(0.01)\n"
+        "    print('ready', flush=True)\n"
+        "    time.sleep(60)\n"
+        "threading.Thread(target=work).start()\n"
+        "ctypes.CDLL(None).syscall({'x86_64': 60, 'aarch64': 93}[__import__('os').uname().machine], 0)\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HIDES)
+def test_what_has_ended_hides_no_memory(name: str) -> None:
+    command = [sys.executable, "-c", HIDES[name] + CODE]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        assert 50 << 20 <= Proc().memory(process.pid, 0) <= 130 << 20
+        process.kill()
+
+
+HOLDS = """
+import ctypes, mmap, os, sys
+call = ctypes.CDLL(None).mmap
+call.restype, call.argtypes = ctypes.c_void_p, [ctypes.c_void_p, *[ctypes.c_long] * 5]
+path, depth, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+os.chdir(path)
+for _ in range(depth):
+    os.mkdir("d" * 250)
+    os.chdir("d" * 250)
+file = os.open("file", os.O_RDWR | os.O_CREAT)
+os.write(file, bytes(8192))
+kept = [call(None, 4096, 1, 2, file, 4096 * (number % 2)) for number in range(count)]
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize(("depth", "count"), [(400, 100), (10, 20_000)], ids=["long paths", "many maps"])
+def test_maps_are_read_up_to_a_bound(depth: int, count: int, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", HOLDS, str(tmp_path), str(depth), str(count)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        for look in (Proc().maps, lambda pid: Proc().unlinked(pid, 0)):
+            with pytest.raises(CrowdedError):
+                look(process.pid)
+        process.kill()
+    remove_tree(str(tmp_path))  # pytest cannot
+
+
+def test_maps_of_all_processes_are_bounded_together() -> None:
+    """Each of three has 30,000 maps, with short lines."""
+    maps = (
+        "import ctypes, os, time\ncall = ctypes.CDLL(None).mmap\n"
+        "call.restype, call.argtypes = ctypes.c_void_p, [ctypes.c_void_p, *[ctypes.c_long] * 5]\n"
+        "kept = [call(None, 4096, 1 + number % 2, 34, -1, 0) for number in range(30_000)]\n"
+        "for _ in range({others}):\n    os.fork() or time.sleep(60)\n"
+    )
+    for others in (0, 2):
+        command = [sys.executable, "-c", maps.format(others=others) + CODE]
+        with subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+        ) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"ready\n"
+            if others:
+                with pytest.raises(CrowdedError):
+                    Proc().memory(process.pid, 0)
+            else:
+                assert Proc().maps(process.pid) > 30_000
+                assert Proc().memory(process.pid, 0) >= 50 << 20
+            os.killpg(process.pid, signal.SIGKILL)

@@ -513,8 +513,9 @@ for at in range(2_000):
             20,
         ),
         (MANY_MAPS, 12),
+        ("import socket\nkept = [socket.socketpair() for _ in range(50)]", 20),
     ],
-    ids=["files", "threads", "page tables", "memory maps"],
+    ids=["files", "threads", "page tables", "memory maps", "sockets"],
 )
 def test_memory_that_is_not_pages_counts(code: str, least: int) -> None:
     async def work(sandbox: LocalSandbox) -> int:

@@ -170,7 +170,7 @@ def serve(
         if message["do"] == "fork":
             link = _fork(link, fork, fds[0])
         else:
-            if min(fds) < len(fds):  # the code closed its streams, so their numbers were reused
+            if min(fds) < len(fds):  # after a fork, or if the code closed its streams, their numbers are reused
                 fds = [kernel.move_up(fd) for fd in fds]
             for target, fd in enumerate(fds):
                 os.dup2(fd, target)
@@ -196,7 +196,7 @@ def serve(
 
 
 def _fork(link: socket.socket, fork: Callable[[], int], fd: int) -> socket.socket:
-    """Fork; the child continues with the link at `fd`, this process with its own.
+    """Fork; the child continues with the link at `fd` and no other descriptor, this process with its own.
 
     Python's at-fork handlers do not run. They would reseed `random`, and the keeper ensures that this is the only
     thread, so there are no locks to reset.
@@ -206,6 +206,7 @@ def _fork(link: socket.socket, fork: Callable[[], int], fd: int) -> socket.socke
         return link
     os.dup2(fd, link.fileno())
     os.close(fd)
+    os.closerange(0, 3)
     link.send(HELLO)
     return link
 

@@ -14,7 +14,7 @@ Covered, at level ``full``:
       output (`execution`);
     * secrets: the zygote starts with a fixed environment and inherits no descriptor.
 
-Level ``no-namespaces`` has Landlock, seccomp and rlimits. The code can learn whether a path exists, but not its
+Level ``no-namespaces`` has Landlock, seccomp and rlimits. The code can read the metadata of files, but not their
 contents. The kernel caps scratch space per file, and only polling caps the total. A tree is killed process by process.
 Level ``limits`` has rlimits only: it stops accidents, not intent. When root starts either level with an interpreter
 that only root may read (in /root, say), runs keep the right to read every file: Landlock is then the only barrier, and
@@ -303,6 +303,8 @@ class Jail:
         """
         if self.starts_programs and os.getpgrp() != os.getpid():
             os.setpgid(0, 0)  # its priority is lowered as a group
+        if self.starts_programs and not self.namespaces:
+            kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)  # programs whose parents have ended stay below this process
         with mechanism("limits"):
             os.chdir(scratch)
             os.umask(0o077)

@@ -19,7 +19,8 @@ Code = list[tuple[int, int, int, int]]
 _LOAD, _AND, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x54, 0x15, 0x35, 0x45, 0x06
 _ALLOW, _NOTIFY, _KILL = 0x7FFF0000, 0x7FC00000, 0x80000000
 _PRETEND = 0x00050000  # skip the call and return 0
-_EPERM, _ENOSYS, _EOPNOTSUPP = 0x00050000 | 1, 0x00050000 | 38, 0x00050000 | 95
+_EPERM, _EAGAIN, _EINVAL = 0x00050000 | 1, 0x00050000 | 11, 0x00050000 | 22
+_ENOSYS, _EOPNOTSUPP = 0x00050000 | 38, 0x00050000 | 95
 _ARCHITECTURE = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}.get(platform.machine(), 0)
 
 _IOCTLS = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)  # TCGETS TIOCGWINSZ FIONREAD FIONBIO FIONCLEX FIOCLEX
@@ -29,6 +30,8 @@ _AF_UNIX, _SIGKILL = 1, 9
 _SOCKET_TYPE, _SOCK_STREAM, _SOCK_SEQPACKET = 0xF, 1, 5
 _MAP_SHARED = 1  # also set in MAP_SHARED_VALIDATE, not in MAP_PRIVATE
 _MAP_ANONYMOUS = 32
+_FUTEX_PRIVATE = 128
+_DYNAMIC_CLOCKS, _THREAD_CLOCK, _OWN_CLOCKS = 1 << 31, 4, 0xFFFFFFF8
 _NAMESPACES = 0x7E020080  # every CLONE_NEW* flag
 THREADS = (0x3D0F00, 0x7D0F00)
 """Flags with which the C libraries (GNU, musl) create a thread. With other flags a thread could have its own descriptor
@@ -130,7 +133,16 @@ def _is_null(index: int) -> Code:
 
 def _guarded(forks: bool) -> dict[str, Code]:
     """Code for calls that depend on their arguments, which are 32 bits wide in these calls, except pointers."""
+    clock = [  # not the CPU time of another process; the kernel allows only clocks of the process's own threads
+        _argument(0),
+        (_AT_LEAST, 0, 3, _DYNAMIC_CLOCKS),
+        (_ANY_BIT, 2, 0, _THREAD_CLOCK),
+        (_AT_LEAST, 1, 0, _OWN_CLOCKS),
+        *_result(_EINVAL),
+        *_result(_ALLOW),
+    ]
     return {
+        **dict.fromkeys(("clock_gettime", "clock_getres", "clock_nanosleep"), clock),
         "ioctl": _one_of(1, _IOCTLS),
         # Pretend: the scratch folder is private, and a real lock on a library's file would be visible to other runs.
         "flock": _result(_PRETEND),
@@ -150,6 +162,9 @@ def _guarded(forks: bool) -> dict[str, Code]:
             *_result(_EPERM),
             *_result(_ALLOW),
         ],
+        # Without the flag, processes that map the same file of a library wait for and wake each other. EAGAIN, because
+        # the C library then looks at the word again: `pthread_join` waits so for the kernel's wake at a thread's end.
+        "futex": [_argument(1), (_ANY_BIT, 0, 1, _FUTEX_PRIVATE), *_result(_ALLOW), *_result(_EAGAIN)],
         "sendto": _is_null(4),  # no address: only to the connected end
         "clone": [
             _argument(0),

@@ -24,6 +24,7 @@ import resource
 import select
 import signal
 import socket
+import stat
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -33,10 +34,10 @@ from typing import Any
 
 from rstar.sandbox import channel
 from rstar.sandbox.api import Limits
-from rstar.sandbox.folders import copy_tree, remove_tree
+from rstar.sandbox.folders import copy_tree, fingerprint
 from rstar.sandbox.jail import kernel
 from rstar.sandbox.jail.isolation import Jail
-from rstar.sandbox.keeper.proc import Progress, used_of
+from rstar.sandbox.keeper.proc import CrowdedError, Progress, used_of
 from rstar.sandbox.keeper.processes import (
     HELLO,
     LISTENER,
@@ -49,15 +50,17 @@ from rstar.sandbox.keeper.processes import (
     cpu_of,
     hung_up,
     is_child,
+    look_at,
     map_memory,
     own_memory,
     read_hello,
     readable,
 )
+from rstar.sandbox.keeper.scratch import Scratch
 
 _REAP_MS = 20
-_THREAD_BYTES = 24 << 10
-"""Kernel memory per thread."""
+_THREAD_BYTES, _SOCKET_BYTES = 24 << 10, 256 << 10
+"""Kernel memory per thread, and the most that the buffer of a socket takes."""
 
 _MAX_GROWN, _MAX_NEW_MAPS = 4 << 20, 1_000
 """Allowed growth of a state at rest through a fork: bytes (the kernel may merge pages) and memory maps."""
@@ -81,7 +84,8 @@ class Keeper:
         self._template, self._holds_tree = template, holds_tree
         self._runs: dict[int, Run] = {}
         self._keepers: dict[int, int] = {}
-        self._children = Children(jail.proc, adopts_orphans=not jail.namespaces)
+        self._children = Children(jail.proc, adopts_orphans=not jail.namespaces, leads_groups=jail.starts_programs)
+        self._scratch = Scratch(jail, folder, holds_tree=holds_tree)
         self._handlers: dict[int, Callable[[], None]] = {}
         self._closed: set[int] = set()
         """Descriptors closed since the last poll; their events must not reach a new owner of the number."""
@@ -95,21 +99,20 @@ class Keeper:
         try:
             while True:
                 self._closed.clear()
-                for fd, _ in self._poll.poll(_REAP_MS if self._children.dying else None):
+                for fd, _ in self._poll.poll(_REAP_MS if self._children.dying or self._scratch.removing else None):
                     handler = None if fd in self._closed else self._handlers.get(fd)
                     if handler is not None:
                         handler()
                 self._children.reap()
                 if self._children.strays and all(run.pid for run in self._runs.values()):  # no hello is pending
                     self._children.sweep(self._known_children())
+                self._scratch.go_on(self._children.dying)
         except (EOFError, ConnectionError):
             return
         finally:
             for pid in self._known_children() - {0}:
                 self._children.kill(pid)
             self._children.reap(0)
-            if self._holds_tree and not self._jail.namespaces:
-                remove_tree(self._folder)
 
     def _on_order(self) -> None:
         received = channel.receive(self._link)
@@ -145,9 +148,9 @@ class Keeper:
                 started_at = (run.started_at or None) if run else None
                 self._emit(message["id"], "progress", started_at=started_at, **asdict(progress))
             case "memory":
-                self._emit(message["id"], "memory", memory=self._memory(started) if started else 0)
+                self._emit(message["id"], "memory", memory=self._look(started, "memory", self._memory))
             case "unlinked":
-                self._emit(message["id"], "unlinked", held=self._unlinked(started) if started else 0)
+                self._emit(message["id"], "unlinked", held=self._look(started, "unlinked", self._disk_use))
             case "ping":
                 self._template.ping(message["id"])
             case "stats":
@@ -163,12 +166,12 @@ class Keeper:
         if self._jail.namespaces and not self._holds_tree:
             folder = self._folder  # the run mounts a private one there
         else:
-            folder = self._make_folder(message["folder"], limits)
+            folder = self._scratch.make(message["folder"], limits)
         self._send_order(self._spawn(message["id"], folder, limits), message, fds)
 
     def _start_tree(self, message: channel.Message, fds: list[int]) -> None:
         """Start a further keeper, which has its own link to the parent."""
-        folder = self._folder if self._jail.namespaces else f"{self._folder}/tree{message['id']}"
+        folder = self._scratch.of_tree(message["id"])
         self._send_order(self._spawn(message["id"], folder, None), message, fds)
 
     def _spawn(self, number: int, folder: str, limits: Limits | None) -> Run:
@@ -182,12 +185,14 @@ class Keeper:
     def _fork_run(self, message: channel.Message, fds: list[int]) -> None:
         """Start a run in a copy of another run's process."""
         source = self._runs.get(message["source"])
+        if source is not None and not source.running and source.pid and self._scratch.is_changed(source):
+            self._abort(source)
         if source is None or source.running or not source.pid:
             channel.close_all(fds)
             self._emit(message["id"], "gone")
             return
         limits = Limits(**message["limits"])
-        folder = self._make_folder(message["folder"], limits)
+        folder = self._scratch.make(message["folder"], limits)
         ours, theirs = channel.pair()
         ours.setsockopt(socket.SOL_SOCKET, kernel.SO_PASSCRED, 1)
         with theirs:
@@ -196,16 +201,20 @@ class Keeper:
                 if os.listdir(source.folder):
                     copy_tree(source.folder, folder)
                 reason = "gone"
+                if self._scratch.is_changed(source):
+                    raise OSError(errno.ESTALE, "scratch folder changed while it was copied")
                 self._jail.set_fork_limit(source.pid, raised=True)
                 os.kill(source.pid, signal.SIGCONT)
                 channel.send(source.link, {"do": "fork"}, [theirs.fileno()], socket.MSG_DONTWAIT)
             except OSError:  # files that cannot be copied, or a source that does not read its orders
                 ours.close()
                 channel.close_all(fds)
-                self._remove_folder(folder)
+                self._scratch.remove(folder)
                 self._emit(message["id"], reason)
                 return
-        run = self._register(Run(message["id"], ours, folder, limits, rss_before=source.rss, source=source))
+            inode = os.fstat(theirs.fileno()).st_ino
+        run = Run(message["id"], ours, folder, limits, rss_before=source.rss, source=source, link_inode=inode)
+        self._register(run)
         run.pending_order, run.started_at = (message, fds), time.monotonic()
         source.pending_forks.append(run)
         source.forks_requested += 1
@@ -237,13 +246,6 @@ class Keeper:
             self._abort(run)
         finally:
             channel.close_all(fds)
-
-    def _make_folder(self, name: str, limits: Limits) -> str:
-        if self._jail.namespaces:
-            return self._jail.add_folder(name, limits.scratch)
-        folder = f"{self._folder}/{name}"
-        os.mkdir(folder, 0o700)
-        return folder
 
     # ---- messages from runs
 
@@ -305,7 +307,7 @@ class Keeper:
         elif run.limits is None:
             self._remove(run)
             if run.cancelled:
-                self._children.kill(pid)
+                self._kill_keeper(run.id, pid)
             else:
                 self._keepers[run.id] = pid
         else:
@@ -323,7 +325,9 @@ class Keeper:
             self._abort(source)
             return
         run.pid = pid
-        if not self._has_own_fds_only(run):  # its source opened files since it was at rest, or kept the link
+        # Not even standard streams yet: on any number could be a descriptor that its siblings have too.
+        files = self._jail.proc.open_files(self._host_pid(run))
+        if {name: file.st_ino for name, file in files.items()} != {str(kernel.LINK_FD): run.link_inode}:
             self._abort(source)
             return
         source.forks_unconfirmed -= 1
@@ -354,7 +358,10 @@ class Keeper:
         host_pid = self._host_pid(source)
         _, rss = self._jail.proc.sizes(host_pid)
         most = source.maps + _MAX_NEW_MAPS
-        count_maps(self._jail.proc, host_pid, source, cpu_of(source.pid))
+        try:
+            count_maps(self._jail.proc, host_pid, source, cpu_of(source.pid))
+        except CrowdedError:
+            source.maps = most + 1
         if rss > source.rss + _MAX_GROWN or source.maps > most or self._jail.proc.threads(host_pid) > 1:
             self._abort(source)
 
@@ -390,7 +397,7 @@ class Keeper:
         quota = PipeQuota(lambda: self._jail.proc.pipes(self._host_pid(run)))
 
         def decide(listener: int, cookie: int, *_: int) -> None:
-            kernel.answer(listener, cookie, None if quota.allows() else errno.EMFILE)
+            kernel.answer(listener, cookie, None if quota.allows(len(self._runs)) else errno.EMFILE)
             if quota.used_up and run.pid:
                 self._abort(run)
 
@@ -414,32 +421,59 @@ class Keeper:
             if not run.rss:
                 raise ProcessLookupError
             threads = self._jail.proc.threads(host_pid)
-            unforkable = threads > 1 or not self._has_own_fds_only(run)
-            memory += (threads - 1) * _THREAD_BYTES + map_memory(run)
+            files = self._jail.proc.open_files(host_pid)
+            unforkable = threads > 1 or not files.keys() <= OWN_FDS
+            sockets = len({file.st_ino for file in files.values() if stat.S_ISSOCK(file.st_mode)}) - 1  # its link
+            memory += (threads - 1) * _THREAD_BYTES + sockets * _SOCKET_BYTES + map_memory(run)
             if self._jail.namespaces:
                 memory += used_of(run.folder)
                 unforkable |= not self._jail.seal_folder(run.folder, sealed=True)
-            elif self._jail.landlock and run.limits is not None and self._unlinked(run) > run.limits.scratch:
-                raise ProcessLookupError
+            else:
+                if self._jail.landlock and run.limits is not None and self._unlinked(run) > run.limits.scratch:
+                    raise ProcessLookupError
+                run.fingerprint = fingerprint(run.folder)
+                unforkable |= run.fingerprint is None
         else:
             self._children.cpu += cpu
             run.pid = 0
         self._emit(run.id, "report", report=report, memory=memory, threads=threads, cpu=cpu, unforkable=unforkable)
 
+    def _check_folders(self) -> None:
+        """Remove what runs have written to the folders of states at rest and of ended runs.
+
+        The states are rebuilt. So nobody has to find out which run it was, and no file stays that counts for no run.
+        """
+        if self._holds_tree:
+            for run in [run for run in self._runs.values() if run.pid and not run.running]:
+                if self._scratch.is_changed(run):
+                    self._abort(run)
+            self._scratch.remove_again()
+
     def _progress(self, run: Run) -> Progress:
         """Progress of a run since it began or was continued."""
         return self._jail.proc.progress(self._host_pid(run)) - run.progress_before
+
+    def _look(self, run: Run | None, question: str, answer: Callable[[Run], int]) -> int:
+        """What a look at a run finds; 0 if there is no such run. A run that is too much to look at is killed."""
+        if run is not None:
+            try:
+                return look_at(run, question, answer, sum(other.running for other in self._runs.values()))
+            except CrowdedError:
+                self._abort(run)
+        return 0
 
     def _memory(self, run: Run) -> int:
         host_pid = self._host_pid(run)
         used = self._jail.proc.memory(host_pid, run.rss_before)
         return used + (self._jail.proc.scratch_used(host_pid, run.folder) if self._jail.namespaces else 0)
 
+    def _disk_use(self, run: Run) -> int:
+        """Disk space that a run holds outside all folders; those that are not its own are put in order."""
+        self._check_folders()
+        return self._unlinked(run)
+
     def _unlinked(self, run: Run) -> int:
         return self._jail.proc.unlinked(self._host_pid(run), 0 if run.limits is None else run.limits.scratch)
-
-    def _has_own_fds_only(self, run: Run) -> bool:
-        return self._jail.proc.descriptors(self._host_pid(run)) <= OWN_FDS
 
     def _host_pid(self, run: Run) -> int:
         if not run.host_pid:
@@ -478,7 +512,7 @@ class Keeper:
         """Kill a run or a tree. `hard`: also kill a source that has not forked yet."""
         run = self._runs.get(number)
         if number in self._keepers:
-            self._children.kill(self._keepers.pop(number))
+            self._kill_keeper(number, self._keepers.pop(number))
         elif run is None:
             return
         elif run.pid:
@@ -489,6 +523,10 @@ class Keeper:
             run.cancelled = True
             self._emit(run.id, "ended", signal=None, cpu=0.0)
 
+    def _kill_keeper(self, number: int, pid: int) -> None:
+        self._children.kill(pid)
+        self._scratch.remove_tree(number, pid)
+
     def _abort(self, run: Run) -> None:
         """Kill a run that closed its link or broke the protocol, and report how it died."""
         if not run.pid:
@@ -496,7 +534,7 @@ class Keeper:
             return
         pid, run.pid = run.pid, 0
         self._children.kill_and_report(pid, partial(self._report_death, run))
-        self._remove(run)
+        self._remove(run, pid)
 
     def _report_death(self, run: Run, status: int, cpu: float) -> None:
         code = os.waitstatus_to_exitcode(status)
@@ -508,8 +546,8 @@ class Keeper:
             self._emit(run.id, event, **details)
         self._remove(run)
 
-    def _remove(self, run: Run) -> None:
-        """Kill the process of a run and forget it and the runs waiting for its forks."""
+    def _remove(self, run: Run, killed: int = 0) -> None:
+        """Kill the process of a run, unless it is `killed`, and forget it and the runs waiting for its forks."""
         del self._runs[run.id]
         self._stop_listening(run.link.fileno())
         run.link.close()
@@ -522,16 +560,10 @@ class Keeper:
             self._children.kill(run.pid)
         self._children.strays |= run.forks_unconfirmed > 0
         if run.limits is not None:
-            self._remove_folder(run.folder)
+            self._scratch.remove(run.folder, run.pid or killed)
         for other in run.pending_forks:
             other.source = None
             self._finish(other, "gone")
-
-    def _remove_folder(self, folder: str) -> None:
-        if not self._jail.namespaces:
-            remove_tree(folder)
-        elif self._holds_tree:
-            self._jail.remove_folder(folder)
 
     def _known_children(self) -> set[int]:
         return {self._template.pid, *self._keepers.values(), *(run.pid for run in self._runs.values())}

@@ -1,10 +1,14 @@
-"""`/proc` queries about the processes below this one: threads, progress, memory."""
+"""`/proc` queries about the processes below this one: threads, progress, memory.
+
+A process says nothing of its memory, maps and files once its main thread has ended, but each thread that is left does.
+The text of a process's maps is as long as the process makes it, so it is read only up to a bound.
+"""
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -12,7 +16,16 @@ PAGE = os.sysconf("SC_PAGE_SIZE")
 _FEW, _MAPS = 8, 20
 """Above `_FEW` processes their memory maps are counted too: 200 bytes per map, at most one map per page."""
 
+_MAX_MAPS_BYTES = 4 << 20
+"""Longest text of the maps of a program: enough for the 65,530 that the kernel allows a process, if they are of no
+files with long paths."""
+
+_BLOCK = 1 << 16
 _TICK = 1 / os.sysconf("SC_CLK_TCK")
+
+
+class CrowdedError(OSError):
+    """The memory maps of a program are too many, or their paths too long, to look at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +99,14 @@ class Proc:
         """The descriptors of a process of the same user."""
         return set(self._list(f"{host_pid}/fd"))
 
+    def open_files(self, host_pid: int) -> dict[str, os.stat_result]:
+        """What the descriptors of a stopped process of the same user refer to."""
+        names = self._list(f"{host_pid}/fd")
+        return {name: os.stat(f"{host_pid}/fd/{name}", dir_fd=self.handle) for name in names}
+
     def pipes(self, host_pid: int) -> int:
         """Number of pipes that a process and its descendants hold. Raises `OSError` if one cannot be read."""
-        owners = {name.partition("/")[0] for name, _ in self.tasks(host_pid)}
+        owners = {name.partition("/")[0] for name in self._threads(host_pid)}
         found: set[str] = set()
         for owner in owners:
             for name in self.descriptors(int(owner)):
@@ -111,7 +129,7 @@ class Proc:
         """
         delays: dict[tuple[str, bool], int] = {}
         ran, ready, owners = 0, False, set[str]()
-        for name, _ in self.tasks(host_pid):
+        for name in self._threads(host_pid):
             owner, _, task = name.partition("/task/")
             kind = owner, task == owner
             owners.add(owner)
@@ -124,53 +142,89 @@ class Proc:
         return Progress(sum(delays.values()) / 1e9, ran * _TICK, ready, len(owners))
 
     def memory(self, host_pid: int, rss_before: int) -> int:
-        """Bytes written by a running process and its descendants, page tables included; 0 if unreadable.
+        """Bytes written by a running process and its descendants, page tables included; 0 if it has ended.
 
         Args:
             host_pid: the process.
             rss_before: its resident bytes at the fork.
+
+        Raises:
+            CrowdedError: there are too many maps to look at.
         """
-        with suppress(OSError, ValueError, IndexError):
-            owners = {name.partition("/")[0] for name, _ in self.tasks(host_pid)}
-            if owners == {str(host_pid)}:
+        processes = self._processes(host_pid)
+        alive = [name for name in processes.values() if name]
+        if alive and len(processes) == 1:
+            with suppress(OSError, ValueError, IndexError):
                 faults = int(self.read(f"{host_pid}/stat").rpartition(b")")[2].split()[7]) * PAGE
-                _, rss = self.sizes(host_pid)
-                return min(rss, max(faults, rss - rss_before)) + self.page_tables(host_pid)
-            used = sum(self.mapped(int(owner), b"Pss:") + self.page_tables(int(owner)) for owner in owners)
-            if len(owners) > _FEW:
-                used += sum(self.sizes(owner)[0] for owner in owners) // _MAPS
-            return used
-        return 0
+                _, rss = self.sizes(alive[0])
+                return min(rss, max(faults, rss - rss_before)) + self.page_tables(alive[0])
+            return 0
+        for _ in self._all_maps(alive):
+            pass
+        used = 0
+        for name in alive:
+            with suppress(OSError, ValueError, IndexError):  # it has ended
+                space, rss = self.sizes(name)
+                with suppress(PermissionError):  # it runs a program that it may not read
+                    rss = self.mapped(name, b"Pss:")
+                used += rss + self.page_tables(name) + (space // _MAPS if len(alive) > _FEW else 0)
+        return used
 
     def sizes(self, host_pid: int | str) -> tuple[int, int]:
         """Address space and resident size of a process, in bytes, shared pages included."""
         space, rss, *_ = self.read(f"{host_pid}/statm").split()
         return int(space) * PAGE, int(rss) * PAGE
 
-    def page_tables(self, host_pid: int) -> int:
+    def page_tables(self, host_pid: int | str) -> int:
         """Page tables of a process, in bytes. Scattered small maps take more for these than for their pages."""
         lines = self.read(f"{host_pid}/status").splitlines()
         return next((int(line.split()[1]) << 10 for line in lines if line.startswith(b"VmPTE:")), 0)
 
     def maps(self, host_pid: int) -> int:
-        """Number of memory maps of a process; takes about a microsecond per map."""
-        return self.read(f"{host_pid}/maps").count(b"\n")
+        """Number of memory maps of a process; takes about a microsecond per map. Raises `CrowdedError`."""
+        return self._maps(str(host_pid), _MAX_MAPS_BYTES).count(b"\n")
+
+    def _maps(self, name: str, most: int) -> bytes:
+        """The maps of a thread's process; empty if it has ended. Raises `CrowdedError` beyond `most` bytes."""
+        text = bytearray()
+        with suppress(FileNotFoundError, ProcessLookupError, PermissionError):
+            handle = os.open(f"{name}/maps", os.O_RDONLY, dir_fd=self.handle)
+            try:
+                while block := os.read(handle, _BLOCK):
+                    text += block
+                    if len(text) > most:
+                        raise CrowdedError(f"more than {most} bytes of maps")
+            finally:
+                os.close(handle)
+        return bytes(text)
+
+    def _all_maps(self, names: Iterable[str]) -> Iterator[bytes]:
+        """The maps of a program's processes, one thread of each given. Raises `CrowdedError` if they are too many."""
+        left = _MAX_MAPS_BYTES
+        for name in names:
+            text = self._maps(name, left)
+            left -= len(text)
+            yield text
 
     def unlinked(self, host_pid: int, most: int) -> int:
-        """Disk space of the deleted files that a process holds, in bytes.
+        """Disk space of the deleted files that a process and its descendants hold, in bytes.
 
-        A file that is only mapped counts as `most`, because the map does not show its size.
+        A file that is only mapped counts as `most`, because the map does not show its size. Raises `CrowdedError`.
         """
+        alive = [name for name in self._processes(host_pid).values() if name]
         sizes: dict[int, int] = {}
-        with suppress(OSError, ValueError, IndexError):
-            for line in self.read(f"{host_pid}/maps").splitlines():
-                if line.endswith(b" (deleted)"):
-                    sizes[int(line.split()[4])] = most
-            for name in self.descriptors(host_pid):
-                with suppress(FileNotFoundError):
-                    file = os.stat(f"{host_pid}/fd/{name}", dir_fd=self.handle)
-                    if stat.S_ISREG(file.st_mode) and not file.st_nlink:
-                        sizes[file.st_ino] = file.st_blocks * 512
+        for text in self._all_maps(alive):
+            with suppress(ValueError, IndexError):
+                for line in text.splitlines():
+                    if line.endswith(b" (deleted)"):
+                        sizes[int(line.split()[4])] = most
+        for name in alive:
+            with suppress(OSError):
+                for number in self._list(f"{name}/fd"):
+                    with suppress(FileNotFoundError):
+                        file = os.stat(f"{name}/fd/{number}", dir_fd=self.handle)
+                        if stat.S_ISREG(file.st_mode) and not file.st_nlink:
+                            sizes[file.st_ino] = file.st_blocks * 512
         return sum(sizes.values())
 
     def scratch_used(self, host_pid: int, folder: str) -> int:
@@ -183,7 +237,7 @@ class Proc:
                 os.close(handle)
         return 0
 
-    def mapped(self, host_pid: int, kind: bytes) -> int:
+    def mapped(self, host_pid: int | str, kind: bytes) -> int:
         """Bytes of mapped memory in the ``smaps_rollup`` lines that start with `kind`."""
         lines = self.read(f"{host_pid}/smaps_rollup").splitlines()
         return sum(int(line.split()[1]) for line in lines if line.startswith(kind)) << 10
@@ -191,14 +245,30 @@ class Proc:
     def tasks(self, host_pid: int) -> Iterator[tuple[str, int]]:
         """Threads of a process and its descendants: path in this `/proc`, and id in this namespace."""
         level = len(self._namespace_pids("thread-self")) - 1
+        for name in self._threads(host_pid):
+            with suppress(OSError, IndexError):  # it has ended
+                yield name, self._namespace_pids(name)[level]
+
+    def _threads(self, host_pid: int) -> Iterator[str]:
+        """Threads of a process and its descendants, as paths in this `/proc`, those of each process together."""
         pids = [str(host_pid)]
         while pids:
             folder = f"{pids.pop()}/task"
             with suppress(OSError):  # it has ended
                 for name in self._list(folder):
-                    with suppress(OSError, IndexError):  # this thread has
-                        yield f"{folder}/{name}", self._namespace_pids(f"{folder}/{name}")[level]
+                    with suppress(OSError):  # this thread has
                         pids += self.read(f"{folder}/{name}/children").decode().split()
+                        yield f"{folder}/{name}"
+
+    def _processes(self, host_pid: int) -> dict[str, str]:
+        """A process and its descendants, and of each a thread that has not ended ("" if all have), as paths."""
+        found: dict[str, str] = {}
+        for name in self._threads(host_pid):
+            process = name.partition("/")[0]
+            if not found.setdefault(process, ""):
+                with suppress(OSError, ValueError):
+                    found[process] = name if self.sizes(name)[1] else ""
+        return found
 
     def _namespace_pids(self, process: str) -> list[int]:
         """The pids of a process, outermost namespace first; empty if it has ended.

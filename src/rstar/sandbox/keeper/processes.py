@@ -9,6 +9,7 @@ import socket
 import time
 from array import array
 from collections.abc import Callable, Set
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from rstar.sandbox import channel
@@ -26,7 +27,11 @@ _ANCILLARY = socket.CMSG_SPACE(12) + socket.CMSG_SPACE(4)
 _LARGE, _WIDE = 16 << 20, 1 << 20
 _UNSEEN_SECONDS = 0.02
 _MAP_BYTES, _MAP_LINK_BYTES = 256, 64
-_MAX_PIPES, _MAX_REQUESTS, _COUNT_PAUSE = 32, 10_000, 5
+_MAX_PIPES, _MIN_PIPES, _ALL_PIPES = 32, 4, 512
+_MAX_REQUESTS, _COUNT_PAUSE = 10_000, 5
+_LOOK_PAUSE = 4
+"""A look at a run is followed by a pause of so many times its length, for each run."""
+
 _SOON_MS = 50
 """How long to block for the death of a process. With millions of entries in a kernel table it can take seconds, which
 would hold up other runs."""
@@ -47,6 +52,7 @@ class Run:
         rss_before, rss: resident bytes at its fork, and when last at rest.
         pidfd: a descriptor, readable when a forked process has died.
         source: the process that is to fork it, until the fork is done.
+        link_inode: for a fork, the number of the socket at its end of the link.
         pending_order: its order after the fork.
         running: it has not reported yet.
         forks_requested: forks requested of it and not yet made.
@@ -54,11 +60,13 @@ class Run:
         cancelled: the parent cancelled it before its hello.
         pending_forks: runs that it is to fork.
         nice: its niceness, 0 by default.
+        fingerprint: of its folder when last at rest, if others can write there (see `folders.fingerprint`).
         maps: number of its memory maps, when last counted.
         generation: number of forks from the first step to it.
         cpu: CPU seconds of its process when last at rest.
         unseen_cpu: CPU seconds of it and its ancestors since the maps were counted.
         progress_before: progress of its process when this run continued it.
+        looks: by question, the earliest time of the next look (`time.monotonic`), and what the last one found.
     """
 
     id: int
@@ -72,6 +80,7 @@ class Run:
     rss: int = 0
     pidfd: int | None = None
     source: Run | None = None
+    link_inode: int = 0
     pending_order: tuple[channel.Message, list[int]] | None = None
     running: bool = True
     forks_requested: int = 0
@@ -79,15 +88,20 @@ class Run:
     cancelled: bool = False
     pending_forks: list[Run] = field(default_factory=list)
     nice: int = 0
+    fingerprint: tuple[int, int, int] | None = None
     maps: int = 0
     generation: int = 0
     cpu: float = 0.0
     unseen_cpu: float = 0.0
     progress_before: Progress = field(default_factory=Progress)
+    looks: dict[str, tuple[float, int]] = field(default_factory=dict)
 
 
 class PipeQuota:
     """Bounds the pipes of one program: the kernel limits the buffers of all pipes of a user, which programs share.
+
+    Beyond 1,024 pipes, new ones are small, and a program that fills its own pipe hangs. So with many programs each may
+    have fewer.
 
     Live pipes are counted only when so many have been asked for that there may be too many. Counting is slow, so it is
     done a small part of the time; meanwhile pipes are refused.
@@ -96,10 +110,11 @@ class PipeQuota:
     def __init__(self, count: Callable[[], int]) -> None:
         self._count, self._most, self._next_count, self._asked = count, 0, 0.0, 0
 
-    def allows(self) -> bool:
-        """Whether the program may have another pipe."""
+    def allows(self, programs: int) -> bool:
+        """Whether the program, one of `programs`, may have another pipe."""
         self._asked += 1
-        if self._most >= _MAX_PIPES:
+        share = min(_MAX_PIPES, max(_MIN_PIPES, _ALL_PIPES // programs))
+        if self._most >= share:
             started = time.monotonic()
             if started < self._next_count:
                 return False
@@ -110,7 +125,7 @@ class PipeQuota:
             finally:
                 ended = time.monotonic()
                 self._next_count = ended + _COUNT_PAUSE * (ended - started)
-        if self._most >= _MAX_PIPES:
+        if self._most >= share:
             return False
         self._most += 1
         return True
@@ -143,6 +158,7 @@ class Children:
     Args:
         proc: this process's `/proc`.
         adopts_orphans: orphans are reparented to this process, because there is no PID namespace.
+        leads_groups: a child may start processes, which are in its process group.
 
     Attributes:
         dying: killed but not reaped, so their pids are still valid.
@@ -150,20 +166,29 @@ class Children:
         strays: there may be unknown children.
     """
 
-    def __init__(self, proc: Proc, *, adopts_orphans: bool) -> None:
-        self._proc, self._adopts_orphans = proc, adopts_orphans
+    def __init__(self, proc: Proc, *, adopts_orphans: bool, leads_groups: bool) -> None:
+        self._proc, self._adopts_orphans, self._leads_groups = proc, adopts_orphans, leads_groups
         self.dying: set[int] = set()
         self.cpu, self.strays = 0.0, False
         self._reports: dict[int, Callable[[int, float], None]] = {}
 
     def kill(self, pid: int) -> None:
-        """Kill a child."""
-        os.kill(pid, signal.SIGKILL)
+        """Kill a child with its process group."""
+        self._send_kill(pid)
         self.dying.add(pid)
 
-    def kill_and_report(self, pid: int, report: Callable[[int, float], None]) -> None:
-        """Kill a child; `report` gets its wait status and CPU seconds when it is dead, which can take seconds."""
+    def _send_kill(self, pid: int) -> None:
+        if self._leads_groups:
+            with suppress(ProcessLookupError):  # it leads no group
+                os.killpg(pid, signal.SIGKILL)
         os.kill(pid, signal.SIGKILL)
+
+    def kill_and_report(self, pid: int, report: Callable[[int, float], None]) -> None:
+        """Kill a child with its process group.
+
+        `report` gets its wait status and CPU seconds when it is dead, which can take seconds.
+        """
+        self._send_kill(pid)
         handle = os.pidfd_open(pid)
         try:
             readable(handle, _SOON_MS)
@@ -229,6 +254,20 @@ def read_hello(link: socket.socket) -> tuple[bytes, int, list[int]]:
         elif kind == kernel.SCM_CREDENTIALS:
             sender = int.from_bytes(data[:4], "little")
     return packet, sender, fds.tolist()
+
+
+def look_at(run: Run, question: str, answer: Callable[[Run], int], runs: int) -> int:
+    """The answer to a question about one of `runs` runs, from an earlier look if looks at this run take long.
+
+    A run decides how long a look takes, and all others wait meanwhile. So all looks for a question together take a
+    small part of the keeper's time, and each run an equal part of that.
+    """
+    next_look, found = run.looks.get(question, (0.0, 0))
+    if time.monotonic() >= next_look:
+        started = time.thread_time()  # the load of the machine must not lengthen the pause
+        found = answer(run)
+        run.looks[question] = time.monotonic() + _LOOK_PAUSE * runs * (time.thread_time() - started), found
+    return found
 
 
 def count_maps(proc: Proc, host_pid: int, run: Run, cpu: float) -> None:

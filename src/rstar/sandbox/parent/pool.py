@@ -18,7 +18,7 @@ from rstar.sandbox import channel
 from rstar.sandbox.folders import exceeds
 from rstar.sandbox.jail.paths import search_path
 from rstar.sandbox.levels import LEVELS, Level
-from rstar.sandbox.parent.spawn import spawn
+from rstar.sandbox.parent.spawn import end_session, spawn
 from rstar.sandbox.tiers import Tier
 
 _EXIT_SECONDS = 3.0
@@ -236,8 +236,8 @@ class Zygote:
     def kill(self) -> None:
         """Kill it with all its runs and trees."""
         self.link.close()
-        if self._process.poll() is None:
-            self._process.kill()
+        if self._process.returncode is None:
+            end_session(self.pid)
 
     async def close(self) -> None:
         """Close it and wait until it has exited."""
@@ -248,7 +248,7 @@ class Zygote:
         try:
             await asyncio.to_thread(self._process.wait, _EXIT_SECONDS)
         except subprocess.TimeoutExpired:
-            self._process.kill()
+            end_session(self.pid)
             await asyncio.to_thread(self._process.wait)
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import socket
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
@@ -38,3 +41,16 @@ def spawn(module: str, link: socket.socket, said: IO[bytes]) -> subprocess.Popen
             [*command, str(package.parent), str(package)], env=ENVIRONMENT, cwd="/", start_new_session=True,
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=said, pass_fds=[link.fileno()],
         )  # fmt: skip
+
+
+def end_session(leader: int) -> None:
+    """Kill a started process, which must not be reaped yet, and all others of the session that it leads.
+
+    Without a PID namespace, programs that runs have started do not end with it.
+    """
+    os.kill(leader, signal.SIGKILL)
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        with suppress(OSError, ValueError, IndexError):
+            _, _, group, session, *_ = Path(f"/proc/{name}/stat").read_bytes().rpartition(b")")[2].split()
+            if int(session) == leader:
+                os.killpg(int(group), signal.SIGKILL)  # as a group: a single process may fork meanwhile
