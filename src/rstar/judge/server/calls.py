@@ -21,7 +21,7 @@ from rstar.judge.boot import send_heartbeats
 from rstar.judge.queue.broker import Broker, BusyError, QueueStatus
 from rstar.judge.queue.jobs import MAX_SHOWN, OUTPUT_BYTES, Answer, Job, Kind
 from rstar.judge.queue.quotas import Charge, ClientQuotas
-from rstar.judge.server.guard import CHARGE, take
+from rstar.judge.server.guard import CHARGE, NoRoomError, take
 from rstar.judge.server.metrics import Metrics
 from rstar.judge.server.sessions import Session, Sessions
 from rstar.judge.server.turns import Turns
@@ -141,7 +141,7 @@ class Service:
                 await _while_connected(asyncio.ensure_future(asyncio.wait(waiting)), request)
             answers = [future.result() for future in futures]
         except BusyError as error:
-            raise HTTPException(503, str(error), {"Retry-After": "1"}) from error
+            raise NoRoomError(str(error)) from error
         finally:
             for future in futures:
                 future.cancel()

@@ -101,10 +101,17 @@ class Guard:
             charge.release()
 
 
+class NoRoomError(HTTPException):
+    """A request that exceeds its client's share, or for which there is no room: 503, retry after some seconds."""
+
+    def __init__(self, detail: str, seconds: int = 1) -> None:
+        super().__init__(503, detail, {"Retry-After": str(seconds)})
+
+
 def take(charge: Charge, size: int) -> None:
-    """Charge `size` bytes of memory to a request. Raises `HTTPException` if they exceed its client's share."""
+    """Charge `size` bytes of memory to a request. Raises `NoRoomError` if they exceed its client's share."""
     if not charge.take(size):
-        raise HTTPException(503, "the client's share of memory is used up", {"Retry-After": "1"})
+        raise NoRoomError("the client's share of memory is used up")
 
 
 class _Body:
