@@ -116,7 +116,7 @@ def test_no_host_has_all_sessions() -> None:
     def begin(host: str, size: int) -> bool:
         try:
             with sessions.reserve(host, 1, size):
-                sessions.add(Session(host=host, size=size))
+                sessions.add(Session(host=host, memory=size))
         except NoRoomError:
             return False
         return True
@@ -134,7 +134,7 @@ def test_no_host_has_all_sessions() -> None:
 
 def test_cells_take_room(client: TestClient, broker: Forgetful, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not only sessions: a host may not fill the memory with one after the other."""
-    monkeypatch.setattr(calls, "memory_for_programs", lambda: 6 * 20_000)
+    monkeypatch.setattr(calls, "memory_for_programs", lambda: 6 * 40_000)
     with TestClient(api.create_app(broker, JudgeSettings(), "me", os.open(os.devnull, os.O_WRONLY))) as client:
         one, other = begin(client), begin(client)
         codes = [run(client, session, "x" * 1_000) for session in [one, other] * 8]
@@ -220,7 +220,7 @@ def test_a_refused_request_does_not_keep_a_session(
 
 def test_a_history_that_is_sent_counts(broker: Forgetful, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is a copy of the cells, which are charged to the host, and lives as long as the call."""
-    monkeypatch.setattr(calls, "memory_for_programs", lambda: 6 * 100_000)
+    monkeypatch.setattr(calls, "memory_for_programs", lambda: 6 * 300_000)
     app = api.create_app(broker, JudgeSettings(), "me", os.open(os.devnull, os.O_WRONLY))
     held: list[int] = []
     submit = broker.submit
@@ -236,12 +236,12 @@ def test_a_history_that_is_sent_counts(broker: Forgetful, monkeypatch: pytest.Mo
         broker.states.clear()
         held.clear()
         assert run(client, session, "1") == 200
-        assert held[1] - held[0] > 20_000
+        assert held[1] - held[0] > 60_000  # as it is sent, as the worker reads it
         assert app.memory.held("testclient:50000") == 0
         broker.states.clear()
-        app.memory.add("another", 40_000)
+        app.memory.add("another", 160_000)
         assert run(client, session, "1") == 503
-        app.memory.add("another", -40_000)
+        app.memory.add("another", -160_000)
         assert run(client, session, "1") == 200
 
 

@@ -6,6 +6,7 @@ necessary. Times shared between hosts are seconds since the epoch; all others ar
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import Literal
 
@@ -42,6 +43,11 @@ class Cell:
 
     code: str
     limits: Limits = LIMITS
+
+    @property
+    def memory(self) -> int:
+        """Bytes that it occupies as text: in the API, and in the worker that holds its state."""
+        return 2 * sys.getsizeof(self.code)
 
 
 @dataclass(slots=True)

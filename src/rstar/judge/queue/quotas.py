@@ -57,6 +57,11 @@ class Charge:
         self._quotas, self._client, self._amount = quotas, client, 0
 
     @property
+    def total(self) -> int:
+        """What all clients together may hold."""
+        return self._quotas.total
+
+    @property
     def amount(self) -> int:
         """Amount held."""
         return self._amount

@@ -48,12 +48,11 @@ def add_sessions(app: fastapi.FastAPI, service: Service) -> None:
     async def run_cell(session_id: str, cell: wire.CellRequest, request: Request) -> Response:
         """Run code in a session, as in a notebook. A timeout leaves the session unchanged."""
         before = find(session_id, use=False)
-        more = len(pack(Cell(cell.code.encode(errors="replace").decode())))
-        size = before.size + more
+        size, more = before.size + _packed_size(cell.code), Cell(cell.code).memory
         if size > MAX_BODY:
             raise HTTPException(413, f"the cells of a session may total at most {MAX_BODY:,} bytes")
-        host = _host(request) if cell.fork else before.host
-        room = (1, size) if cell.fork else (0, more)
+        host, memory = _host(request) if cell.fork else before.host, before.memory + more
+        room = (1, memory) if cell.fork else (0, more)
         with sessions.reserve(host, *room):
             with sessions.in_use(session_id):
                 job, answer = await service.run_cell(before, cell, request)
@@ -64,7 +63,7 @@ def add_sessions(app: fastapi.FastAPI, service: Service) -> None:
             after: str | None = None if cell.fork else session_id
             if answer.lives:
                 ran = Cell(job.code, job.limits)
-                session = Session(job.id, answer.worker, (*before.cells, ran), size, host)
+                session = Session(job.id, answer.worker, (*before.cells, ran), size, memory, host)
                 if cell.fork:
                     after = sessions.add(session)
                 elif sessions.get(session_id) is not before:
@@ -79,7 +78,7 @@ def add_sessions(app: fastapi.FastAPI, service: Service) -> None:
     async def fork(session_id: str, request: Request) -> Response:
         """Copy a session in its current state."""
         before = replace(find(session_id, use=False), host=_host(request))
-        with sessions.reserve(before.host, 1, before.size):
+        with sessions.reserve(before.host, 1, before.memory):
             name = sessions.add(before)
         find(session_id)  # counts as use, now that it is not refused
         return json(wire.SessionReply(session_id=name, cells=len(before.cells)), 201)
@@ -90,6 +89,11 @@ def add_sessions(app: fastapi.FastAPI, service: Service) -> None:
         find(session_id)
         service.release(sessions.drop(session_id))
         return Response(status_code=204)
+
+
+def _packed_size(code: str) -> int:
+    """Bytes of a cell as it is sent; halves of characters, which are refused later, count as one."""
+    return len(pack(Cell(code.encode(errors="replace").decode())))
 
 
 def _host(request: Request) -> str:

@@ -31,6 +31,7 @@ class Session:
         worker: the worker that holds the state.
         cells: executed cells, in order.
         size: serialized size of the cells, in bytes.
+        memory: bytes that the cells occupy, see `Cell.memory`.
         host: the client host that owns it.
     """
 
@@ -38,6 +39,7 @@ class Session:
     worker: str = ""
     cells: tuple[Cell, ...] = ()
     size: int = 0
+    memory: int = 0
     host: str = ""
 
 
@@ -122,7 +124,7 @@ class Sessions:
         """
         unused = self.drop(name)
         self.quota.add(session.host)
-        self.memory.add(session.host, session.size)
+        self.memory.add(session.host, session.memory)
         self._sessions[name] = session
         self._touch(name)
         if session.state:
@@ -137,7 +139,7 @@ class Sessions:
         if session is None:
             return []
         self.quota.add(session.host, -1)
-        self.memory.add(session.host, -session.size)
+        self.memory.add(session.host, -session.memory)
         self._state_users[session.state] -= 1
         if self._state_users[session.state] > 0:
             return []
