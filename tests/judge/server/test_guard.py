@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.types import Message, Receive, Scope, Send
 
-from rstar.judge.queue.jobs import Answer, Job, pack
+from rstar.judge.queue.jobs import Answer, Job, pack_job
 from rstar.judge.queue.quotas import ClientQuotas
 from rstar.judge.server.app import create_app
 from rstar.judge.server.guard import MAX_BODY, MAX_VALUES, Guard, ValueCount, Width
@@ -260,7 +260,7 @@ def test_a_waiting_call_is_charged_what_it_takes(
 
     class Queue:
         def submit(self, job: Job, prefer: str = "") -> asyncio.Future[Answer]:
-            waiting.append((job, pack(job), asyncio.get_running_loop().create_future()))  # on its way to a worker
+            waiting.append((job, pack_job(job), asyncio.get_running_loop().create_future()))  # on its way to a worker
             return waiting[0][2]
 
     app = create_app(Queue(), JudgeSettings(), "me", 0)  # type: ignore[arg-type]

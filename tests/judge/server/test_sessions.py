@@ -89,7 +89,7 @@ def test_a_session_has_room_for_so_many_bytes_as_they_are_sent(
 ) -> None:
     monkeypatch.setattr(session_routes, "MAX_BODY", 1_000)
     first, second = begin(client), begin(client)
-    assert run(client, first, "\x01" * 160) == 413  # each is sent as six bytes
+    assert run(client, first, "中" * 300) == 413  # each is sent as three bytes
     assert [run(client, first, "x" * 300) for _ in range(4)] == [200, 200, 413, 413]
     assert client.get(f"/sessions/{first}").json()["cells"] == 2
     copy = client.post(f"/sessions/{first}/fork").json()["session_id"]

@@ -6,7 +6,7 @@ and only the first worker to finish gets through it, so every entry is answered 
 answer stream. It keeps its pending jobs, and after a Redis outage it adds missing entries again. With persistence
 nothing is lost; without it, nothing that a caller still waits for.
 
-Keys: see `Keys`. Bodies are JSON (`rstar.judge.queue.jobs`).
+Keys: see `Keys`. See `rstar.judge.queue.jobs` for the bodies.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from redis.exceptions import RedisError, ResponseError
 from rstar.errors import ConfigError, SandboxError
 from rstar.judge.queue.broker import BusyError, QueueStatus
 from rstar.judge.queue.fair_queue import URGENT_SECONDS, FairQueue
-from rstar.judge.queue.jobs import Answer, Job, pack, read_answer
+from rstar.judge.queue.jobs import Answer, Job, pack_job, read_answer
 from rstar.judge.queue.quotas import ClientQuotas
 
 GROUP = "workers"
@@ -241,7 +241,7 @@ class RedisBroker:
                         # First: workers drop the jobs of a dead owner.
                         pipeline.set(self._keys.owner(self._owner), 1, ex=ALIVE_SECONDS)
                         for pending in batch:
-                            pipeline.xadd(pending.stream, {"j": pack(pending.job)})
+                            pipeline.xadd(pending.stream, {"j": pack_job(pending.job)})
                         _, *added = await pipeline.execute(raise_on_error=False)
                         self._record_entries(batch, added)
                 except BaseException:

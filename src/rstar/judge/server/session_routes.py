@@ -9,7 +9,7 @@ import fastapi
 from fastapi import HTTPException, Request, Response
 
 from rstar.judge import wire
-from rstar.judge.queue.jobs import Cell, pack
+from rstar.judge.queue.jobs import Cell
 from rstar.judge.server.calls import Service, json
 from rstar.judge.server.guard import MAX_BODY
 from rstar.judge.server.sessions import Session
@@ -48,7 +48,8 @@ def add_sessions(app: fastapi.FastAPI, service: Service) -> None:
     async def run_cell(session_id: str, cell: wire.CellRequest, request: Request) -> Response:
         """Run code in a session, as in a notebook. A timeout leaves the session unchanged."""
         before = find(session_id, use=False)
-        size, more = before.size + _packed_size(cell.code), Cell(cell.code).memory
+        ran = Cell(cell.code)
+        size, more = before.size + ran.size, ran.memory
         if size > MAX_BODY:
             raise HTTPException(413, f"the cells of a session may total at most {MAX_BODY:,} bytes")
         host, memory = _host(request) if cell.fork else before.host, before.memory + more
@@ -89,11 +90,6 @@ def add_sessions(app: fastapi.FastAPI, service: Service) -> None:
         find(session_id)
         service.release(sessions.drop(session_id))
         return Response(status_code=204)
-
-
-def _packed_size(code: str) -> int:
-    """Bytes of a cell as it is sent; halves of characters, which are refused later, count as one."""
-    return len(pack(Cell(code.encode(errors="replace").decode())))
 
 
 def _host(request: Request) -> str:

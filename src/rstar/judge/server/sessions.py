@@ -30,7 +30,7 @@ class Session:
         state: id of its interpreter state, "" for a fresh one.
         worker: the worker that holds the state.
         cells: executed cells, in order.
-        size: serialized size of the cells, in bytes.
+        size: bytes that the cells take in a packed job, see `Cell.size`.
         memory: bytes that the cells occupy, see `Cell.memory`.
         host: the client host that owns it.
     """
