@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from pydantic import TypeAdapter
-from pydantic_core import to_json
+from pydantic_core import from_json, to_json
 
 from rstar.sandbox.api import Limits
 
@@ -208,3 +208,14 @@ def unsent(answer: Answer, error: ValueError) -> Answer:
 def read_answer(data: bytes) -> Answer:
     """Parse a packed answer. Raises `ValueError`."""
     return _ANSWER.validate_json(data)
+
+
+def failed_answer(data: bytes) -> Answer | None:
+    """The ``failed`` answer in place of one that cannot be read; None if it does not name its job."""
+    try:
+        found = from_json(data)
+    except ValueError:
+        return None
+    name = found.get("id") if isinstance(found, dict) else None
+    message = "the worker's answer cannot be read: is the worker of another version?"
+    return Answer(name, "failed", message=message) if isinstance(name, str) else None
