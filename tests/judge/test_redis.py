@@ -15,7 +15,8 @@ from rstar.judge.client import JudgeClient, JudgeSandbox
 from rstar.judge.queue import redis_broker
 from rstar.judge.queue.broker import MAX_DEATHS, QueueStatus
 from rstar.judge.queue.jobs import Job, read_job
-from rstar.judge.queue.redis_broker import GROUP, Keys, RedisBroker, make_group
+from rstar.judge.queue.redis_broker import RedisBroker
+from rstar.judge.queue.redis_keys import GROUP, Keys, make_group
 from rstar.judge.wire import CallLimits, Submission
 from tests.judge.services import Redis, Service, serving, wait_for
 
@@ -101,7 +102,7 @@ DYING = """
 import asyncio, os, sys
 from rstar.judge.queue import redis_worker
 from rstar.judge.queue.jobs import Answer
-from rstar.judge.queue.redis_broker import Keys
+from rstar.judge.queue.redis_keys import Keys
 
 redis_worker.HEARTBEAT_SECONDS, redis_worker._IDLE_MS, redis_worker._BLOCK_MS = 0.1, 400, 50
 

@@ -115,7 +115,7 @@ class Report(Verdict):
     stdout: str | None = Field(None, description="beginning of stdout, see limits.shown")
     stderr: str | None = Field(None, description="beginning of stderr; if reason is not empty, the cause")
     status: str | None = Field(None, description="ok | error | timeout | memory | killed | output_limit")
-    exit_code: int | None = Field(None, description="exit code of C++, or of Python that called sys.exit")
+    exit_code: int | None = Field(None, description="exit code of C++, or of Python that called sys.exit or os._exit")
     signal: int | None = Field(None, description="the signal that killed the program")
     truncated: bool = Field(False, description="stdout or stderr is longer than shown")
     error: Failure | None = Field(None, description="the exception that ended a Python program")

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rstar.judge.queue import frames
+from rstar.judge.queue import frames, jobs
 from rstar.judge.queue.broker import MAX_DEATHS, BusyError, MemoryBroker
 from rstar.judge.queue.frames import Frames
-from rstar.judge.queue.jobs import Answer, Cell, Job, pack, read_answer, read_job
+from rstar.judge.queue.jobs import Answer, Cell, Job, pack_answer, pack_job, read_answer, read_job
 from rstar.sandbox.api import Limits
 
 
@@ -43,7 +43,7 @@ class Worker:
             self.jobs.append(read_job(body))
 
     def answer(self, name: str) -> None:
-        self.link.send(frames.ANSWER, pack(Answer(name, worker=self.name, stdout="done")))
+        self.link.send(frames.ANSWER, pack_answer(Answer(name, worker=self.name, stdout="done")))
         self.link.send(frames.READY, b"1")
 
     @property
@@ -288,9 +288,30 @@ LIMITS = st.builds(Limits, st.floats(0.1, 9), memory_mb=st.integers(16, 99))
 @given(TEXT, st.none() | TEXT, st.none() | TEXT, st.lists(st.builds(Cell, TEXT, LIMITS)))
 def test_records_survive_the_wire(code: str, stdin: str | None, expected: str | None, history: list[Cell]) -> None:
     sent = replace(job("a"), code=code, stdin=stdin, expected=expected, history=tuple(history), state="s")
-    assert read_job(pack(sent)) == sent
+    for large in (1 << 16, 0):  # as JSON, with texts behind it
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(jobs, "_LARGE", large)
+            packed = pack_job(sent)
+        assert read_job(packed) == sent
+    bare = replace(sent, code="", stdin=None, expected=None, history=())
+    texts = [Cell(code), Cell(stdin or ""), Cell(expected or ""), *history]
+    assert len(packed) <= len(pack_job(bare)) + sum(text.size for text in texts)
     answer = Answer("a", stdout=code, error=("E", code, 3), exit_code=1, lives=True)
-    assert read_answer(pack(answer)) == answer
+    assert read_answer(pack_answer(answer)) == answer
+
+
+@given(st.integers(0, 300), st.integers(-2, 2), st.binary(max_size=4))
+def test_a_damaged_job_is_refused(place: int, longer: int, other: bytes) -> None:
+    """Cut, or with other bytes in between: it is an error of one kind, whatever is wrong."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(jobs, "_LARGE", 0)
+        packed = pack_job(replace(job("a"), code="print(1)", stdin="é"))
+    end = len(packed) + longer if longer < 0 else len(packed)
+    with suppress(ValueError):
+        read_job(packed[:place] + other + packed[place + len(other) : end] + b"x" * max(longer, 0))
+    for cut in (packed[:place][: len(packed) - 1], packed + b"x"):
+        with pytest.raises(ValueError, match=r"."):
+            read_job(cut)
 
 
 def test_no_client_has_all_places(tmp_path: Path) -> None:
@@ -331,7 +352,7 @@ def test_what_waits_for_a_place_begins_when_there_is_one(tmp_path: Path) -> None
         calls = [broker.submit(replace(job(f"c{n}"), client="one")) for n in range(9)]
         await until(lambda: len(worker.jobs) == 4)
         for done in range(4):
-            worker.link.send(frames.ANSWER, pack(Answer(f"c{done}", worker="w")))
+            worker.link.send(frames.ANSWER, pack_answer(Answer(f"c{done}", worker="w")))
             await until(lambda so_far=done: len(worker.jobs) == 5 + so_far)  # type: ignore[misc]
         calls[4].cancel()
         await until(lambda: len(worker.jobs) == 9)

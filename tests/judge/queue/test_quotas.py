@@ -35,3 +35,11 @@ def test_one_alone_has_half() -> None:
 def test_one_of_one_can_be_had() -> None:
     shares = ClientQuotas(1)
     assert [shares.take("one"), shares.take("other"), shares.take("one")] == [True, False, False]
+
+
+def test_nothing_always_fits() -> None:
+    """Also where more is held than there is: what is lost must not refuse those who want none."""
+    shares = ClientQuotas(10)
+    shares.add("one", 30)
+    assert shares.take("one", 0)
+    assert not shares.take("other")

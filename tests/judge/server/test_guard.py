@@ -6,6 +6,7 @@ import itertools
 import json
 import socket
 import time
+import tracemalloc
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,8 +20,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.types import Message, Receive, Scope, Send
 
+from rstar.judge.queue.jobs import Answer, Job, pack_job
 from rstar.judge.queue.quotas import ClientQuotas
-from rstar.judge.server.guard import MAX_BODY, MAX_VALUES, Guard, ValueCount
+from rstar.judge.server.app import create_app
+from rstar.judge.server.guard import MAX_BODY, MAX_VALUES, Guard, ValueCount, Width
 from rstar.judge.server.turns import Turns
 from rstar.judge.settings import JudgeSettings
 from rstar.judge.wire import MAX_SUBMISSIONS
@@ -198,7 +201,7 @@ def test_counting_takes_no_time_that_grows_with_what_was_before() -> None:
 
 def test_what_is_in_memory_for_a_client_is_bounded() -> None:
     """Bodies that have not ended count, values count; nothing is kept of what has been answered or refused."""
-    memory = ClientQuotas(1_000_000)
+    memory = ClientQuotas(4_000_000)
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         while (await receive())["more_body"]:
@@ -226,8 +229,66 @@ def test_what_is_in_memory_for_a_client_is_bounded() -> None:
         one, other = ("10.0.0.1", 1), ("10.0.0.2", 1)
         slow = [asyncio.create_task(post(one, [text, b""], 0.3)) for _ in range(9)]
         await asyncio.sleep(0.45)
-        codes = [await post(other, [b"[" + b"1," * count + b"1]"]) for count in (200, 300)]
+        codes = [await post(other, [b"[" + b"1," * count + b"1]"]) for count in (800, 1_200)]
         return [*codes, *await asyncio.gather(*slow)]
 
     assert asyncio.run(work()) == [200, 503, *[200] * 5, *[503] * 4]
-    assert memory.fits("x", 1_000_000)
+    assert memory.fits("x", 4_000_000)
+
+
+WIDE = st.lists(st.sampled_from(["a", "\n", "\\", "u", "d8", "é", "中", "\U0001f600"])).map("".join)
+
+
+@given(WIDE, st.booleans(), st.lists(st.integers(0, 9)))
+def test_a_text_counts_as_wide_as_python_stores_it(value: str, ascii_only: bool, sizes: list[int]) -> None:
+    """However it is written, and wherever it is cut; and what is plain counts as plain."""
+    text, width, found = json.dumps(value, ensure_ascii=ascii_only).encode(), Width(), 1
+    for size in [*sizes, len(text)]:
+        found = width.add(text[:size])
+        text = text[size:]
+    widest = max(map(ord, value), default=0)
+    assert found >= (4 if widest > 0xFFFF else 2 if widest > 0xFF else 1)
+    assert found <= (4 if widest > 0xFFFF or "ud8" in value else 2 if widest > 0x7F or "\\u" in value else 1)
+
+
+@pytest.mark.parametrize(("character", "ascii_only"), [("a", True), ("中", True), ("\U0001f600", False)])
+def test_a_waiting_call_is_charged_what_it_takes(
+    monkeypatch: pytest.MonkeyPatch, character: str, ascii_only: bool
+) -> None:
+    """Measured: what the API holds of a request while its call waits."""
+    waiting: list[tuple[Job, bytes, asyncio.Future[Answer]]] = []
+
+    class Queue:
+        def submit(self, job: Job, prefer: str = "") -> asyncio.Future[Answer]:
+            waiting.append((job, pack_job(job), asyncio.get_running_loop().create_future()))  # on its way to a worker
+            return waiting[0][2]
+
+    app = create_app(Queue(), JudgeSettings(), "me", 0)  # type: ignore[arg-type]
+    call = {"type": "python", "solution": "1", "input": character + "a" * 500_000}
+    body = json.dumps(call, ensure_ascii=ascii_only).encode()
+
+    async def work() -> None:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://judge") as http:
+            tracemalloc.start()
+            call = asyncio.create_task(http.post("/run", content=body, headers=JSON))
+            while not waiting:
+                await asyncio.sleep(0.01)
+            held, _ = tracemalloc.get_traced_memory()
+            tracemalloc.stop()
+            assert held < app.memory.held("127.0.0.1:123") < 12 * len(body)
+            waiting[0][2].set_result(Answer("1"))
+            assert (await call).status_code == 200
+
+    asyncio.run(work())
+
+
+def test_a_request_that_can_never_fit_is_refused_for_good() -> None:
+    app = create_app(None, JudgeSettings(), "me", 0)  # type: ignore[arg-type]
+    app.memory.total = 100_000
+
+    async def send(size: int) -> int:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://judge") as http:
+            return (await http.post("/run", content=b'"' + b"x" * size + b'"', headers=JSON)).status_code
+
+    app.memory.add("another", 80_000)
+    assert [asyncio.run(send(size)) for size in (1_000, 8_000, 40_000)] == [422, 503, 413]

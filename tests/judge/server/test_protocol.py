@@ -302,3 +302,29 @@ def test_who_reads_nothing_is_left(connect: Callable[[], socket.socket], monkeyp
             got += len(block)
     assert got < LARGE
     until_true(lambda: memory.fits("x", 10 * LARGE))
+
+
+@pytest.mark.parametrize("cut", [10, 30, 60, 90, 120, 10_000])
+@pytest.mark.parametrize(
+    "framing", ["content-length: 4\r\n\r\n1234", "transfer-encoding: chunked\r\n\r\n4\r\n1234\r\n0\r\n\r\n"]
+)
+def test_who_asks_for_another_protocol_is_answered_as_others(
+    connect: Callable[[], socket.socket], cut: int, framing: str
+) -> None:
+    """With the body, and what comes behind it; nobody else's connection is needed for that."""
+    link = connect()
+    asks = "host: me\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n"
+    request = f"POST / HTTP/1.1\r\n{asks}{framing}".encode()
+    for _ in range(2):
+        link.sendall(request[:cut])
+        time.sleep(0.01)
+        link.sendall(request[cut:])
+        assert until(link, b";").endswith(b"\r\n\r\n4 bytes;")
+    link.sendall(head(size=3) + b"123")
+    assert until(link, b";").endswith(b"\r\n\r\n3 bytes;")
+
+
+def test_a_tunnel_is_not_made(connect: Callable[[], socket.socket]) -> None:
+    link = connect()
+    link.sendall(b"CONNECT me:1 HTTP/1.1\r\nhost: me\r\nconnection: upgrade\r\nupgrade: h2c\r\n\r\n")
+    assert all_of(link).startswith(b"HTTP/1.1 400 ")

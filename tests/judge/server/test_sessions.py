@@ -5,15 +5,18 @@ import json
 import os
 import time
 from collections.abc import Iterator
+from typing import Any
 
+import httpx
 import pytest
 from starlette.testclient import TestClient
 
-from rstar.judge.queue.broker import QueueStatus
+from rstar.judge.queue.broker import BusyError, QueueStatus
 from rstar.judge.queue.jobs import Answer, Job
 from rstar.judge.queue.quotas import ClientQuotas
 from rstar.judge.server import app as api
 from rstar.judge.server import calls, session_routes
+from rstar.judge.server.guard import NoRoomError
 from rstar.judge.server.sessions import Session, Sessions
 from rstar.judge.settings import JudgeSettings
 
@@ -86,7 +89,7 @@ def test_a_session_has_room_for_so_many_bytes_as_they_are_sent(
 ) -> None:
     monkeypatch.setattr(session_routes, "MAX_BODY", 1_000)
     first, second = begin(client), begin(client)
-    assert run(client, first, "\x01" * 160) == 413  # each is sent as six bytes
+    assert run(client, first, "中" * 300) == 413  # each is sent as three bytes
     assert [run(client, first, "x" * 300) for _ in range(4)] == [200, 200, 413, 413]
     assert client.get(f"/sessions/{first}").json()["cells"] == 2
     copy = client.post(f"/sessions/{first}/fork").json()["session_id"]
@@ -110,12 +113,13 @@ def test_a_state_is_given_up_with_its_last_session() -> None:
 def test_no_host_has_all_sessions() -> None:
     sessions = Sessions(ClientQuotas(8), ClientQuotas(1_000), idle=9.0)
 
-    def begin(host: str, size: int) -> int:
-        session = Session(host=host, size=size)
-        fits = sessions.fits(session)
-        if fits:
-            sessions.add(session)
-        return fits
+    def begin(host: str, size: int) -> bool:
+        try:
+            with sessions.reserve(host, 1, size):
+                sessions.add(Session(host=host, memory=size))
+        except NoRoomError:
+            return False
+        return True
 
     assert sum(begin("greedy", 10) for _ in range(20)) == 4
     assert sum(begin("modest", 10) for _ in range(20)) == 2
@@ -130,7 +134,7 @@ def test_no_host_has_all_sessions() -> None:
 
 def test_cells_take_room(client: TestClient, broker: Forgetful, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not only sessions: a host may not fill the memory with one after the other."""
-    monkeypatch.setattr(calls, "memory_for_programs", lambda: 6 * 20_000)
+    monkeypatch.setattr(calls, "memory_for_programs", lambda: 6 * 40_000)
     with TestClient(api.create_app(broker, JudgeSettings(), "me", os.open(os.devnull, os.O_WRONLY))) as client:
         one, other = begin(client), begin(client)
         codes = [run(client, session, "x" * 1_000) for session in [one, other] * 8]
@@ -149,9 +153,74 @@ def test_looking_at_a_session_does_not_keep_it() -> None:
     assert len(sessions) == 0
 
 
+@pytest.mark.parametrize("fork", [False, True])
+def test_cells_that_run_at_once_share_the_room(broker: Forgetful, monkeypatch: pytest.MonkeyPatch, fork: bool) -> None:
+    """The room is taken before the cell runs, and given back if the cell leaves nothing."""
+    waiting: list[tuple[Job, asyncio.Future[Answer]]] = []
+
+    def submit(job: Job, prefer: str = "") -> asyncio.Future[Answer]:
+        waiting.append((job, asyncio.get_running_loop().create_future()))
+        return waiting[-1][1]
+
+    monkeypatch.setattr(calls, "memory_for_programs", lambda: 6 * 1_000_000)
+    monkeypatch.setattr(broker, "submit", submit)
+    app = api.create_app(broker, JudgeSettings(max_sessions=60), "me", 0)
+
+    async def work(lives: bool) -> list[int]:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://judge") as http:
+
+            async def run(session: str) -> int:
+                body = {"code": "x" * 30_000, "fork": fork}
+                return (await http.post(f"/sessions/{session}/run", json=body)).status_code
+
+            sessions = [(await http.post("/sessions")).json()["session_id"] for _ in range(20)]
+            before = app.memory.held("127.0.0.1")
+            running = [asyncio.create_task(run(name)) for name in sessions * 2]
+            while sum(task.done() for task in running) + len(waiting) < len(running):
+                await asyncio.sleep(0.01)
+            while waiting:
+                job, future = waiting.pop()
+                future.set_result(Answer(job.id, "done", "worker", lives=lives))
+            codes = await asyncio.gather(*running)
+            taken = app.memory.held("127.0.0.1") - before
+            assert taken <= 500_000
+            assert (taken > 0) == lives
+            for name in sessions:
+                await http.delete(f"/sessions/{name}")
+            return codes
+
+    assert {200, 503} <= set(asyncio.run(work(lives=False)))
+    assert {200, 503} <= set(asyncio.run(work(lives=True)))
+
+
+def test_a_refused_request_does_not_keep_a_session(
+    client: TestClient, broker: Forgetful, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(job: Job, prefer: str = "") -> asyncio.Future[Answer]:
+        raise BusyError("full")
+
+    def send(path: str, **body: Any) -> int:
+        return client.post(f"/sessions/{name}/{path}", json=body).status_code
+
+    name, used = begin(client), []
+    assert run(client, name, "1") == 200
+    monkeypatch.setattr(Sessions, "_touch", lambda _, name: used.append(name))
+    memory: ClientQuotas = client.app.memory  # type: ignore[attr-defined]
+    memory.add("testclient", memory.total // 2)
+    assert [send("run", code="1", fork=fork) for fork in (False, True)] == [503] * 2
+    assert send("fork") == 503
+    memory.add("testclient", -(memory.total // 2))
+    with monkeypatch.context() as patch:
+        patch.setattr(broker, "submit", full)
+        assert [send("run", code="1", fork=fork) for fork in (False, True)] == [503] * 2
+    assert used == []
+    assert send("run", code="1") == 200
+    assert used
+
+
 def test_a_history_that_is_sent_counts(broker: Forgetful, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is a copy of the cells, which are charged to the host, and lives as long as the call."""
-    monkeypatch.setattr(calls, "memory_for_programs", lambda: 6 * 100_000)
+    monkeypatch.setattr(calls, "memory_for_programs", lambda: 6 * 300_000)
     app = api.create_app(broker, JudgeSettings(), "me", os.open(os.devnull, os.O_WRONLY))
     held: list[int] = []
     submit = broker.submit
@@ -167,12 +236,12 @@ def test_a_history_that_is_sent_counts(broker: Forgetful, monkeypatch: pytest.Mo
         broker.states.clear()
         held.clear()
         assert run(client, session, "1") == 200
-        assert held[1] - held[0] > 20_000
+        assert held[1] - held[0] > 60_000  # as it is sent, as the worker reads it
         assert app.memory.held("testclient:50000") == 0
         broker.states.clear()
-        app.memory.add("another", 40_000)
+        app.memory.add("another", 160_000)
         assert run(client, session, "1") == 503
-        app.memory.add("another", -40_000)
+        app.memory.add("another", -160_000)
         assert run(client, session, "1") == 200
 
 

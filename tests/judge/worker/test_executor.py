@@ -108,3 +108,21 @@ def test_a_host_with_many_states_loses_its_own() -> None:
             return [answer.outcome for answer in found]
 
     assert asyncio.run(work()) == ["done", "done", "lost", "lost", "lost", "done", "lost"]
+
+
+def test_exit_code_0_is_success_however_a_program_ends() -> None:
+    """As for Code Judge and for C++; a cell's process must live."""
+    ends = ("os._exit(0)", "sys.exit(0)", "os._exit(3)")
+
+    async def run() -> list[Answer]:
+        async with LocalSandbox(workers=1, attempts=1) as sandbox:
+            executor = Executor("w", sandbox, JudgeSettings())
+            codes = [f"import os, sys\nprint(7, flush=True)\n{end}" for end in ends]
+            jobs = [Job(code, "me", "python", code, expected="7", expires=time.time() + 60) for code in codes]
+            cell = Job("cell", "me", "cell", codes[0], expires=time.time() + 60)
+            return [await executor.execute(job) for job in (*jobs, cell)]
+
+    found = [(answer.success, answer.status, answer.exit_code, answer.signal) for answer in asyncio.run(run())]
+    assert found[:2] == [(True, "ok", 0, None)] * 2
+    assert found[2] == (False, "killed", 3, None)
+    assert found[3][:2] == (False, "killed")

@@ -1,6 +1,7 @@
 """A worker at a queue in memory: places that come back, and answers that cannot be sent."""
 
 import asyncio
+import gc
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -93,3 +94,27 @@ def test_calls_that_are_cancelled_give_their_places_back(tmp_path: Path) -> None
             await asyncio.sleep(0.01)
 
     with_worker(test, tmp_path, 3)
+
+
+def test_nothing_is_left_of_an_answered_call(tmp_path: Path) -> None:
+    """Neither here nor at the queue, and without a garbage collection, which is rare: calls may be large."""
+
+    async def test(broker: MemoryBroker, executor: Executor) -> None:
+        gc.collect()
+        gc.disable()
+        try:
+            for number in range(5):
+                await broker.submit(job(f"short{number}"))
+                old = broker.submit(job(f"old{number}", "sleep"))
+                await asyncio.sleep(4 * FOREGROUND_SECONDS)
+                old.cancel()
+            while executor.running:
+                await asyncio.sleep(0.01)
+            await asyncio.sleep(0.05)
+            left = [found for found in gc.get_objects() if type(found) in (Job, Answer)]
+            assert not [found for found in left if found.id.startswith(("short", "old"))]
+        finally:
+            gc.enable()
+
+    for old in (0, 3):
+        with_worker(test, tmp_path, old)

@@ -24,7 +24,7 @@ from rstar.errors import SandboxError
 from rstar.judge.queue import frames
 from rstar.judge.queue.fair_queue import FairQueue
 from rstar.judge.queue.frames import Frames
-from rstar.judge.queue.jobs import Answer, Job, pack, read_answer
+from rstar.judge.queue.jobs import Answer, Job, pack_job, read_answer
 from rstar.judge.queue.quotas import ClientQuotas
 
 MAX_DEATHS = 3
@@ -199,7 +199,7 @@ class MemoryBroker:
             future.set_result(Answer(job.id, "expired"))
             return
         try:
-            worker.link.send(frames.JOB, pack(job))
+            worker.link.send(frames.JOB, pack_job(job))
         except ValueError as error:
             future.set_result(Answer(job.id, "invalid", message=f"cannot send the call: {error}"))
             return

@@ -6,11 +6,13 @@ necessary. Times shared between hosts are seconds since the epoch; all others ar
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import struct
+import sys
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from pydantic import TypeAdapter
-from pydantic_core import to_json
+from pydantic_core import from_json, to_json
 
 from rstar.sandbox.api import Limits
 
@@ -36,12 +38,33 @@ MAX_SHOWN = 4 << 20
 """Maximum characters of stdout, and of stderr, in the reply to a batch. A control character takes six bytes."""
 
 
+_CELL_BYTES = 200
+"""Bytes of a packed cell besides its code."""
+
+_LARGE = 65_536
+"""Characters from which a job's texts travel as they are, behind its JSON: to escape them would block the loop."""
+
+_TEXTS = struct.Struct(">cI")
+_MARK = b"T"
+"""First byte of a packed job with texts behind its JSON, which follows the length of the JSON."""
+
+
 @dataclass(frozen=True, slots=True)
 class Cell:
     """Code run in a session, with the limits for its replay."""
 
     code: str
     limits: Limits = LIMITS
+
+    @property
+    def size(self) -> int:
+        """Bytes that it takes in a packed job, at most."""
+        return _CELL_BYTES + len(self.code.encode(errors="surrogatepass"))
+
+    @property
+    def memory(self) -> int:
+        """Bytes that it occupies as text: in the API, and in the worker that holds its state."""
+        return 2 * sys.getsizeof(self.code)
 
 
 @dataclass(slots=True)
@@ -125,20 +148,56 @@ class Answer:
     message: str = ""
 
 
-_JOB, _ANSWER = TypeAdapter(Job), TypeAdapter(Answer)
+@dataclass(frozen=True, slots=True)
+class _Head:
+    """A large job without its texts, and the bytes of each; None for no text."""
+
+    job: Job
+    sizes: list[int | None]
 
 
-def pack(record: Job | Answer | Cell) -> bytes:
-    """Serialize to JSON."""
-    return to_json(record)
+_JOB, _HEAD, _ANSWER = TypeAdapter(Job), TypeAdapter(_Head), TypeAdapter(Answer)
+
+
+def pack_job(job: Job) -> bytes:
+    """Serialize a job: to JSON, with large texts behind it. Raises `ValueError` for half a character."""
+    texts = [job.code, job.stdin, job.expected, *(cell.code for cell in job.history)]
+    if sum(len(text) for text in texts if text is not None) < _LARGE:
+        return to_json(job)
+    encoded = [None if text is None else text.encode() for text in texts]
+    history = tuple(replace(cell, code="") for cell in job.history)
+    bare = replace(job, code="", stdin=None, expected=None, history=history)
+    head = to_json(_Head(bare, [None if text is None else len(text) for text in encoded]))
+    return b"".join((_TEXTS.pack(_MARK, len(head)), head, *(text for text in encoded if text is not None)))
+
+
+def read_job(data: bytes) -> Job:
+    """Parse a packed job. Raises `ValueError`."""
+    if data[:1] != _MARK or len(data) < _TEXTS.size:
+        return _JOB.validate_json(data)
+    start = _TEXTS.size + _TEXTS.unpack_from(data)[1]
+    head = _HEAD.validate_json(data[_TEXTS.size : start])
+    texts: list[str | None] = []
+    with memoryview(data) as view:
+        for size in head.sizes:
+            texts.append(None if size is None else str(view[start : start + size], "utf-8"))
+            start += size or 0
+    code, head.job.stdin, head.job.expected, *cells = texts
+    if start != len(data) or code is None or len(cells) != len(head.job.history) or None in cells:
+        raise ValueError("a packed job with the wrong number of texts, or of another length")
+    head.job.code = code
+    head.job.history = tuple(
+        replace(cell, code=text) for cell, text in zip(head.job.history, cells, strict=True) if text is not None
+    )
+    return head.job
 
 
 def pack_answer(answer: Answer) -> bytes:
-    """Serialize an answer; if that fails, an answer with the failure."""
+    """Serialize an answer to JSON; if that fails, an answer with the failure."""
     try:
-        return pack(answer)
+        return to_json(answer)
     except ValueError as error:
-        return pack(unsent(answer, error))
+        return to_json(unsent(answer, error))
 
 
 def unsent(answer: Answer, error: ValueError) -> Answer:
@@ -146,11 +205,17 @@ def unsent(answer: Answer, error: ValueError) -> Answer:
     return Answer(answer.id, "failed", answer.worker, message=f"an answer that cannot be sent: {error}")
 
 
-def read_job(data: bytes) -> Job:
-    """Parse a packed job. Raises `ValueError`."""
-    return _JOB.validate_json(data)
-
-
 def read_answer(data: bytes) -> Answer:
     """Parse a packed answer. Raises `ValueError`."""
     return _ANSWER.validate_json(data)
+
+
+def failed_answer(data: bytes) -> Answer | None:
+    """The ``failed`` answer in place of one that cannot be read; None if it does not name its job."""
+    try:
+        found = from_json(data)
+    except ValueError:
+        return None
+    name = found.get("id") if isinstance(found, dict) else None
+    message = "the worker's answer cannot be read: is the worker of another version?"
+    return Answer(name, "failed", message=message) if isinstance(name, str) else None

@@ -26,7 +26,12 @@ class ClientQuotas:
         return self._held[client]
 
     def fits(self, client: str, amount: int = 1) -> bool:
-        """Whether a client may take `amount` more and still hold at most what is left; the first taker may take all."""
+        """Whether a client may take `amount` more and still hold at most what is left; the first taker may take all.
+
+        Nothing always fits. A check before an ``await`` says nothing about the time after it: `take` instead.
+        """
+        if amount <= 0:
+            return True
         left = self.total - self._used - amount
         return left >= 0 and (self._held[client] + amount <= left or not self._used)
 
@@ -50,6 +55,11 @@ class Charge:
 
     def __init__(self, quotas: ClientQuotas, client: str) -> None:
         self._quotas, self._client, self._amount = quotas, client, 0
+
+    @property
+    def total(self) -> int:
+        """What all clients together may hold."""
+        return self._quotas.total
 
     @property
     def amount(self) -> int:

@@ -6,7 +6,9 @@ and only the first worker to finish gets through it, so every entry is answered 
 answer stream. It keeps its pending jobs, and after a Redis outage it adds missing entries again. With persistence
 nothing is lost; without it, nothing that a caller still waits for.
 
-Keys: see `Keys`. Bodies are JSON (`rstar.judge.queue.jobs`).
+Keys: see `rstar.judge.queue.redis_keys`. Bodies: see `rstar.judge.queue.jobs`.
+
+A loop that waits keeps no job in its variables: jobs may be large.
 """
 
 from __future__ import annotations
@@ -14,30 +16,32 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import re
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from redis.asyncio import BlockingConnectionPool, Redis
-from redis.exceptions import RedisError, ResponseError
+from redis.exceptions import ResponseError
 
-from rstar.errors import ConfigError, SandboxError
+from rstar.errors import SandboxError
 from rstar.judge.queue.broker import BusyError, QueueStatus
 from rstar.judge.queue.fair_queue import URGENT_SECONDS, FairQueue
-from rstar.judge.queue.jobs import Answer, Job, pack, read_answer
+from rstar.judge.queue.jobs import Answer, Job, failed_answer, pack_job, read_answer
 from rstar.judge.queue.quotas import ClientQuotas
+from rstar.judge.queue.redis_keys import (
+    ALIVE_SECONDS,
+    FAILURES,
+    GROUP,
+    HEARTBEAT_SECONDS,
+    Keys,
+    connect,
+    is_permanent,
+    read_worker,
+)
 
-GROUP = "workers"
-ALIVE_SECONDS = 10
-"""A worker or API process without a heartbeat for this long is dead."""
-
-HEARTBEAT_SECONDS = 2.0
 _BLOCK_MS = 1_000
 _RETRY_SECONDS = 0.25
 _CHECK_SECONDS = 30.0
-_ANSWERS_KEPT_SECONDS = 600
 _PER_PIPELINE = 1_000
 _WINDOW = 256
 """Maximum unread entries in Redis. Further jobs wait in this process, where clients take turns."""
@@ -48,67 +52,7 @@ _MIN_RETRY_SECONDS = 10.0
 """Minimum new deadline, in seconds, of a job that Redis has lost, even if expired: it may have begun."""
 
 _SWEEP_SECONDS = 1.0
-_FAILURES = (RedisError, OSError)
-_TEMPORARY = re.compile(r"OOM|LOADING|BUSY|READONLY|MISCONF|CLUSTERDOWN|TRYAGAIN|MASTERDOWN|NOREPLICAS")
-"""Start of Redis errors that are temporary; permanent refusals start with other words."""
 _LOG = logging.getLogger("rstar.judge")
-
-
-class Keys:
-    """The Redis keys of a service.
-
-    Attributes:
-        short, long: streams of urgent and of patient jobs.
-        cancel: channel for the ids of cancelled jobs.
-    """
-
-    def __init__(self, prefix: str = "rstar:judge") -> None:
-        self.prefix = prefix
-        self.short, self.long, self.cancel = f"{prefix}:jobs:short", f"{prefix}:jobs:long", f"{prefix}:cancel"
-
-    def directed(self, worker: str) -> str:
-        """Stream of jobs for one worker and (field ``f``) of states it can forget."""
-        return f"{self.prefix}:jobs:for:{worker}"
-
-    def answers(self, owner: str) -> str:
-        """Stream of the answers to one API process."""
-        return f"{self.prefix}:answers:{owner}"
-
-    def worker(self, name: str) -> str:
-        """Slots and capacity of a worker; exists while it lives."""
-        return f"{self.prefix}:worker:{name}"
-
-    def owner(self, name: str) -> str:
-        """Exists while the API process lives."""
-        return f"{self.prefix}:owner:{name}"
-
-    def trial(self, worker: str) -> str:
-        """Ids of the suspects a worker is trying, one per line."""
-        return f"{self.prefix}:trial:{worker}"
-
-    def deaths(self, job: str) -> str:
-        """Number of workers that died with a job."""
-        return f"{self.prefix}:deaths:{job}"
-
-
-def connect(url: str) -> Any:  # the client's types are unions over both of its protocols
-    """A client with its own pool. Raises `ConfigError` for an invalid URL."""
-    try:
-        pool = BlockingConnectionPool.from_url(  # callers wait for a free connection
-            url, max_connections=100, timeout=20, socket_connect_timeout=5, socket_timeout=30, health_check_interval=15
-        )
-        return Redis.from_pool(pool)
-    except ValueError as error:
-        raise ConfigError(f"the URL of Redis: {error}") from error
-
-
-async def make_group(client: Any, stream: str) -> None:
-    """Create the consumer group of a stream if it is missing."""
-    try:
-        await client.xgroup_create(stream, GROUP, id="0", mkstream=True)
-    except ResponseError as error:
-        if "BUSYGROUP" not in str(error):
-            raise
 
 
 @dataclass(slots=True)
@@ -147,6 +91,7 @@ class RedisBroker:
         self._cancelled: list[_Pending] = []
         self._cancelling = asyncio.Event()
         self._disconnected = False
+        self._last_answer: bytes | str = "0"
         self._tasks: list[asyncio.Task[None]] = []
         self._background: set[asyncio.Task[None]] = set()
 
@@ -159,12 +104,13 @@ class RedisBroker:
 
     async def __aexit__(self, *_: object) -> None:
         """Stop the loops and cancel all pending futures."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        while running := [task for task in self._tasks if not task.done()]:
+            for task in running:  # more than once: the client can lose a cancellation that comes with a reply
+                task.cancel()
+            await asyncio.wait(running, timeout=_RETRY_SECONDS)
         for pending in list(self._pending.values()):
             pending.future.cancel()
-        with contextlib.suppress(*_FAILURES):
+        with contextlib.suppress(*FAILURES):
             await self._client.delete(self._keys.owner(self._owner), self._keys.answers(self._owner))
         await self._client.aclose()
 
@@ -197,8 +143,9 @@ class RedisBroker:
     async def _load(self) -> QueueStatus:
         try:
             waiting, running = await self._counts()
+            waiting += len(self._pending) - self._added  # jobs that wait in this process
             return QueueStatus(waiting, running, sum(slots for slots, _ in await self._workers()))
-        except _FAILURES as error:
+        except FAILURES as error:
             raise SandboxError(f"Redis: {error}") from error
 
     async def _counts(self) -> tuple[int, int]:
@@ -206,17 +153,16 @@ class RedisBroker:
         waiting = running = 0
         for stream in (self._keys.short, self._keys.long):
             with contextlib.suppress(ResponseError):
-                entries = await self._client.xlen(stream)
-                read = (await self._client.xpending(stream, GROUP))["pending"]
-                waiting, running = waiting + entries - read, running + read
+                waiting += await self._client.xlen(stream)
+                read = (await self._client.xpending(stream, GROUP))["pending"]  # fails before the first worker starts
+                waiting, running = waiting - read, running + read
         return waiting, running
 
     async def _workers(self) -> list[tuple[int, int]]:
         """(slots, capacity) of the living workers."""
         names = [name async for name in self._client.scan_iter(match=self._keys.worker("*"), count=1_000)]
         values = await self._client.mget(names) if names else []
-        pairs = [value.split() for value in values if value]
-        return [(int(slots), int(capacity)) for slots, capacity in pairs]
+        return [worker for value in values if (worker := read_worker(value)) is not None]
 
     # ---- loops
 
@@ -224,32 +170,38 @@ class RedisBroker:
         while True:
             try:
                 await loop()
-            except _FAILURES as error:
+            except FAILURES as error:
                 if not self._disconnected:
                     _LOG.warning("Redis is unreachable: %s", error)
+                self._disconnected = True
             except Exception:  # without this loop every call would wait forever
                 _LOG.exception("queue loop failed")
-            self._disconnected = True
             await asyncio.sleep(_RETRY_SECONDS)
 
     async def _add(self) -> None:
         while True:
             await self._has_work.wait()
-            if batch := await self._next_batch():
-                try:
-                    async with self._client.pipeline(transaction=False) as pipeline:
-                        # First: workers drop the jobs of a dead owner.
-                        pipeline.set(self._keys.owner(self._owner), 1, ex=ALIVE_SECONDS)
-                        for pending in batch:
-                            pipeline.xadd(pending.stream, {"j": pack(pending.job)})
-                        _, *added = await pipeline.execute(raise_on_error=False)
-                        self._record_entries(batch, added)
-                except BaseException:
-                    for pending in batch:
-                        self._enqueue(pending)
-                    raise
+            await self._add_batch()
             if not self._outbox and not self._to_worker:
                 self._has_work.clear()
+
+    async def _add_batch(self) -> None:
+        """Add the jobs that can be added now. They are this call's alone, so none of them stays in memory here."""
+        batch = await self._next_batch()
+        if not batch:
+            return
+        try:
+            async with self._client.pipeline(transaction=False) as pipeline:
+                # First: workers drop the jobs of a dead owner.
+                pipeline.set(self._keys.owner(self._owner), 1, ex=ALIVE_SECONDS)
+                for pending in batch:
+                    pipeline.xadd(pending.stream, {"j": pack_job(pending.job)})
+                _, *added = await pipeline.execute(raise_on_error=False)
+                self._record_entries(batch, added)
+        except BaseException:
+            for pending in batch:
+                self._enqueue(pending)
+            raise
 
     async def _next_batch(self) -> list[_Pending]:
         """Take the jobs that can be added now. Redis is queried first, so an outage loses no job."""
@@ -273,7 +225,7 @@ class RedisBroker:
     def _record_entries(self, batch: Sequence[_Pending], entries: Sequence[Any]) -> None:
         """Record the entry ids. A job that Redis rejects for its content fails alone; other errors are retried."""
         for entry in entries:
-            if isinstance(entry, Exception) and (not isinstance(entry, ResponseError) or _TEMPORARY.match(str(entry))):
+            if isinstance(entry, Exception) and not is_permanent(entry):
                 raise entry
         for pending, entry in zip(batch, entries, strict=True):
             if not isinstance(entry, ResponseError):
@@ -282,34 +234,55 @@ class RedisBroker:
                     self._cancel(pending)
                 elif not pending.future.done():
                     self._added += 1
-            elif not pending.future.done():
-                pending.future.set_result(Answer(pending.job.id, "failed", message=f"Redis: {entry}"))
+            else:
+                self._fail(pending, entry)
 
     async def _expire(self) -> None:
         """Answer jobs whose deadline passes before a worker has read them."""
         while True:
             await asyncio.sleep(_SWEEP_SECONDS)
             now = time.time() - _SWEEP_SECONDS
-            late = [item for item in self._pending.values() if item.job.expires < now and not item.future.done()]
-            for item in late:
-                if item.entry is None:
-                    item.future.set_result(Answer(item.job.id, "expired"))
-                elif not item.read:
-                    begun = await self._client.xpending_range(item.stream, GROUP, item.entry, item.entry, 1)
-                    item.read = bool(begun)
-                    if not begun and await self._client.xdel(item.stream, item.entry) and not item.future.done():
-                        item.future.set_result(Answer(item.job.id, "expired"))
+            for name in [name for name, pending in self._pending.items() if pending.job.expires < now]:
+                await self._expire_job(name)
+
+    async def _expire_job(self, name: str) -> None:
+        """Answer a job whose deadline has passed, unless a worker has read it."""
+        item = self._pending.get(name)
+        if item is None or item.future.done():
+            return
+        if item.entry is None:
+            self._resolve(Answer(item.job.id, "expired"))
+        elif not item.read:
+            try:
+                begun = await self._client.xpending_range(item.stream, GROUP, item.entry, item.entry, 1)
+                item.read = bool(begun)
+                if not begun and await self._client.xdel(item.stream, item.entry):
+                    self._resolve(Answer(item.job.id, "expired"))
+            except ResponseError as error:
+                if not is_permanent(error):
+                    raise
+                self._fail(item, error)
 
     async def _listen(self) -> None:
         """Read answers as they arrive and trim them from the stream."""
         stream = self._keys.answers(self._owner)
-        last: bytes | str = "0"
         while True:
-            for _, entries in await self._client.xread({stream: last}, count=_PER_PIPELINE, block=_BLOCK_MS) or ():
-                for entry, fields in entries:
-                    last = entry
-                    self._resolve(read_answer(fields[b"a"]))
-                await self._client.xtrim(stream, minid=last, approximate=False)
+            await self._read_answers(stream)
+            await self._client.xtrim(stream, minid=self._last_answer, approximate=False)
+
+    async def _read_answers(self, stream: str) -> None:
+        """Wait for answers, and resolve them. One that cannot be read is skipped; others must not wait behind it."""
+        last = {stream: self._last_answer}
+        for _, entries in await self._client.xread(last, count=_PER_PIPELINE, block=_BLOCK_MS) or ():
+            for entry, fields in entries:
+                self._last_answer = entry
+                data = fields.get(b"a", b"")
+                try:
+                    self._resolve(read_answer(data))
+                except ValueError as error:
+                    _LOG.warning("entry %s of %s is not an answer: skipped: %s", entry, stream, error)
+                    if (failed := failed_answer(data)) is not None:
+                        self._resolve(failed)
 
     async def _maintain(self) -> None:
         """Send heartbeats; recover entries lost with Redis or with the worker they were for."""
@@ -332,8 +305,12 @@ class RedisBroker:
             pipeline = self._client.pipeline(transaction=False)
             for item in some:
                 pipeline.xrange(item.stream, item.entry, item.entry)
-            for item, found in zip(some, await pipeline.execute(), strict=True):
-                if not found and not item.future.done():
+            for item, found in zip(some, await pipeline.execute(raise_on_error=False), strict=True):
+                if isinstance(found, Exception):
+                    if not is_permanent(found):
+                        raise found
+                    self._fail(item, found)
+                elif not found and not item.future.done():
                     item.job.expires = max(item.job.expires, time.time() + _MIN_RETRY_SECONDS)
                     self._enqueue(item)
 
@@ -367,6 +344,9 @@ class RedisBroker:
         if pending is not None and not pending.future.done():
             pending.future.set_result(answer)
 
+    def _fail(self, pending: _Pending, error: Exception) -> None:
+        self._resolve(Answer(pending.job.id, "failed", message=f"Redis: {error}"))
+
     def _on_done(self, pending: _Pending, future: asyncio.Future[Answer]) -> None:
         self._unanswered.add(pending.job.client, -1)
         self._stop_counting(pending)
@@ -385,13 +365,13 @@ class RedisBroker:
         """Delete cancelled entries and notify workers, with retries."""
         while True:
             await self._cancelling.wait()
-            batch = self._cancelled[:_PER_PIPELINE]
+            count = min(len(self._cancelled), _PER_PIPELINE)
             async with self._client.pipeline(transaction=False) as pipeline:
-                for pending in batch:
+                for pending in self._cancelled[:count]:
                     pipeline.xdel(pending.stream, pending.entry)
                     pipeline.publish(self._keys.cancel, pending.job.id)
                 await pipeline.execute()
-            del self._cancelled[: len(batch)]
+            del self._cancelled[:count]
             if not self._cancelled:
                 self._cancelling.clear()
 
@@ -401,6 +381,6 @@ class RedisBroker:
         task.add_done_callback(self._background.discard)
 
     async def _send_forget(self, states: list[str], worker: str) -> None:
-        with contextlib.suppress(*_FAILURES):
+        with contextlib.suppress(*FAILURES):
             if await self._client.exists(self._keys.worker(worker)):
                 await self._client.xadd(self._keys.directed(worker), {"f": "\n".join(states)})

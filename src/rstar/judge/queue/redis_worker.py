@@ -9,11 +9,19 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from redis.exceptions import RedisError, ResponseError
+from redis.exceptions import ResponseError
 
 from rstar.judge.queue.broker import LAST_TRIAL_DEATHS, MAX_DEATHS, next_trial
 from rstar.judge.queue.jobs import Answer, Job, pack_answer, read_job
-from rstar.judge.queue.redis_broker import ALIVE_SECONDS, GROUP, HEARTBEAT_SECONDS, Keys, connect, make_group
+from rstar.judge.queue.redis_keys import (
+    ALIVE_SECONDS,
+    FAILURES,
+    GROUP,
+    HEARTBEAT_SECONDS,
+    Keys,
+    connect,
+    make_group,
+)
 from rstar.judge.worker.worker import AHEAD, Worker
 
 _BLOCK_MS = 1_000
@@ -26,17 +34,32 @@ _DIRECTED_SECONDS = 600
 _IDLE_MS = 6_000
 """A job whose worker has not renewed its claim for this long is taken over."""
 
-_FAILURES = (RedisError, OSError)
 _LOG = logging.getLogger("rstar.judge")
 
 _FINISH = """
+local answer = redis.call('XADD', KEYS[2], '*', 'a', ARGV[3])
+redis.call('EXPIRE', KEYS[2], 600)
 if redis.call('XACK', KEYS[1], ARGV[1], ARGV[2]) == 1 then
     redis.call('XDEL', KEYS[1], ARGV[2])
-    redis.call('XADD', KEYS[2], '*', 'a', ARGV[3])
-    redis.call('EXPIRE', KEYS[2], 600)
+else
+    redis.call('XDEL', KEYS[2], answer)
 end
 """
-"""Answers an entry unless another worker already has."""
+"""Answers an entry unless another worker already has. Redis may lack memory for the answer: it is added first."""
+
+_CONSUMER_IDLE_MS = 600_000
+_DELETE_CONSUMERS = """
+for _, fields in ipairs(redis.call('XINFO', 'CONSUMERS', KEYS[1], ARGV[1])) do
+    local consumer = {}
+    for place = 1, #fields, 2 do
+        consumer[fields[place]] = fields[place + 1]
+    end
+    if consumer.pending == 0 and consumer.idle > tonumber(ARGV[2]) then
+        redis.call('XGROUP', 'DELCONSUMER', KEYS[1], ARGV[1], consumer.name)
+    end
+end
+"""
+"""Deletes the consumers of workers that died long ago; one with entries is kept until they have been taken over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +80,7 @@ class RedisSource:
     def __init__(self, url: str, name: str, keys: Keys | None = None) -> None:
         self._client, self._name, self._keys = connect(url), name, keys or Keys()
         self._finish = self._client.register_script(_FINISH)
+        self._delete_consumers = self._client.register_script(_DELETE_CONSUMERS)
         self._entries: dict[str, _Entry] = {}
         self._suspects: dict[str, tuple[Job, int]] = {}
         self._trial: set[str] = set()
@@ -75,7 +99,7 @@ class RedisSource:
         try:
             await asyncio.gather(*(self._forever(loop, worker) for loop in loops))
         finally:
-            with contextlib.suppress(*_FAILURES):
+            with contextlib.suppress(*FAILURES):
                 await self._client.delete(self._keys.worker(self._name))
             await self._client.aclose()
 
@@ -100,9 +124,9 @@ class RedisSource:
                 if "NOGROUP" not in str(error):
                     _LOG.warning("Redis: %s", error)
                     await asyncio.sleep(_RETRY_SECONDS)
-                with contextlib.suppress(*_FAILURES):  # Redis lost its data
+                with contextlib.suppress(*FAILURES):  # Redis lost its data
                     await self._make_groups()
-            except _FAILURES as error:
+            except FAILURES as error:
                 if time.monotonic() - self._warned_at > _WARN_SECONDS:
                     self._warned_at = time.monotonic()
                     _LOG.warning("Redis is unreachable: %s", error)
@@ -121,11 +145,9 @@ class RedisSource:
 
     async def _read(self, worker: Worker) -> None:
         await self._make_groups()
-        for stream in self._streams:  # assigned to this worker in a reply that was lost
-            async with self._claiming:  # excludes entries being taken over, which must not begin at once
-                for _, entries in await self._client.xreadgroup(GROUP, self._name, {stream: "0"}) or ():
-                    known = {entry.id for entry in self._entries.values()}
-                    await self._start_jobs(worker, stream, [entry for entry in entries if entry[0] not in known])
+        for stream in self._streams:
+            await self._delete_consumers(keys=[stream], args=[GROUP, _CONSUMER_IDLE_MS])
+            await self._read_again(worker, stream)
         while True:
             self._reading = False
             await self._credited.wait()
@@ -134,10 +156,21 @@ class RedisSource:
                 await self._try_suspects(worker)
                 await asyncio.sleep(_EXCLUSIVE_POLL_SECONDS)
                 continue
-            streams = dict.fromkeys(self._streams, ">")
-            found = await self._client.xreadgroup(GROUP, self._name, streams, count=self._credit, block=_BLOCK_MS)
-            for stream, entries in found or ():
-                await self._start_jobs(worker, stream.decode(), entries)
+            await self._read_new(worker)
+
+    async def _read_again(self, worker: Worker, stream: str) -> None:
+        """Start the jobs of entries that were assigned to this worker in a reply that was lost."""
+        async with self._claiming:  # excludes entries being taken over, which must not begin at once
+            for _, entries in await self._client.xreadgroup(GROUP, self._name, {stream: "0"}) or ():
+                known = {entry.id for entry in self._entries.values()}
+                await self._start_jobs(worker, stream, [entry for entry in entries if entry[0] not in known])
+
+    async def _read_new(self, worker: Worker) -> None:
+        """Wait for entries and start their jobs. No variable holds them during the next wait: jobs may be large."""
+        streams = dict.fromkeys(self._streams, ">")
+        found = await self._client.xreadgroup(GROUP, self._name, streams, count=self._credit, block=_BLOCK_MS)
+        for stream, entries in found or ():
+            await self._start_jobs(worker, stream.decode(), entries)
 
     async def _heartbeat(self, worker: Worker) -> None:
         """Send heartbeats, renew claims, and take over the jobs of dead workers."""
@@ -179,21 +212,24 @@ class RedisSource:
         """Write answers as they arrive, with retries."""
         while True:
             await self._has_answers.wait()
-            batch = list(self._done)
-            async with self._client.pipeline(transaction=False) as pipeline:
-                for answer in batch:
-                    if (entry := self._entries.get(answer.id)) is not None:
-                        keys = [entry.stream, self._keys.answers(entry.owner)]
-                        await self._finish(keys=keys, args=[GROUP, entry.id, pack_answer(answer)], client=pipeline)
-                if len(pipeline):
-                    await pipeline.execute()
-            for answer in batch:
-                self._entries.pop(answer.id, None)
-                self._end_trial(answer.id)
-            del self._done[: len(batch)]
+            await self._send_done()
             await self._try_suspects(worker)
             if not self._done:
                 self._has_answers.clear()
+
+    async def _send_done(self) -> None:
+        batch = list(self._done)
+        async with self._client.pipeline(transaction=False) as pipeline:
+            for answer in batch:
+                if (entry := self._entries.get(answer.id)) is not None:
+                    keys = [entry.stream, self._keys.answers(entry.owner)]
+                    await self._finish(keys=keys, args=[GROUP, entry.id, pack_answer(answer)], client=pipeline)
+            if len(pipeline):
+                await pipeline.execute()
+        for answer in batch:
+            self._entries.pop(answer.id, None)
+            self._end_trial(answer.id)
+        del self._done[: len(batch)]
 
     # ---- one entry
 

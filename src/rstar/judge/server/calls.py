@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import sys
 import time
 import uuid
@@ -21,7 +22,7 @@ from rstar.judge.boot import send_heartbeats
 from rstar.judge.queue.broker import Broker, BusyError, QueueStatus
 from rstar.judge.queue.jobs import MAX_SHOWN, OUTPUT_BYTES, Answer, Job, Kind
 from rstar.judge.queue.quotas import Charge, ClientQuotas
-from rstar.judge.server.guard import CHARGE, take
+from rstar.judge.server.guard import CHARGE, NoRoomError, take
 from rstar.judge.server.metrics import Metrics
 from rstar.judge.server.sessions import Session, Sessions
 from rstar.judge.server.turns import Turns
@@ -92,7 +93,7 @@ class Service:
     async def run_cell(self, session: Session, cell: wire.CellRequest, request: Request) -> tuple[Job, Answer]:
         """Run a cell on the worker with the session's state; if that is lost, once more with the full history.
 
-        The history is sent as a copy, which is charged to the request.
+        The history is sent as a copy, which is read into another; both are charged to the request.
         """
         job = self._job("cell", cell.code, cell.limits, self.settings.long_queue_seconds, request)
         job.state, job.shown = session.state, wire.shown(cell.limits)
@@ -101,7 +102,7 @@ class Service:
             return job, answer
         job = self._job("cell", cell.code, cell.limits, self.settings.long_queue_seconds, request)
         job.state, job.shown, job.history = session.state, wire.shown(cell.limits), session.cells
-        take(request.scope[CHARGE], session.size)
+        take(request.scope[CHARGE], session.size + session.memory)
         (answer,) = await self.answers([job], request)
         return job, answer
 
@@ -141,7 +142,7 @@ class Service:
                 await _while_connected(asyncio.ensure_future(asyncio.wait(waiting)), request)
             answers = [future.result() for future in futures]
         except BusyError as error:
-            raise HTTPException(503, str(error), {"Retry-After": "1"}) from error
+            raise NoRoomError(str(error)) from error
         finally:
             for future in futures:
                 future.cancel()
@@ -191,9 +192,12 @@ def _charge_answer(charge: Charge, future: asyncio.Future[Answer]) -> None:
     if future.cancelled() or future.exception() is not None:
         return
     answer = future.result()
-    size = sys.getsizeof(answer.stdout) + sys.getsizeof(answer.stderr)
+    texts = [answer.stdout, answer.stderr, answer.message, *itertools.chain.from_iterable(answer.values)]
+    if answer.error is not None:
+        texts += answer.error[:2]
+    size = sum(map(sys.getsizeof, texts))
     if size > _SMALL_ANSWER and not charge.take(size):
-        answer.outcome, answer.stdout, answer.stderr = "failed", "", ""
+        answer.outcome, answer.stdout, answer.stderr, answer.error, answer.values = "failed", "", "", None, ()
         answer.message = "there is no room for the output: the client's share of memory is used up"
 
 

@@ -34,9 +34,17 @@ MAX_VALUES = 500_000
 VALUE_BYTES = 1_000
 """Memory per JSON value between text and job. A call has four or five values."""
 
+_BYTE_COPIES, _TEXT_COPIES = 2, 2
+"""Copies of a body while its calls wait and run: bytes as received and as sent to a worker, text here and there."""
+
+_ASTRAL_LEADS = tuple(bytes([lead]) for lead in range(0xF0, 0xF5))
+_SURROGATE = re.compile(rb"\\u[dD][89abAB]")
+_ESCAPE = b"\\u"
+
 _QUICK_BYTES, _QUICK_VALUES = 65_536, 40
 """A request up to this size is parsed without waiting for a turn."""
 
+_NO_MEMORY = "the request takes more memory than this service has for all requests; send several requests"
 _TOO_LARGE = f"a request may have at most {MAX_BODY:,} bytes; send several requests"
 _TOO_MANY = f"a request may have at most {MAX_VALUES:,} JSON values; send several requests"
 _NOT_UTF8 = "expected JSON in UTF-8"
@@ -101,10 +109,24 @@ class Guard:
             charge.release()
 
 
+class NoRoomError(HTTPException):
+    """A request that exceeds its client's share, or for which there is no room: 503, retry after some seconds."""
+
+    def __init__(self, detail: str, seconds: int = 1) -> None:
+        super().__init__(503, detail, {"Retry-After": str(seconds)})
+
+
 def take(charge: Charge, size: int) -> None:
-    """Charge `size` bytes of memory to a request. Raises `HTTPException` if they exceed its client's share."""
+    """Charge `size` bytes of memory to a request.
+
+    Raises:
+        HTTPException: they exceed what there is for all clients.
+        NoRoomError: they exceed the client's share.
+    """
+    if charge.amount + size > charge.total:
+        raise HTTPException(413, _NO_MEMORY)
     if not charge.take(size):
-        raise HTTPException(503, "the client's share of memory is used up", {"Retry-After": "1"})
+        raise NoRoomError("the client's share of memory is used up")
 
 
 class _Body:
@@ -112,7 +134,7 @@ class _Body:
 
     def __init__(self, receive: Receive, charge: Charge, turns: Turns) -> None:
         self._receive, self._charge, self._turns = receive, charge, turns
-        self._size, self._values, self._charged = 0, ValueCount(), 0
+        self._size, self._values, self._width, self._charged = 0, ValueCount(), Width(), 0
 
     async def read(self) -> Message:
         """Receive the next ASGI message."""
@@ -125,9 +147,11 @@ class _Body:
             raise HTTPException(400, _NOT_UTF8)
         if (values := self._values.add(piece)) > MAX_VALUES:
             raise HTTPException(413, _TOO_MANY)
-        more = self._size + VALUE_BYTES * values - self._charged if piece else 0
-        take(self._charge, more)
-        self._charged += more
+        if piece:
+            copies = _BYTE_COPIES + _TEXT_COPIES * self._width.add(piece)
+            more = copies * self._size + VALUE_BYTES * values - self._charged
+            take(self._charge, more)
+            self._charged += more
         is_last = message["type"] == "http.request" and not message.get("more_body", False)
         if is_last and (self._size > _QUICK_BYTES or values > _QUICK_VALUES):
             await self._turns.wait()  # what follows is parsing
@@ -154,6 +178,24 @@ class ValueCount:
                 self._open = b'"' + string[1]
         self._count += _separators(text[end:])
         return self._count
+
+
+class Width:
+    """Bytes per character of a JSON text in pieces, at most: Python stores a text as wide as its widest character."""
+
+    def __init__(self) -> None:
+        self._width, self._open = 1, b""
+
+    def add(self, piece: bytes) -> int:
+        """Add a piece. Returns the width so far."""
+        if self._width < 4:
+            text = self._open + piece  # an escape may continue in the next piece
+            self._open = text[-3:]
+            if not text.isascii():
+                self._width = 4 if any(lead in text for lead in _ASTRAL_LEADS) else 2
+            if _ESCAPE in text:
+                self._width = 4 if _SURROGATE.search(text) else max(self._width, 2)
+        return self._width
 
 
 def _separators(text: bytes) -> int:

@@ -15,6 +15,7 @@ import sys
 import termios
 from typing import Any
 
+import httptools
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
@@ -36,6 +37,7 @@ _OWN_DESCRIPTORS = 200
 
 _LARGE = b"431 Request Header Fields Too Large"
 _HEAD_END = b"\r\n\r\n"
+_UPGRADE = b"upgrade"
 _REFUSAL = b"HTTP/1.1 %s\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
 
@@ -172,8 +174,27 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_message_begin()
         self._set_deadline(HEAD_SECONDS)
 
+    @property
+    def _is_upgrade(self) -> bool:
+        """The head asks for another protocol. The parser reads no body behind such a head."""
+        return self.parser.should_upgrade() and any(name == _UPGRADE for name, _ in self.headers)
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """Answer as HTTP/1.1, as a server may: parse the head once more, without the header.
+
+        uvicorn calls this behind the head. It would log a warning, and take the body for the next request.
+        """
+        if not self._is_upgrade:  # CONNECT
+            return
+        line = (self.parser.get_method(), self.url, b"HTTP/" + self.parser.get_http_version().encode())
+        headers = [name + b": " + value for name, value in self.headers if name != _UPGRADE]
+        self.parser = httptools.HttpRequestParser(self)
+        super().data_received(b"\r\n".join((b" ".join(line), *headers)) + _HEAD_END)
+
     def on_headers_complete(self) -> None:
         """Check the size of the head and start the deadline of the body."""
+        if self._is_upgrade:
+            return
         self._parser_bytes = 0
         if len(self.url) + sum(len(name) + len(value) + len(b": \r\n") for name, value in self.headers) > MAX_HEAD:
             self._refuse(_LARGE)
@@ -193,6 +214,8 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """Stop the deadline of the body."""
+        if self._is_upgrade:
+            return
         self._parser_bytes = self._body_left = 0
         self._chunked, self._head_end = False, b""
         self._cancel_deadline()

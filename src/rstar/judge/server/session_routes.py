@@ -9,7 +9,7 @@ import fastapi
 from fastapi import HTTPException, Request, Response
 
 from rstar.judge import wire
-from rstar.judge.queue.jobs import Cell, pack
+from rstar.judge.queue.jobs import Cell
 from rstar.judge.server.calls import Service, json
 from rstar.judge.server.guard import MAX_BODY
 from rstar.judge.server.sessions import Session
@@ -31,16 +31,13 @@ def add_sessions(app: fastapi.FastAPI, service: Service) -> None:
             raise HTTPException(404, f"no session {name!r}: it was deleted, expired, or lost in a restart of the API")
         return session
 
-    def admit(session: Session) -> None:
-        if not sessions.fits(session):
-            raise HTTPException(503, f"{len(sessions)} sessions leave no room for another", {"Retry-After": "10"})
-
     @app.post("/sessions", response_model=wire.SessionReply, responses=wire.FULL, **_CREATED)
     async def create(request: Request) -> Response:
         """Create a session with a fresh interpreter."""
         session = Session(host=_host(request))
-        admit(session)
-        return json(wire.SessionReply(session_id=sessions.add(session), cells=0), 201)
+        with sessions.reserve(session.host, 1, 0):
+            name = sessions.add(session)
+        return json(wire.SessionReply(session_id=name, cells=0), 201)
 
     @app.get("/sessions/{session_id}", response_model=wire.SessionReply, responses=_GONE, tags=["sessions"])
     async def show(session_id: str) -> Response:
@@ -50,41 +47,41 @@ def add_sessions(app: fastapi.FastAPI, service: Service) -> None:
     @app.post("/sessions/{session_id}/run", response_model=wire.CellReply, responses=_CELL, tags=["sessions"])
     async def run_cell(session_id: str, cell: wire.CellRequest, request: Request) -> Response:
         """Run code in a session, as in a notebook. A timeout leaves the session unchanged."""
-        before = find(session_id)
-        more = len(pack(Cell(cell.code.encode(errors="replace").decode())))
-        size = before.size + more
+        before = find(session_id, use=False)
+        ran = Cell(cell.code)
+        size, more = before.size + ran.size, ran.memory
         if size > MAX_BODY:
             raise HTTPException(413, f"the cells of a session may total at most {MAX_BODY:,} bytes")
-        if cell.fork:
-            admit(replace(before, host=_host(request), size=size))
-        elif not sessions.memory.fits(before.host, more):
-            raise HTTPException(503, "the cells of all sessions leave no room for more", {"Retry-After": "10"})
-        with sessions.in_use(session_id):
-            job, answer = await service.run_cell(before, cell, request)
-        if answer.outcome == "invalid":
-            raise HTTPException(400, answer.message)
-        if answer.outcome != "done":
-            raise HTTPException(503, answer.message or "no worker was free", {"Retry-After": "1"})
-        after: str | None = None if cell.fork else session_id
-        if answer.lives:
-            ran = Cell(job.code, job.limits)
-            session = Session(job.id, answer.worker, (*before.cells, ran), size, before.host)
-            if cell.fork:
-                after = sessions.add(replace(session, host=_host(request)))
-            elif sessions.get(session_id) is not before:
-                service.release([(answer.worker, job.id)])
-                raise HTTPException(409, "meanwhile, another cell ran in this session, or the session was deleted")
-            else:
-                service.release(sessions.put(session_id, session))
+        host, memory = _host(request) if cell.fork else before.host, before.memory + more
+        room = (1, memory) if cell.fork else (0, more)
+        with sessions.reserve(host, *room):
+            with sessions.in_use(session_id):
+                job, answer = await service.run_cell(before, cell, request)
+            if answer.outcome == "invalid":
+                raise HTTPException(400, answer.message)
+            if answer.outcome != "done":
+                raise HTTPException(503, answer.message or "no worker was free", {"Retry-After": "1"})
+            after: str | None = None if cell.fork else session_id
+            if answer.lives:
+                ran = Cell(job.code, job.limits)
+                session = Session(job.id, answer.worker, (*before.cells, ran), size, memory, host)
+                if cell.fork:
+                    after = sessions.add(session)
+                elif sessions.get(session_id) is not before:
+                    service.release([(answer.worker, job.id)])
+                    raise HTTPException(409, "meanwhile, another cell ran in this session, or the session was deleted")
+                else:
+                    service.release(sessions.put(session_id, session))
         fields = wire.run_fields(answer, answer.stdout, wire.shown(cell.limits))
         return json(wire.CellReply(session_id=after, seconds=answer.seconds, values=list(answer.values), **fields))
 
     @app.post("/sessions/{session_id}/fork", response_model=wire.SessionReply, responses=_FORK, **_CREATED)
     async def fork(session_id: str, request: Request) -> Response:
         """Copy a session in its current state."""
-        before = replace(find(session_id), host=_host(request))
-        admit(before)
-        name = sessions.add(before)
+        before = replace(find(session_id, use=False), host=_host(request))
+        with sessions.reserve(before.host, 1, before.memory):
+            name = sessions.add(before)
+        find(session_id)  # counts as use, now that it is not refused
         return json(wire.SessionReply(session_id=name, cells=len(before.cells)), 201)
 
     @app.delete("/sessions/{session_id}", status_code=204, responses=_GONE, tags=["sessions"])

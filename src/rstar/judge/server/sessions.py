@@ -15,7 +15,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from rstar.judge.queue.jobs import Cell
-from rstar.judge.queue.quotas import ClientQuotas
+from rstar.judge.queue.quotas import Charge, ClientQuotas
+from rstar.judge.server.guard import NoRoomError
+
+_FULL_SECONDS = 10
+"""Seconds after which a client may try again if there is no room for a session."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +30,8 @@ class Session:
         state: id of its interpreter state, "" for a fresh one.
         worker: the worker that holds the state.
         cells: executed cells, in order.
-        size: serialized size of the cells, in bytes.
+        size: bytes that the cells take in a packed job, see `Cell.size`.
+        memory: bytes that the cells occupy, see `Cell.memory`.
         host: the client host that owns it.
     """
 
@@ -34,6 +39,7 @@ class Session:
     worker: str = ""
     cells: tuple[Cell, ...] = ()
     size: int = 0
+    memory: int = 0
     host: str = ""
 
 
@@ -58,9 +64,25 @@ class Sessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def fits(self, session: Session) -> bool:
-        """Whether there is room for this session."""
-        return self.quota.fits(session.host) and self.memory.fits(session.host, session.size)
+    @contextmanager
+    def reserve(self, host: str, count: int, size: int) -> Iterator[None]:
+        """Hold room for `count` more sessions and `size` more bytes of a host while the block, which may wait, runs.
+
+        The block puts the sessions that take this room; what it does not put is free again.
+
+        Raises:
+            NoRoomError: there is no such room.
+        """
+        sessions, memory = Charge(self.quota, host), Charge(self.memory, host)
+        try:
+            if not sessions.take(count):
+                raise NoRoomError(f"{len(self)} sessions leave no room for another", _FULL_SECONDS)
+            if not memory.take(size):
+                raise NoRoomError("the cells of all sessions leave no room for more", _FULL_SECONDS)
+            yield
+        finally:
+            sessions.release()
+            memory.release()
 
     def get(self, name: str, *, use: bool = True) -> Session | None:
         """A session by id. `use` resets its idle time."""
@@ -70,15 +92,19 @@ class Sessions:
 
     @contextmanager
     def in_use(self, name: str) -> Iterator[None]:
-        """Keep a session from expiring while a cell runs in it."""
+        """Keep a session from expiring while a cell runs in it. A cell for which there is no room does not count."""
         self._busy[name] += 1
+        is_refused = False
         try:
             yield
+        except NoRoomError:
+            is_refused = True
+            raise
         finally:
             self._busy[name] -= 1
             if not self._busy[name]:
                 del self._busy[name]
-            if name in self._sessions:
+            if name in self._sessions and not is_refused:
                 self._touch(name)
 
     def _touch(self, name: str) -> None:
@@ -86,16 +112,19 @@ class Sessions:
         self._sessions.move_to_end(name)
 
     def add(self, session: Session) -> str:
-        """Add a new session. Returns its id."""
+        """Add a new session, whose room is reserved. Returns its id."""
         name = uuid.uuid4().hex
         self.put(name, session)
         return name
 
     def put(self, name: str, session: Session) -> list[tuple[str, str]]:
-        """Replace a session. Returns (worker, state) of states that no session uses any more."""
+        """Replace a session; what it takes more is reserved.
+
+        Returns (worker, state) of states that no session uses any more.
+        """
         unused = self.drop(name)
         self.quota.add(session.host)
-        self.memory.add(session.host, session.size)
+        self.memory.add(session.host, session.memory)
         self._sessions[name] = session
         self._touch(name)
         if session.state:
@@ -110,7 +139,7 @@ class Sessions:
         if session is None:
             return []
         self.quota.add(session.host, -1)
-        self.memory.add(session.host, -session.size)
+        self.memory.add(session.host, -session.memory)
         self._state_users[session.state] -= 1
         if self._state_users[session.state] > 0:
             return []

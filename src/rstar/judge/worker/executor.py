@@ -14,6 +14,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, nullcontext
+from dataclasses import replace
 
 from rstar.errors import SandboxError
 from rstar.grading import grade
@@ -89,7 +90,8 @@ class Executor:
     async def _attempt(self, job: Job) -> Answer:
         match job.kind:
             case "python":
-                return self._answer(job, await self._sandbox.run(job.code, job.stdin, job.limits, echo=job.echo))
+                result = await self._sandbox.run(job.code, job.stdin, job.limits, echo=job.echo)
+                return self._answer(job, _program_result(result))
             case "cpp":
                 return self._answer(job, await self._compiler.run(job.code, job.stdin, job.limits))
             case "math":
@@ -181,6 +183,15 @@ class Executor:
             error=None if error is None else (error.kind, error.message, error.line),
             values=result.values,
         )
+
+
+def _program_result(result: Result) -> Result:
+    """The result of a Python program, which succeeds with exit code 0 even if `os._exit` skips the interpreter's end.
+
+    So does a C++ program, and a program of Code Judge. A cell that ends like this ends its session, and fails.
+    """
+    ended_itself = result.status == "killed" and result.exit_code == 0 and result.signal is None
+    return replace(result, status="ok") if ended_itself else result
 
 
 @asynccontextmanager

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
@@ -59,7 +58,8 @@ class Worker:
         self.slots, self._free_background = slots, background
         self.capacity = AHEAD * slots + background
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._waiting_for_background: dict[str, Callable[[], None]] = {}  # long jobs waiting for an old slot
+        self._background: set[str] = set()  # names of long jobs, which have given their slots back
+        self._waiting_for_background: dict[str, None] = {}  # names of long jobs that still hold theirs, in order
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -92,30 +92,36 @@ class Worker:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _run_job(self, job: Job) -> None:
-        in_foreground = True
-
-        def move_to_background() -> None:
-            nonlocal in_foreground
-            if self._free_background > 0:
-                self._free_background -= 1
-                in_foreground = False
-                self._source.ready(1)
-            else:
-                self._waiting_for_background[job.id] = move_to_background
-
-        alarm = asyncio.get_running_loop().call_later(2 * FOREGROUND_SECONDS, move_to_background)
+        # The alarm knows only the name: a job in a reference cycle would stay in memory until a garbage collection.
+        alarm = asyncio.get_running_loop().call_later(2 * FOREGROUND_SECONDS, self._move_to_background, job.id)
         try:
             self._source.answer(await self._executor.execute(job))
         finally:
             alarm.cancel()
             del self._tasks[job.id]
-            self._waiting_for_background.pop(job.id, None)
-            if in_foreground:
-                self._source.ready(1)
-            else:
-                self._free_background += 1
-                if self._waiting_for_background:
-                    self._waiting_for_background.pop(next(iter(self._waiting_for_background)))()
+            self._give_slot_back(job.id)
+
+    def _move_to_background(self, name: str) -> None:
+        """Give the slot of a long job back, now or when there is room in the background."""
+        if self._free_background > 0:
+            self._free_background -= 1
+            self._background.add(name)
+            self._source.ready(1)
+        else:
+            self._waiting_for_background[name] = None
+
+    def _give_slot_back(self, name: str) -> None:
+        """Give the slot of a job that has ended back."""
+        self._waiting_for_background.pop(name, None)
+        if name not in self._background:
+            self._source.ready(1)
+            return
+        self._background.remove(name)
+        self._free_background += 1
+        if self._waiting_for_background:
+            longest = next(iter(self._waiting_for_background))
+            del self._waiting_for_background[longest]
+            self._move_to_background(longest)
 
 
 class SocketSource:
