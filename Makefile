@@ -15,7 +15,7 @@ PYTEST := files=$$(mktemp -d) && trap 'rm -rf "$$files"' EXIT && $(BIN)/python -
 .PHONY: demo test soak packages lint weights clean help
 .DELETE_ON_ERROR:
 
-demo: $(ROOT).venv/.local ## Solve 20 problems with the bundled model by tree search
+demo: $(ROOT).venv/.local ## Compare tree search with greedy decoding, with the bundled model
 	$(RUN) $(BIN)/rstar demo $(DEMO)
 
 test: $(ROOT).venv/.dev packages ## Run all tests, including lint, types and the import contract
@@ -31,12 +31,23 @@ packages:
 lint: $(ROOT).venv/.dev ## Format the code, and fix what can be fixed automatically
 	$(RUN) $(BIN)/ruff format . && $(BIN)/ruff check --fix .
 
-weights: $(ROOT).venv/.local ## Train the bundled policy and PPM from scratch by self-evolution (about two hours on 2 cores)
-	$(RUN) $(BIN)/rstar evolve run recipes/tiny/evolve.toml --out runs/evolve
+# Repeat the command to resume an interrupted training.
+weights: $(ROOT).venv/.local $(addprefix $(ROOT)runs/,sft-1.jsonl sft-2.jsonl sft-3.jsonl) ## Train the bundled policy and PPM from scratch (about six hours on 2 cores)
+	$(RUN) $(BIN)/rstar train sft recipes/tiny/sft.toml --data runs/sft-1.jsonl --data runs/sft-2.jsonl --out runs/sft
+	$(RUN) $(BIN)/rstar train sft recipes/tiny/sft-2.toml --data runs/sft-3.jsonl --out runs/sft-2
+	$(RUN) $(BIN)/rstar evolve run recipes/tiny/bundle.toml --out runs/bundle
 	$(RUN) mkdir -p src/rstar/tiny/weights src/rstar/tiny/ppm
-	$(RUN) cp runs/evolve/round4/policy/model/* src/rstar/tiny/weights/
-	$(RUN) cp runs/evolve/round4/ppm/model/* src/rstar/tiny/ppm/
-	$(RUN) cp runs/evolve/rounds.json recipes/tiny/evolve.rounds.json
+	$(RUN) cp runs/bundle/round2/policy/model/* src/rstar/tiny/weights/
+	$(RUN) cp runs/bundle/round2/ppm/model/* src/rstar/tiny/ppm/
+	$(RUN) cp runs/bundle/rounds.json recipes/tiny/bundle.rounds.json
+
+REFERENCES := $(BIN)/rstar problems make --split train --solutions
+$(ROOT)runs/sft-1.jsonl: | $(ROOT).venv/.local
+	$(RUN) $(REFERENCES) --n 30000 --seed 1001 --levels 1-2 --family all --family search:2 --out $@
+$(ROOT)runs/sft-2.jsonl: | $(ROOT).venv/.local
+	$(RUN) $(REFERENCES) --n 100000 --seed 1002 --family all --family search:2 --out $@
+$(ROOT)runs/sft-3.jsonl: | $(ROOT).venv/.local
+	$(RUN) $(REFERENCES) --n 70000 --seed 1003 --out $@
 
 # torch is installed first and alone, so that the chosen build is used and no other package pulls in a different one.
 $(ROOT).venv/.torch:

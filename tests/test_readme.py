@@ -18,7 +18,7 @@ SMALLER = {
     "--n 100": "--n 3",
     "--limit 20": "--limit 2",
     "search.rollouts=32": "search.rollouts=2",
-    "--n 30": "--n 2",
+    "--n 36": "--n 2",
     "search.rollouts=16": "search.rollouts=2",
     "max_tokens = 2000": "max_tokens = 200",
     "processes = 2": "processes = 0",

@@ -225,7 +225,7 @@ class Config(Section):
     value: ValueSetting = Field(
         "auto",
         description="how solutions are scored: agreement | grounded | logprob | ppm:PATH | ppm:tiny (the bundled PPM); "
-        "auto: ppm:tiny for the bundled policy with mcts, beam or best-of-n, else agreement",
+        "auto: ppm:tiny for a beam of the bundled policy, agreement otherwise",
     )
     seed: int = Field(0, ge=0, description="seed for all random choices")
     search: Annotated[

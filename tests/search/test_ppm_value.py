@@ -165,16 +165,16 @@ def test_what_is_no_model_is_refused_at_once(tmp_path):
 @pytest.mark.parametrize(
     ("policy", "method", "value", "meant"),
     [
-        ("tiny", "mcts", "auto", "ppm:tiny"),
+        ("tiny", "mcts", "auto", "agreement"),
         ("tiny", "beam", "auto", "ppm:tiny"),
-        ("tiny", "best-of-n", "auto", "ppm:tiny"),
+        ("tiny", "best-of-n", "auto", "agreement"),
         ("tiny", "sample", "auto", "agreement"),
         ("tiny", "greedy", "auto", "agreement"),
         ("fake:steps", "mcts", "auto", "agreement"),
         ("tiny", "mcts", "grounded", "grounded"),
     ],
 )
-def test_the_bundled_ppm_judges_searches_of_the_bundled_policy(policy, method, value, meant):
+def test_the_bundled_ppm_guides_beams_of_the_bundled_policy(policy, method, value, meant):
     config = Config(policy=policy, value=value, search={"method": method})
     assert value_name(config) == parse_value(meant)
     assert Solver(config).value.name == meant.partition(":")[0]
@@ -188,7 +188,7 @@ def test_the_bundled_ppm_reads_what_the_bundled_policy_writes():
     value = open_value(parse_value("ppm:tiny"))
     assert isinstance(value, Preference)
     problem = Problem("p", "What is 7 * 6 - 5?")
-    config = Config(search={"method": "mcts", "rollouts": 4, "expansions": 2})
+    config = Config(value="ppm:tiny", search={"method": "mcts", "rollouts": 4, "expansions": 2})
     (solution,) = Solver(config, sandbox=PlainSandbox()).solve([problem])
     values = [node.value for node in nodes_of(solution)[1:] if node.finish_reason in (None, "answer")]
     assert values

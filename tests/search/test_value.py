@@ -129,7 +129,8 @@ def test_rules_are_opened_by_name(rule: type[Value]) -> None:
 
 
 def test_auto_is_resolved_before_a_value_is_opened() -> None:
-    assert value_name(Config()) == Ppm(Bundled())
-    assert value_name(Config(), own_policy=True) == "agreement"
+    beam = Config(search={"method": "beam"})
+    assert value_name(beam) == Ppm(Bundled())
+    assert value_name(beam, own_policy=True) == "agreement"
     with pytest.raises(KeyError):
         open_value("auto")

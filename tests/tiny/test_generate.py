@@ -1,6 +1,5 @@
 import json
 from collections import Counter
-from importlib.resources import files
 from itertools import islice
 
 import pytest
@@ -76,11 +75,3 @@ def test_weighted_families_come_more_often() -> None:
     rows = list(draw(200, 1, chosen=pick(["queens:3", "ages"])))
     assert sum(d.family.name == "queens" for d in rows) == 150
     assert len({d.instance.question for d in rows if d.family.name == "queens"}) > 100
-
-
-def test_the_bundled_problems_are_drawn_from_the_held_out_split() -> None:
-    """The families in it were chosen, one problem each; the problems are what the generator draws for them."""
-    file = files("rstar.tiny") / "demo.jsonl"
-    rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
-    chosen = pick([row["family"] for row in rows])
-    assert [d.row() for d in draw(20, 2026, "numbers", [3], chosen)] == rows

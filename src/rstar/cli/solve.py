@@ -74,7 +74,7 @@ def solve(
         typer.Option(
             help="How solutions are scored: `agreement`, `grounded`, `logprob`, `ppm:PATH`, or `ppm:tiny` (the bundled"
             " PPM).",
-            show_default="ppm:tiny for the bundled policy with mcts, beam or best-of-n; agreement otherwise",
+            show_default="ppm:tiny for a beam of the bundled policy; agreement otherwise",
         ),
     ] = None,
     sandbox: Annotated[

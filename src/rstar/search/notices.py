@@ -2,7 +2,9 @@
 
 ``question_too_long`` applies to every model. The others apply to the bundled model only, whose training data and values
 are known. ``unknown_wording``: none of its training templates makes the question. ``low_value``: its PPM gives the
-answer less than `LOW_VALUE`. In the `CHECKED` families the value is uninformative, and there is no ``low_value``.
+answer less than `LOW_VALUE`. In the search families the value is uninformative, and there is no ``low_value``: a
+program that ran to its end was right, whatever its value. It checks every move, and the PPM, which reads the policy's
+log-probabilities, underrates moves that the policy finds unlikely (counts: docs/solving.md).
 """
 
 from __future__ import annotations
@@ -13,18 +15,13 @@ from rstar.config import Config
 from rstar.search.tree import Node
 from rstar.search.value import value_name
 from rstar.specs import Bundled, Ppm
+from rstar.tiny.generate import families
 from rstar.tiny.recognise import recognise_family
 
 Notice = Literal["question_too_long", "unknown_wording", "low_value"]
 
 LOW_VALUE = 0.0
 """The PPM's value ranges from -1 (surely wrong) to 1 (surely right). docs/solving.md: accuracy on either side."""
-
-CHECKED = frozenset({"latin", "sudoku4"})
-"""Search families in which the value is uninformative: a program that ran to its end was right, whatever its value. It
-copies the grid in one piece and checks every move; the PPM, which reads the policy's log-probabilities, underrates
-moves that the policy finds unlikely. Programs of the other search families check their moves too, but there the bundled
-policy often miscopies the problem, and most answers of low value are wrong (counts: docs/solving.md)."""
 
 
 def notices(config: Config, own_parts: bool, root: Node, question: str, value: float | None) -> tuple[Notice, ...]:
@@ -44,6 +41,7 @@ def notices(config: Config, own_parts: bool, root: Node, question: str, value: f
         family = recognise_family(question)
         if family is None:
             raised.append("unknown_wording")
-        if family not in CHECKED and value_name(config) == Ppm(Bundled()) and value is not None and value < LOW_VALUE:
+        checked = family is not None and families()[family].kind == "search"
+        if not checked and value_name(config) == Ppm(Bundled()) and value is not None and value < LOW_VALUE:
             raised.append("low_value")
     return tuple(raised)

@@ -138,9 +138,9 @@ def value_name(config: Config, *, own_policy: bool = False) -> ValueName:
     """
     if config.value != "auto":
         return config.value
-    judged = config.search.method not in ("greedy", "sample")
+    # Only a beam needs values of partial solutions. Elsewhere the bundled PPM is no better than agreement.
     bundled = isinstance(config.policy, Bundled) and not own_policy
-    return Ppm(Bundled()) if bundled and judged else "agreement"
+    return Ppm(Bundled()) if bundled and config.search.method == "beam" else "agreement"
 
 
 def ppm_folder(name: ValueName) -> Path | None:
