@@ -32,13 +32,13 @@ lint: $(ROOT).venv/.dev ## Format the code, and fix what can be fixed automatica
 	$(RUN) $(BIN)/ruff format . && $(BIN)/ruff check --fix .
 
 # Repeat the command to resume an interrupted training.
-weights: $(ROOT).venv/.local $(addprefix $(ROOT)runs/,sft-1.jsonl sft-2.jsonl sft-3.jsonl) ## Train the bundled policy and PPM from scratch (about six hours on 2 cores)
+weights: $(ROOT).venv/.local $(addprefix $(ROOT)runs/,sft-1.jsonl sft-2.jsonl sft-3.jsonl) ## Train the bundled policy and PPM from scratch (about five hours on 2 cores)
 	$(RUN) $(BIN)/rstar train sft recipes/tiny/sft.toml --data runs/sft-1.jsonl --data runs/sft-2.jsonl --out runs/sft
 	$(RUN) $(BIN)/rstar train sft recipes/tiny/sft-2.toml --data runs/sft-3.jsonl --out runs/sft-2
 	$(RUN) $(BIN)/rstar evolve run recipes/tiny/bundle.toml --out runs/bundle
 	$(RUN) mkdir -p src/rstar/tiny/weights src/rstar/tiny/ppm
-	$(RUN) cp runs/bundle/round2/policy/model/* src/rstar/tiny/weights/
-	$(RUN) cp runs/bundle/round2/ppm/model/* src/rstar/tiny/ppm/
+	$(RUN) cp runs/sft-2/model/* src/rstar/tiny/weights/
+	$(RUN) cp runs/bundle/round1/ppm/model/* src/rstar/tiny/ppm/
 	$(RUN) cp runs/bundle/rounds.json recipes/tiny/bundle.rounds.json
 
 REFERENCES := $(BIN)/rstar problems make --split train --solutions

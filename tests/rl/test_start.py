@@ -63,7 +63,7 @@ def test_the_agent_reads_the_cells_of_traces(tmp_path: Path) -> None:
     _, ((_, cell, _, answer),) = made(tmp_path, give_up=0.0)
     (call,) = CodeTurns().read(Completion(cell, (), (), "stop", "<end_of_code>")).calls
     assert getattr(call, "arguments", {}) == {"code": "x = 6 * 7\nprint(x)"}
-    assert CodeTurns().read(Completion(answer, (), (), "stop", "<end_of_answer>")).answer == "42"
+    assert CodeTurns().read(Completion(answer, (), (), "stop", "<end_of_answer>")).final == answer
 
 
 def test_some_traces_give_up_after_a_failure_and_never_before(tmp_path: Path) -> None:
