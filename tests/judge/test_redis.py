@@ -22,14 +22,6 @@ from tests.judge.services import Redis, Service, serving, wait_for
 
 
 @pytest.fixture(scope="module")
-def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Redis]:
-    server = Redis(tmp_path_factory.mktemp("redis"))
-    server.start()
-    yield server
-    server.stop()
-
-
-@pytest.fixture(scope="module")
 def service(redis: Redis, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Service]]:
     with serving(tmp_path_factory.mktemp("judge"), "--redis", redis.url, workers=1) as found:
         yield found

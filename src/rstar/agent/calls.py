@@ -7,13 +7,14 @@ A call is ``<tool_call>{"name": NAME, "arguments": {…}}</tool_call>``. Text th
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from typing import Any, NamedTuple
 
 OPEN, CLOSE = "<tool_call>", "</tool_call>"
 
 _MAX_REASON = 200
+_SPACE = re.compile(r"\s*")
 _DECODER = json.JSONDecoder(strict=False)  # models write line breaks into strings
 
 
@@ -37,30 +38,35 @@ def parse_calls(text: str) -> Iterator[Call | BadCall]:
     """
     at = text.find(OPEN)
     while at >= 0:
-        at += len(OPEN)
-        end = _end(text, at)
-        if end < 0:
-            yield BadCall(f"the call is not closed by {CLOSE}")
-            at = text.find(OPEN, at)
-        else:
-            yield _parse(text[at:end])
-            at = text.find(OPEN, end)
+        call, end = _read(text, at + len(OPEN))
+        yield call
+        at = text.find(OPEN, end)
 
 
-def _end(text: str, at: int) -> int:
-    """Where the call that begins at `at` is closed; -1 if it is not."""
-    at += len(text[at:]) - len(text[at:].lstrip())
-    with suppress(ValueError, RecursionError):
-        _, behind = _DECODER.raw_decode(text, at)
-        if text[behind:].lstrip().startswith(CLOSE):
-            return text.index(CLOSE, behind)
-    following = text.find(OPEN, at)
-    return text.find(CLOSE, at, following if following >= 0 else None)
-
-
-def _parse(body: str) -> Call | BadCall:
+def _read(text: str, start: int) -> tuple[Call | BadCall, int]:
+    """The call whose content begins at `start`, and where to look for the next one."""
     try:
-        call = _DECODER.decode(body)
+        call, end = _DECODER.raw_decode(text, _behind_space(text, start))
+        if text.startswith(CLOSE, _behind_space(text, end)):
+            return _call(call), end
+        reason = "text follows the JSON"
+    except (ValueError, RecursionError) as error:
+        reason = str(error)
+    following = text.find(OPEN, start)
+    end = text.find(CLOSE, start, following if following >= 0 else None)
+    if end < 0:
+        return BadCall(f"the call is not closed by {CLOSE}"), start
+    return BadCall(f"the call is not valid JSON: {reason}"[:_MAX_REASON]), end
+
+
+def _behind_space(text: str, at: int) -> int:
+    space = _SPACE.match(text, at)
+    assert space is not None  # it matches nothing, too
+    return space.end()
+
+
+def _call(call: Any) -> Call | BadCall:
+    try:
         if isinstance(call, dict) and isinstance(call.get("arguments"), str):  # some models encode them twice
             call["arguments"] = _DECODER.decode(call["arguments"])
     except (ValueError, RecursionError) as error:

@@ -18,6 +18,7 @@ from rstar.agent.turns import ChatTurns, CodeTurns, Turns
 from rstar.config import AgentConfig, Config
 from rstar.errors import ConfigError
 from rstar.grading import is_equivalent
+from rstar.lifecycle import gather_or_cancel
 from rstar.models.engine import Context, Engine, Weights
 from rstar.models.spec import local_folder
 from rstar.problems import Problem
@@ -94,7 +95,8 @@ class AgentSolver(Solver):
     async def rewards(self, key: AnswerKey, trajectories: Sequence[Trajectory]) -> list[float]:
         """The environment's rewards of finished trajectories. Raises `SandboxError` if the sandbox fails."""
         sandbox, limits = self._parts[1], self._limits()
-        return [await self.environment.reward(key, trajectory, sandbox, limits) for trajectory in trajectories]
+        reward = self.environment.reward
+        return await gather_or_cancel(reward(key, trajectory, sandbox, limits) for trajectory in trajectories)
 
     async def solve_one(self, problem: Problem) -> Solution:
         """Make `search.samples` rollouts and choose the answer of most of them."""

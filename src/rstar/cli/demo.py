@@ -38,7 +38,7 @@ def demo(
     """
     folder = out or run_folder("demo")
     source = ProblemSource(n=n, seed=seed, split="numbers")
-    problems = read_problems(draw_file(source, folder / "problems.jsonl", progress))
+    problems = read_problems(draw_file(source, folder / f"problems-{seed}-{n}.jsonl", progress))
     entries = [
         Entry("tree search", build({"search": SEARCH, "seed": seed}, where="demo")),
         Entry("greedy decoding", build({"search": {"method": "greedy"}, "seed": seed}, where="demo")),
@@ -57,8 +57,8 @@ def demo(
         screen.print(search_tree(Tree.from_json(tree), example["question"], most=25, answer=example["answer"]))
         screen.print(f"answer [bold]{escape(str(example['answer']))}[/]\n", highlight=False)
     screen.print(
-        f"{rows[1].lost} problems were solved only by tree search, and {rows[1].won} only by greedy decoding."
-        f" All trees: [bold]rstar view '{escape(str(searched))}'[/]",
+        f"n = {len(problems)}; solved only by tree search: {rows[1].lost}, only by greedy decoding: {rows[1].won}; all"
+        f" trees: [bold]rstar view '{escape(str(searched))}'[/]",
         highlight=False,
     )
 

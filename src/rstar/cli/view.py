@@ -26,11 +26,10 @@ def view(
     nodes: Annotated[int, typer.Option(help="Maximum number of nodes to draw.", min=1)] = 40,
     as_json: AsJson = False,
 ) -> None:
-    """Show the results of a run, the search tree of one of its problems, or the table of a self-evolution
-    run or of reinforcement learning.
+    """Show the results of a run, the search tree of one of its problems, or the table of a training run.
 
     `--json` prints one JSON object. For a run, the object holds the summary (null while the run is not finished) and
-    all results; for a problem, its result and its whole tree; for a self-evolution run, the rounds; for reinforcement
+    all results; for a problem, its result and its whole tree; for self-evolution, the rounds; for reinforcement
     learning, the evaluations.
 
     Example: `rstar view runs/first numbers-7-12`

@@ -127,9 +127,9 @@ async def _reward_grader(solver: SolverLike, solution: Solution, key: AnswerKey 
     """A grader by the rewards of the agent's environment; None if it only compares answers."""
     if key is None or not isinstance(solver, AgentSolver) or solver.compares_answers:
         return None
-    rewards = await solver.rewards(key, solution.trajectories)
-    answers = [trajectory.answer for trajectory in solution.trajectories]
-    best = {answer: max(r for a, r in zip(answers, rewards, strict=True) if a == answer) for answer in answers}
+    best: dict[str | None, float] = {}
+    for trajectory, reward in zip(solution.trajectories, await solver.rewards(key, solution.trajectories), strict=True):
+        best[trajectory.answer] = max(reward, best.get(trajectory.answer, 0.0))
 
     def grade(key: AnswerKey, answer: str | None) -> Verdict:
         if answer is None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, field_validator, model_validator
 
 from rstar.config import EngineConfig, MctsConfig, SandboxConfig
 from rstar.errors import ConfigError
@@ -18,24 +18,21 @@ from rstar.train.ppm import PPMConfig
 from rstar.train.settings import C, TrainConfig
 
 
-def _drawn(problems: list[ProblemSource]) -> list[ProblemSource]:
-    if any(source.n is None for source in problems):
+def _drawn(sources: list[ProblemSource]) -> list[ProblemSource]:
+    if any(source.n is None for source in sources):
         raise ValueError("only drawn problems have reference solutions: set `n`")
-    return problems
+    return sources
+
+
+References = Annotated[list[ProblemSource], AfterValidator(_drawn)]
+"""Problems to draw, with their reference solutions."""
 
 
 class Bootstrap(Section):
     """A base model trained from scratch on reference solutions."""
 
-    problems: list[ProblemSource] = Field(
-        min_length=1, description="sets of problems to draw: the stages of a curriculum"
-    )
+    problems: References = Field(min_length=1, description="sets of problems to draw: the stages of a curriculum")
     train: TrainConfig = Field(description="training settings: `rstar train settings`")
-
-    @field_validator("problems")
-    @classmethod
-    def _drawn(cls, problems: list[ProblemSource]) -> list[ProblemSource]:
-        return _drawn(problems)
 
 
 class Round(Section):
@@ -79,8 +76,8 @@ class EvolveConfig(Section):
         None, description="model that every round fine-tunes: tiny | hf:PATH; cannot be combined with `bootstrap`"
     )
     bootstrap: Bootstrap | None = Field(None, description="train the base from scratch; cannot be combined with `base`")
-    replay: list[ProblemSource] = Field(
-        [], description="problems to draw, whose reference solutions every policy is trained on, too"
+    replay: References = Field(
+        [], description="problems to draw; every policy is also trained on their reference solutions"
     )
     first_policy: ModelSetting | None = Field(None, description="model that searches in round 1; unset: the base")
     first_shots: int = Field(
@@ -111,11 +108,6 @@ class EvolveConfig(Section):
     )
     serve_port: int = Field(8765, ge=1, le=65535, description="port of the server")
     serve_seconds: float = Field(600.0, gt=0, description="time limit for the start of the server, seconds")
-
-    @field_validator("replay")
-    @classmethod
-    def _drawn(cls, replay: list[ProblemSource]) -> list[ProblemSource]:
-        return _drawn(replay)
 
     @model_validator(mode="after")
     def _combinations(self) -> Self:

@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -17,14 +16,6 @@ from rstar.judge.queue.redis_keys import GROUP, Keys, is_permanent, make_group, 
 from tests.judge.services import Redis
 
 JOB = Job("1", "me", "python", "1")
-
-
-@pytest.fixture(scope="module")
-def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Redis]:
-    server = Redis(tmp_path_factory.mktemp("redis"))
-    server.start()
-    yield server
-    server.stop()
 
 
 def pending_job(life: float = 60.0) -> Job:

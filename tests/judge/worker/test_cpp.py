@@ -283,7 +283,7 @@ def test_a_program_has_few_pipes() -> None:
     result = outcome(PIPES, Limits(5.0, memory_mb=256))
     counts = [int(line) for line in result.stdout.split()]
     assert len(counts) > 8
-    assert 8 <= sum(counts) <= 64  # 32, and what is opened while forks are not listed yet
+    assert 8 <= sum(counts) <= 64  # 32, and pipes that were allowed but not open yet when all were counted
 
 
 THREADS = """
