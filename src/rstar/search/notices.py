@@ -3,8 +3,8 @@
 ``question_too_long`` applies to every model. The others apply to the bundled model only, whose training data and values
 are known. ``unknown_wording``: none of its training templates makes the question. ``low_value``: its PPM gives the
 answer less than `LOW_VALUE`. In the search families the value is uninformative, and there is no ``low_value``: a
-program that ran to its end was nearly always right, whatever its value. It checks every move, and the PPM, which reads the policy's
-log-probabilities, underrates moves that the policy finds unlikely (counts: docs/solving.md).
+program that ran to its end was nearly always right, whatever its value. It checks every move, and the PPM, which reads
+the policy's log-probabilities, underrates moves that the policy finds unlikely (counts: docs/solving.md).
 """
 
 from __future__ import annotations
