@@ -1,29 +1,13 @@
 """The command line as a user meets it, on the fake engine and the real sandbox."""
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-RSTAR = [sys.executable, "-c", "from rstar.cli.app import main; main()"]
-
-
-def rstar(*arguments: str, code: int = 0, stdin: str = "", cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [*RSTAR, *arguments],
-        capture_output=True,
-        text=True,
-        input=stdin,
-        cwd=cwd,
-        check=False,
-        env=os.environ | {"COLUMNS": "180"},
-    )
-    assert done.returncode == code, done.stdout + done.stderr
-    assert "Traceback" not in done.stderr
-    return done
+from tests.cli.commands import rstar
 
 
 @pytest.mark.parametrize(

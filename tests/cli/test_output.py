@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.test_cli import RSTAR, rstar
+from tests.cli.commands import rstar, start
 
 QUESTION = "What is " + " + ".join(str(n) for n in range(1, 60)) + ", all in all?"
 LONGEST_ID = "the-name-of-problem-17"
@@ -40,14 +40,9 @@ def in_terminal(
     ours, theirs = pty.openpty()
     os.set_blocking(ours, True)
     subprocess.run(["stty", "cols", str(width)], stdin=theirs, check=True)
-    process = subprocess.Popen(
-        [*RSTAR, *arguments],
-        stdin=subprocess.DEVNULL,
-        stdout=theirs,
-        stderr=theirs if errors else subprocess.DEVNULL,
-        cwd=folder,
-        env=environment,
-    )
+    with open(os.devnull, "r+b") as nothing:
+        null = nothing.fileno()
+        process = start(arguments, (null, theirs, theirs if errors else null), folder, environment)
     os.close(theirs)
     text = b""
     while True:
@@ -56,7 +51,8 @@ def in_terminal(
         except OSError:  # the terminal's other side is closed
             break
     os.close(ours)
-    assert process.wait() == code, text.decode()
+    process.join()
+    assert process.exitcode == code, text.decode()
     return text.decode()
 
 

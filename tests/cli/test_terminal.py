@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.test_cli import rstar
+from tests.cli.commands import rstar
 from tests.cli.test_output import in_terminal
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b31m\r\x08\x7f\u202e\u2066evil\u2069\u2028"

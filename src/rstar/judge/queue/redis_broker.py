@@ -52,6 +52,9 @@ _MIN_RETRY_SECONDS = 10.0
 """Minimum new deadline, in seconds, of a job that Redis has lost, even if expired: it may have begun."""
 
 _SWEEP_SECONDS = 1.0
+_TRIM_BYTES = 1 << 16
+"""Size of the answers already read that Redis may keep."""
+
 _LOG = logging.getLogger("rstar.judge")
 
 
@@ -264,25 +267,35 @@ class RedisBroker:
                 self._fail(item, error)
 
     async def _listen(self) -> None:
-        """Read answers as they arrive and trim them from the stream."""
+        """Read answers as they arrive, and trim them from the stream: many together, or after a second without any."""
         stream = self._keys.answers(self._owner)
+        size = 0
         while True:
-            await self._read_answers(stream)
-            await self._client.xtrim(stream, minid=self._last_answer, approximate=False)
+            read = await self._read_answers(stream)
+            size += read
+            if size and (not read or size > _TRIM_BYTES):
+                await self._client.xtrim(stream, minid=self._last_answer, approximate=False)
+                size = 0
 
-    async def _read_answers(self, stream: str) -> None:
-        """Wait for answers, and resolve them. One that cannot be read is skipped; others must not wait behind it."""
+    async def _read_answers(self, stream: str) -> int:
+        """Wait for answers, and resolve them. One that cannot be read is skipped; others must not wait behind it.
+
+        Returns their size in bytes.
+        """
         last = {stream: self._last_answer}
+        size = 0
         for _, entries in await self._client.xread(last, count=_PER_PIPELINE, block=_BLOCK_MS) or ():
             for entry, fields in entries:
                 self._last_answer = entry
                 data = fields.get(b"a", b"")
+                size += len(data) + 1
                 try:
                     self._resolve(read_answer(data))
                 except ValueError as error:
                     _LOG.warning("entry %s of %s is not an answer: skipped: %s", entry, stream, error)
                     if (failed := failed_answer(data)) is not None:
                         self._resolve(failed)
+        return size
 
     async def _maintain(self) -> None:
         """Send heartbeats; recover entries lost with Redis or with the worker they were for."""

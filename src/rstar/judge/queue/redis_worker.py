@@ -28,6 +28,9 @@ _BLOCK_MS = 1_000
 _RETRY_SECONDS = 0.25
 _EXCLUSIVE_POLL_SECONDS = 0.1
 _WARN_SECONDS = 10.0
+_OWNER_SECONDS = 1.0
+"""For this long after an API process was last seen alive, its jobs start without another look."""
+
 _DIRECTED_SECONDS = 600
 """Seconds that a worker's own stream outlives it."""
 
@@ -83,6 +86,7 @@ class RedisSource:
         self._delete_consumers = self._client.register_script(_DELETE_CONSUMERS)
         self._entries: dict[str, _Entry] = {}
         self._suspects: dict[str, tuple[Job, int]] = {}
+        self._seen_alive: dict[str, float] = {}
         self._trial: set[str] = set()
         self._exclusive, self._reading = False, False  # no reads before and during a last trial
         self._claiming = asyncio.Lock()
@@ -242,10 +246,9 @@ class RedisSource:
                 worker.forget(fields[b"f"].decode().split("\n"))
             elif (job := await self._read_job(stream, entry, fields)) is not None:
                 jobs.append((entry, job))
-        owners = {job.owner for _, job in jobs}
-        living = {owner for owner in owners if await self._client.exists(self._keys.owner(owner))}
+        dead = {owner for owner in {job.owner for _, job in jobs} if not await self._is_alive(owner)}
         for entry, job in jobs:
-            if job.owner not in living:
+            if job.owner in dead:
                 await self._delete(stream, entry)
                 continue
             known = self._entries.get(job.id)
@@ -258,6 +261,16 @@ class RedisSource:
                 continue
             self._use_credit()
             worker.start(job)
+
+    async def _is_alive(self, owner: str) -> bool:
+        now = time.monotonic()
+        if now - self._seen_alive.get(owner, -_OWNER_SECONDS) < _OWNER_SECONDS:
+            return True
+        if await self._client.exists(self._keys.owner(owner)):
+            self._seen_alive[owner] = now
+            return True
+        self._seen_alive.pop(owner, None)
+        return False
 
     async def _read_job(self, stream: str, entry: bytes, fields: dict[bytes, bytes]) -> Job | None:
         """The job of an entry. An entry without one is deleted; without fields it was already deleted."""

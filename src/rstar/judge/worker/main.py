@@ -11,6 +11,8 @@ import uuid
 from pathlib import Path
 from typing import Any
 
+import uvloop
+
 from rstar.judge.boot import boot, send_heartbeats
 from rstar.judge.queue.redis_worker import RedisSource
 from rstar.judge.settings import JudgeSettings
@@ -47,7 +49,8 @@ async def work(settings: JudgeSettings, arguments: dict[str, Any]) -> None:
 
 def main() -> None:
     """Run the worker process."""
-    asyncio.run(work(*boot()))
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(work(*boot()))
 
 
 if __name__ == "__main__":
