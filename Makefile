@@ -19,7 +19,7 @@ demo: $(ROOT).venv/.local ## Compare tree search with greedy decoding, with the 
 	$(RUN) $(BIN)/rstar demo $(DEMO)
 
 test: $(ROOT).venv/.dev packages ## Run all tests, including lint, types and the import contract
-	$(RUN) $(PYTEST) -n 3 --dist loadfile --no-loadscope-reorder
+	$(RUN) $(PYTEST) -n 4 --dist loadfile --no-loadscope-reorder
 
 soak: $(ROOT).venv/.dev packages ## Run the tests that take minutes each: self-evolution runs that are killed, services under faults
 	$(RUN) $(PYTEST) -m soak -n 2 --timeout 900

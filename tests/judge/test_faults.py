@@ -116,7 +116,7 @@ def test_processes_and_redis_die(tmp_path: Path, redis: Redis) -> None:
 
 
 @pytest.mark.parametrize("level", ["full", "limits"])
-@pytest.mark.parametrize("count", [500, pytest.param(COUNT, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("count", [200, pytest.param(COUNT, marks=pytest.mark.soak)])
 def test_the_disk_of_the_scratch_folders_is_full(tmp_path: Path, level: str, count: int) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()

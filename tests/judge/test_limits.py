@@ -21,9 +21,9 @@ from rstar.sandbox import LocalSandbox
 from tests.judge.services import Redis, Service, free_port, serving
 
 HALF = "\ud800"
-SPIN = "import time\nwhile time.thread_time() < 0.5: pass\nprint(1)"
+SPIN = "import time\nwhile time.thread_time() < 0.25: pass\nprint(1)"
 THREADED = f"import threading\nt = threading.Thread(target=lambda: exec({SPIN!r}))\nt.start()\nt.join()"
-CPP = '#include <ctime>\n#include <cstdio>\nint main(){while(clock()<500000);puts("1");}'
+CPP = '#include <ctime>\n#include <cstdio>\nint main(){while(clock()<250000);puts("1");}'
 
 
 @pytest.fixture(scope="module", params=["memory", "redis"])
@@ -127,7 +127,7 @@ def test_a_session_in_use_does_not_end(service: tuple[str, Service]) -> None:
 
 @pytest.mark.parametrize(("kind", "code"), [("python", THREADED), ("cpp", CPP)])
 def test_waiting_for_a_processor_is_no_timeout(service: tuple[str, Service], kind: str, code: str) -> None:
-    body = {"type": kind, "solution": code, "expected_output": "1", "limits": {"seconds": 2}}
+    body = {"type": kind, "solution": code, "expected_output": "1", "limits": {"seconds": 1}}
     reply = send(service[0], "/run/long-batch", {"submissions": [body] * 10}).json()
     assert [one["reason"] for one in reply["results"]] == [""] * 10
     assert all(one["success"] for one in reply["results"])
@@ -137,7 +137,7 @@ def test_endless_threads_and_programs_make_room(service: tuple[str, Service]) ->
     threads = "import threading\nfor _ in range(2): threading.Thread(target=lambda: exec('while 1: pass')).start()"
     with ThreadPoolExecutor(2) as pool:
         bodies = [{"type": "python", "solution": threads}, {"type": "cpp", "solution": "int main(){for(;;);}"}]
-        limits = {"limits": {"seconds": 6}}
+        limits = {"limits": {"seconds": 3}}
         loops = [pool.submit(send, service[0], "/run", body | limits) for body in bodies]
         end = time.monotonic() + 5
         lowered: set[int] = set()

@@ -1,13 +1,13 @@
 """The search with the bundled model and the real sandbox, on few problems."""
 
 import asyncio
-from collections.abc import Sequence
-
-import pytest
+from collections.abc import Awaitable, Callable, Sequence
 
 from rstar.config import Config, EngineConfig, Method
+from rstar.models.engine import Engine
 from rstar.models.spec import open_engine
 from rstar.problems import Problem
+from rstar.sandbox import LocalSandbox, Sandbox
 from rstar.search.solver import Solution, Solver
 from rstar.specs import parse_model
 from rstar.tiny.generate import draw, pick
@@ -15,56 +15,74 @@ from tests.search.scripted import nodes_of, settings, tree_line
 
 DRAWN = [
     *draw(2, 17, "numbers", [1, 2], pick(["game24", "word", "queens"])),
-    *draw(2, 18, "numbers", [5], pick(["search"])),
+    *draw(2, 18, "numbers", [2], pick(["search"])),
 ]
 PROBLEMS = [Problem(d.id, d.instance.question) for d in DRAWN]
+Parts = tuple[Engine, Sandbox]
 
 
-def solve(method: Method, concurrency: int, seed: int = 5) -> dict[str, Solution]:
+async def solve(method: Method, concurrency: int, parts: Parts, seed: int = 5) -> dict[str, Solution]:
     search = settings(
-        method, rollouts=3, samples=3, expansions=3, beam_width=2, concurrency=concurrency, record_tokens=True
+        method, rollouts=2, samples=3, expansions=3, beam_width=2, concurrency=concurrency, record_tokens=True
     )
-    found = Solver(Config(seed=seed, search=search)).solve(PROBLEMS)
-    return {solution.problem.id: solution for solution in found}
+    config = Config(seed=seed, value="agreement", search=search)
+    solver = Solver(config, policy=parts[0], sandbox=parts[1])
+    return {solution.problem.id: solution async for solution in solver.asolve(PROBLEMS)}
 
 
-@pytest.mark.parametrize("method", ["greedy", "sample", "mcts"])
-def test_equal_seeds_give_equal_results_whatever_the_timing(method: Method) -> None:
-    """One problem at a time or all at once: batches differ, results do not."""
-    alone, together = solve(method, 1), solve(method, 6)
-    for name, solution in alone.items():
-        other = together[name]
-        assert (solution.answer, solution.tokens_out) == (other.answer, other.tokens_out)
-        assert tree_line(solution) == tree_line(other)
+def using(use: Callable[[Parts], Awaitable[None]]) -> None:
+    """Run `use` with the bundled policy and a sandbox, both open."""
+
+    async def opened() -> None:
+        async with open_engine(parse_model("tiny"), EngineConfig()) as engine, LocalSandbox() as sandbox:
+            await use((engine, sandbox))
+
+    asyncio.run(opened())
+
+
+def test_equal_seeds_give_equal_results_whatever_the_timing() -> None:
+    """One problem at a time or all at once: batches differ, results do not. Other seeds give other results."""
+
+    async def use(parts: Parts) -> None:
+        methods: tuple[Method, ...] = ("greedy", "sample", "mcts")
+        for method in methods:
+            alone, together = await solve(method, 1, parts), await solve(method, 6, parts)
+            assert alone.keys() == together.keys() == {problem.id for problem in PROBLEMS}
+            for name, solution in alone.items():
+                other = together[name]
+                assert (solution.answer, solution.tokens_out) == (other.answer, other.tokens_out)
+                assert tree_line(solution) == tree_line(other)
+        first, second = await solve("sample", 6, parts, seed=1), await solve("sample", 6, parts, seed=2)
+        assert any(tree_line(first[name]) != tree_line(second[name]) for name in first)
+
+    using(use)
 
 
 def test_ids_are_exactly_what_the_engine_saw_and_produced() -> None:
     """Along every path of the tree, ids and text say the same, and log-probabilities belong to the ids."""
-    engine = open_engine(parse_model("tiny"), EngineConfig())
-    found = solve("mcts", 6)
-    for solution in found.values():
-        assert solution.tree is not None
-        assert solution.tree.prompt.ids == engine.context(solution.tree.prompt.text).ids
-        for node in nodes_of(solution)[1:]:
-            assert node.step is not None
-            for segment in node.step.segments:
-                if segment.author == "policy":
-                    assert segment.logprobs is not None
-                    assert len(segment.ids) == len(segment.logprobs)
-                    assert all(logprob <= 0 for logprob in segment.logprobs)
-                written = engine.append(engine.context("x"), segment.text)
-                assert written.text == "x" + segment.text
-                assert decode(engine, segment.ids) == segment.text
+
+    async def use(parts: Parts) -> None:
+        engine = parts[0]
+        for solution in (await solve("mcts", 6, parts)).values():
+            assert solution.tree is not None
+            assert solution.tree.prompt.ids == engine.context(solution.tree.prompt.text).ids
+            for node in nodes_of(solution)[1:]:
+                assert node.step is not None
+                for segment in node.step.segments:
+                    if segment.author == "policy":
+                        assert segment.logprobs is not None
+                        assert len(segment.ids) == len(segment.logprobs)
+                        assert all(logprob <= 0 for logprob in segment.logprobs)
+                    written = engine.append(engine.context("x"), segment.text)
+                    assert written.text == "x" + segment.text
+                    assert decode(engine, segment.ids) == segment.text
+
+    using(use)
 
 
 def decode(engine: object, ids: Sequence[int]) -> str:
     tokens = engine.tokens  # type: ignore[attr-defined]
     return b"".join(tokens.piece(i) for i in ids).decode()
-
-
-def test_seeds_matter() -> None:
-    first, second = solve("sample", 6, seed=1), solve("sample", 6, seed=2)
-    assert any(tree_line(first[name]) != tree_line(second[name]) for name in first)
 
 
 def test_async_form() -> None:

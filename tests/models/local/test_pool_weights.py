@@ -122,7 +122,7 @@ def test_workers_that_start_later_have_the_new_weights(
 
 def test_weights_of_another_shape_change_nothing(folder: Path, tmp_path: Path) -> None:
     write_model(tmp_path, hidden_size=96)
-    expected, engine = alone(folder), pool(folder)
+    expected, engine = alone(folder), pool(folder, 1)
 
     async def use() -> None:
         for weights in (tmp_path, load_decoder(tmp_path)):
