@@ -139,8 +139,9 @@ class Trajectory:
         answer: final answer, if `finish_reason` is ``answer``.
         value: the search's value of it (higher is better); None if not scored.
         votes: number of identical samples it represents.
-        mass: estimated probability that the policy ends here: the share of samples that took each step, multiplied over
-            the steps. Independent samples have equal masses.
+        mass: estimated probability that the policy ends here: by its log-probabilities (`rstar.search.choose.masses`),
+            or the share of samples that took each step, multiplied over the steps. Independent samples have equal
+            masses.
     """
 
     prompt: Segment
@@ -197,7 +198,7 @@ class Trajectory:
             "value": None if self.value is None else round(self.value, 6),
             "logprob": round(self.logprob, 4),
             "votes": self.votes,
-            "mass": round(self.mass, 6),
+            "mass": float(f"{self.mass:.6g}"),
             "error": next((step.error for step in reversed(self.steps) if step.error), None),
         }
 

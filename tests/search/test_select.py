@@ -101,7 +101,7 @@ def test_the_masses_of_all_leaves_are_one(drawn: Any) -> None:
         grown = node(parent, votes=votes)
         return [leaf for inner in below for leaf in grow(grown, inner)] or [grown]
 
-    assert sum(leaf.mass for leaf in grow(None, drawn)) == pytest.approx(1.0)
+    assert sum(leaf.share for leaf in grow(None, drawn)) == pytest.approx(1.0)
 
 
 def wrote(

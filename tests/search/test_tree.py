@@ -7,6 +7,7 @@ import pytest
 from rstar.config import Config
 from rstar.models.fake import FakeEngine
 from rstar.problems import Problem
+from rstar.search.choose import masses
 from rstar.search.solver import Solver
 from rstar.trees import Tree
 from tests.search.plain import PlainSandbox
@@ -22,9 +23,12 @@ def test_what_was_recorded_is_read_again(method: str) -> None:
     found = [trajectory for _, trajectory in Tree.from_json(json.loads(json.dumps(line))).ends()]
     assert len({one.answer for one in found}) > 1
     assert [one.text for one in found] == [one.text for one in solution.trajectories]
+    weights = [one.mass for one in found]
+    if method == "mcts":
+        weights = masses([(one.logprob, one.mass) for one in found])
+    assert weights == pytest.approx([one.mass for one in solution.trajectories])
     for one, other in zip(found, solution.trajectories, strict=True):
         assert one.prompt == other.prompt
-        assert one.mass == pytest.approx(other.mass)
         assert one.value == pytest.approx(other.value, abs=1e-6)
         assert (one.answer, one.finish_reason, one.votes) == (other.answer, other.finish_reason, other.votes)
         for step, before in zip(one.steps, other.steps, strict=True):

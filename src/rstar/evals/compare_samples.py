@@ -21,7 +21,7 @@ from rstar.grading import is_equivalent
 from rstar.jsonl import Record, read_lines
 from rstar.problems import Problem
 from rstar.runs import RESULTS, TREES
-from rstar.search.choose import Votes, choose_as_set
+from rstar.search.choose import TREE_METHODS, Votes, choose_as_set, masses
 from rstar.search.solver import Solution
 from rstar.search.value import open_value, value_name
 from rstar.trajectories import Trajectory
@@ -84,7 +84,12 @@ class StoredSamples:
         for line in read_lines(self._source / TREES):
             if (problem := wanted.get(line["id"])) is not None and line["id"] in costs:
                 del wanted[line["id"]]
-                yield await self._choose(problem, self._solutions(line), costs[line["id"]])
+                cost = costs[line["id"]]
+                ends = self._solutions(line)
+                if cost["method"] in TREE_METHODS:
+                    found = [(None if end.lacks_logprobs else end.logprob, end.mass) for end in ends]
+                    ends = [replace(end, mass=mass) for end, mass in zip(ends, masses(found), strict=True)]
+                yield await self._choose(problem, ends, cost)
         if wanted:
             raise DataError(f"{self._source}: contains no samples of problem {next(iter(wanted))!r}")
 

@@ -7,6 +7,7 @@ gold answer.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -14,6 +15,12 @@ from rstar.config import AgentConfig, AnySearch, Choice
 from rstar.trajectories import Trajectory, answered
 
 Equivalence = Callable[[str, str], bool]
+
+TREE_METHODS = ("beam", "mcts")
+"""The methods that merge equal samples into a tree. The others draw independent samples."""
+
+COVERED = 0.05
+"""Log-probabilities decide the masses if the solutions found cover at least this share of the policy's samples."""
 
 
 @dataclass(slots=True)
@@ -28,8 +35,8 @@ class Group:
 class Votes:
     """The answers to one problem so far, grouped by equivalence.
 
-    An answer's share is its share of the mass. In a tree, the number of samples is biased: search returns to some
-    places more often than to others, which would inflate the votes for what it finds there.
+    An answer's share is its share of the mass (see `masses`). In a tree, the number of samples is biased: search
+    returns to some places more often than to others, which would inflate the votes for what it finds there.
     """
 
     def __init__(self, equivalent: Equivalence) -> None:
@@ -79,6 +86,21 @@ class Votes:
         """Whether the leading answer has at least `votes` votes and at least `share` of the mass."""
         leader = self.leader()
         return leader is not None and leader.votes >= votes and leader.mass >= share * self.total
+
+
+def masses(found: Sequence[tuple[float | None, float]]) -> list[float]:
+    """Estimated probabilities that the policy ends with each of the distinct solutions that a tree search found.
+
+    The log-probabilities give them exactly, but for long solutions only few samples' worth of probability is found, of
+    which the likeliest solution has nearly all: then shares of samples say more.
+
+    Args:
+        found: per solution, its log-probability if known, and its share of the samples.
+    """
+    exact = [math.exp(min(logprob, 0.0)) for logprob, _ in found if logprob is not None]
+    if len(exact) == len(found) and sum(exact) >= COVERED:
+        return exact
+    return [share for _, share in found]
 
 
 async def choose_as_set(

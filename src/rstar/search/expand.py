@@ -177,6 +177,7 @@ class Expander:
             depth=parent.depth + 1,
             votes=votes,
             prior=sum(completion.logprobs) / count if count else 0.0,
+            logprob=_add(parent.logprob, completion.logprobs),
             length=len(completion.ids) or len(completion.text),
         )
         reading = self._format.read(completion)
@@ -273,6 +274,10 @@ def _one_per_answer(node: Node, children: list[Node], repeated: list[tuple[Node,
 
 def _written(completion: Completion) -> Segment:
     return Segment(completion.text, "policy", completion.ids, completion.logprobs or None)
+
+
+def _add(before: float | None, logprobs: tuple[float, ...]) -> float | None:
+    return None if before is None or not logprobs else before + sum(logprobs)
 
 
 def _failed(child: Node, reason: FinishReason) -> Node:

@@ -27,7 +27,7 @@ from rstar.config import (
 from rstar.lifecycle import gather_or_cancel
 from rstar.problems import Problem
 from rstar.search.checks import scores
-from rstar.search.choose import Votes
+from rstar.search.choose import TREE_METHODS, Votes, masses
 from rstar.search.expand import Expander, Expansion
 from rstar.search.select import select_child, unexplored
 from rstar.search.tree import Node, back_up, reopen
@@ -64,6 +64,12 @@ class Search(Generic[C]):
             wave = min(wave, round((budget - spent) * self.rollouts / spent))
         return max(1, wave)
 
+    def masses(self, ends: Sequence[Node]) -> list[float]:
+        """The masses of solutions. Independent samples have equal ones."""
+        if self.config.method in TREE_METHODS:
+            return masses([(node.logprob, node.share) for node in ends])
+        return [node.share for node in ends]
+
     async def grow(self, nodes: Sequence[Node], n: int, *, merge: bool = True, score: bool = True) -> list[Node]:
         """Expand `nodes` concurrently; then, in order, count the new answers and score the new nodes."""
         grown = await gather_or_cancel(self.expander.expand(node, n, merge=merge) for node in nodes)
@@ -76,7 +82,8 @@ class Search(Generic[C]):
         new = [child for child in growth.children if child.answer is not None]
         self.answered += new
         if new or growth.widened:
-            await self.votes.count((node.answer or "", node.votes, node.mass) for node in self.answered)
+            weighed = zip(self.answered, self.masses(self.answered), strict=True)
+            await self.votes.count((node.answer or "", node.votes, mass) for node, mass in weighed)
         alive = [child for child in growth.children if not child.closed or child.answer is not None]
         if score and alive:
             values = await scores(self.value, self.problem, [child.trajectory() for child in alive], self.votes)

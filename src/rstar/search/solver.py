@@ -14,7 +14,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import AsyncExitStack, aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rstar.config import AgentConfig, Config
@@ -202,7 +202,8 @@ class Solver(SharedContext):
         values = await scores(self.value, search.problem, [node.trajectory() for node in nodes], search.votes)
         for node, value in zip(nodes, values, strict=True):
             node.value = value
-        trajectories = tuple(node.trajectory() for node in nodes)
+        weighed = zip(nodes, search.masses(nodes), strict=True)
+        trajectories = tuple(replace(node.trajectory(), mass=mass) for node, mass in weighed)
         chosen = await choose_as_set(trajectories, config, self.equivalent)
         value = chosen.value if chosen else None
         if config.record_tokens and any(node.step is not None and node.step.lacks_logprobs for node in root.walk()):

@@ -34,6 +34,7 @@ class Node:
         errors: failed steps in a row up to here.
         votes: number of identical samples it represents.
         prior: mean log-probability per token of the step; breaks ties between unvisited siblings.
+        logprob: sum of the log-probabilities of the sampled steps up to here; None if the engine does not report them.
         length: of the sampled step, in tokens; in characters if the engine knows no ids.
         finish_reason: why the solution ended here; None if it goes on.
         answer: final answer, if any.
@@ -52,6 +53,7 @@ class Node:
     errors: int = 0
     votes: int = 1
     prior: float = 0.0
+    logprob: float | None = 0.0
     length: int = 0
     finish_reason: FinishReason | None = None
     answer: str | None = None
@@ -71,13 +73,13 @@ class Node:
         return self.total / self.visits if self.visits else 0.0
 
     @property
-    def mass(self) -> float:
-        """Share of the policy's samples, multiplied over the steps from the root; see `Trajectory.mass`."""
-        mass, node = 1.0, self
+    def share(self) -> float:
+        """Share of the policy's samples that took each step, multiplied over the steps from the root."""
+        share, node = 1.0, self
         while node.parent is not None:
-            mass *= node.votes / sum([child.votes for child in node.parent.children])
+            share *= node.votes / sum([child.votes for child in node.parent.children])
             node = node.parent
-        return mass
+        return share
 
     def ancestors(self) -> Iterator[Node]:
         """Yield the node's parent, its parent, …, the root."""
@@ -102,7 +104,7 @@ class Node:
         """The solution up to this node."""
         root, *path = [self, *self.ancestors()][::-1]
         steps = tuple([node.step for node in path if node.step is not None])
-        return Trajectory(root.prompt, steps, self.finish_reason, self.answer, self.value, self.votes, self.mass)
+        return Trajectory(root.prompt, steps, self.finish_reason, self.answer, self.value, self.votes, self.share)
 
     @property
     def prompt(self) -> Segment:
