@@ -64,7 +64,7 @@ class SamplingConfig(SearchConfig):
     choose: Choice | None = Field(
         None,
         description="rule for choosing the answer: best (highest value) | majority | weighted (majority weighted by "
-        "value); unset: majority for sample, else best",
+        "value); unset: majority for sample, weighted for a tree with a PPM, else best",
     )
     top_k: int | None = Field(
         None, ge=1, description="number of solutions that vote: those with the highest values; unset: all"

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rstar.search.choose import COVERED, Votes, choose, masses
+from rstar.config import Config
+from rstar.search.choose import COVERED, Votes, choose, choose_as_set, masses
 from rstar.trajectories import Segment, Step, Trajectory
 
 PROMPT = Segment("q", "template")
@@ -103,3 +104,22 @@ def test_a_tree_prefers_the_likely_answer_to_the_one_it_saw_more_often() -> None
     found = [(math.log(0.5), 0.2), (math.log(0.2), 0.4), (math.log(0.2), 0.4)]
     assert masses(found) == pytest.approx([0.5, 0.2, 0.2])
     assert masses([(logprob - 9, share) for logprob, share in found]) == [0.2, 0.4, 0.4]
+
+
+@pytest.mark.parametrize(
+    ("method", "value", "answer"),
+    [
+        ("mcts", "ppm", "2"),
+        ("beam", "ppm", "2"),
+        ("mcts", "agreement", "1"),
+        ("best-of-n", "ppm", "1"),
+        ("sample", "ppm", "2"),
+    ],
+)
+def test_a_tree_weighs_the_values_of_a_ppm_by_probability(method: str, value: str, answer: str) -> None:
+    """ "1" has the highest value, "2" nearly the same value and nine times the probability."""
+    found = [trajectory("1", 0.9, mass=0.1), trajectory("2", 0.8, mass=0.9)]
+    config = Config(search={"method": method}).search
+    best = asyncio.run(choose_as_set(found, config, value, same))
+    assert best is not None
+    assert best.answer == answer

@@ -109,7 +109,7 @@ class AgentSolver(Solver):
         for node, trajectory in tree.ends():
             node.value = await votes.share(trajectory.answer or "")
         trajectories = [trajectory for _, trajectory in tree.ends()]
-        chosen = await choose_as_set(trajectories, config, self.equivalent)
+        chosen = await choose_as_set(trajectories, config, "agreement", self.equivalent)
         failures = Counter[str]()
         for node in tree.nodes:
             if node.finish_reason is not None and node.answer is None:

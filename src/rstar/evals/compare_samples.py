@@ -104,7 +104,7 @@ class StoredSamples:
         await votes.count((end.answer or "", end.votes, end.mass) for end in ends)
         values = await self._value.score(problem, ends, votes)
         scored = tuple(replace(end, value=value) for end, value in zip(ends, values, strict=True))
-        chosen = await choose_as_set(scored, self._config.search, is_equivalent)
+        chosen = await choose_as_set(scored, self._config.search, self._value.name, is_equivalent)
         return Solution(
             problem=problem,
             answer=chosen.answer if chosen else None,

@@ -104,15 +104,19 @@ def masses(found: Sequence[tuple[float | None, float]]) -> list[float]:
 
 
 async def choose_as_set(
-    trajectories: Sequence[Trajectory], config: AnySearch | AgentConfig, equivalent: Equivalence
+    trajectories: Sequence[Trajectory], config: AnySearch | AgentConfig, value: str, equivalent: Equivalence
 ) -> Trajectory | None:
-    """`choose` with the search settings, or the method's default."""
+    """`choose` with the search settings, or the method's default; `value` is the name of the search's value."""
     if isinstance(config, AgentConfig):
         return await choose(trajectories, "majority", equivalent)
     if config.method == "greedy":
         return await choose(trajectories, "best", equivalent)
-    how = config.choose or ("majority" if config.method == "sample" else "best")
-    return await choose(trajectories, how, equivalent, config.top_k)
+    how: Choice = "best"
+    if config.method == "sample":
+        how = "majority"
+    elif config.method in TREE_METHODS and value == "ppm":  # the other values weigh by mass themselves
+        how = "weighted"
+    return await choose(trajectories, config.choose or how, equivalent, config.top_k)
 
 
 async def choose(

@@ -204,7 +204,7 @@ class Solver(SharedContext):
             node.value = value
         weighed = zip(nodes, search.masses(nodes), strict=True)
         trajectories = tuple(replace(node.trajectory(), mass=mass) for node, mass in weighed)
-        chosen = await choose_as_set(trajectories, config, self.equivalent)
+        chosen = await choose_as_set(trajectories, config, self.value.name, self.equivalent)
         value = chosen.value if chosen else None
         if config.record_tokens and any(node.step is not None and node.step.lacks_logprobs for node in root.walk()):
             raise EngineError("search.record_tokens: this model does not report log-probabilities")
