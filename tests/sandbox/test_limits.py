@@ -231,7 +231,7 @@ HIDES_MEMORY = {
 @pytest.mark.parametrize("level", STRONG)
 @pytest.mark.parametrize("name", HIDES_MEMORY)
 def test_no_process_of_a_program_hides_its_memory(level: Level, name: str) -> None:
-    assert drive(level, TAKES_MEMORY + HIDES_MEMORY[name], replace(QUICK, memory_mb=200)).status == "memory"
+    assert drive(level, TAKES_MEMORY + HIDES_MEMORY[name], replace(QUICK, memory_mb=200, seconds=30)).status == "memory"
 
 
 TAKES_MAPS = """

@@ -90,7 +90,7 @@ def outcome(source: str, limits: Limits) -> Result:
                 await asyncio.sleep(0.05)
             return result
 
-    return asyncio.run(asyncio.wait_for(run(), 25))
+    return asyncio.run(asyncio.wait_for(run(), 100))
 
 
 @pytest.mark.parametrize(
@@ -315,3 +315,74 @@ def test_pipes_that_are_closed_do_not_count() -> None:
 
 def test_a_program_that_asks_for_pipes_all_the_time_is_ended() -> None:
     assert outcome(ASKS, Limits(10.0, memory_mb=256)).status == "killed"
+
+
+LARGE = '#include <cstdio>\nint big[7000000]={1};\nint main(){printf("%d\\n",42);}'
+
+
+def test_large_programs_are_whole_on_a_busy_machine() -> None:
+    """A signal, such as that which lowers a priority, can cut a copy short."""
+
+    async def run() -> None:
+        async with LocalSandbox(workers=2) as sandbox:
+            compiler = Compiler(sandbox, 30.0, 1_024)
+            found = await asyncio.gather(*(compiler.run(LARGE, None, Limits(10)) for _ in range(12)))
+            assert [result.stdout for result in found] == ["42\n"] * 12
+
+    asyncio.run(run())
+
+
+def test_a_compilation_that_is_done_again_writes_over_what_it_left() -> None:
+    async def run() -> None:
+        async with LocalSandbox(workers=2) as sandbox:
+            file = os.memfd_create("program")
+            os.write(file, b"left by an attempt that was cut off" * 10_000)
+            assert (await sandbox.run_driver(cpp._COMPILE, "int main(){}", file, Limits(30), processes=4)).ok
+            program = os.pread(file, os.fstat(file).st_size, 0)
+            os.close(file)
+            assert program.startswith(b"\x7fELF")
+            assert b"left by" not in program
+
+    asyncio.run(run())
+
+
+class Programs:
+    """A sandbox whose compiler makes programs of `size` bytes, and whose programs run until they are let go."""
+
+    workers, total = 2, 1 << 30
+
+    def __init__(self, size: int) -> None:
+        self.size, self.running, self.compiled = size, 0, 0
+        self.go_on = asyncio.Event()
+
+    async def run_driver(self, code: str, stdin: str, file: int, limits: Limits, **_: float) -> Result:
+        await asyncio.sleep(0)
+        if code == cpp._COMPILE:
+            self.compiled += 1
+            os.ftruncate(file, self.size)
+        else:
+            self.running += 1
+            await self.go_on.wait()
+            self.running -= 1
+        return Result(status="ok", stdout="", stderr="", error=None, seconds=0.1)
+
+
+@pytest.mark.parametrize(("size", "at_once"), [(1 << 20, 40), (60 << 20, 4), (400 << 20, 1)])
+def test_the_large_programs_of_all_calls_share_a_bounded_memory(size: int, at_once: int) -> None:
+    async def run() -> None:
+        sandbox = Programs(size)
+        compiler = Compiler(cast(LocalSandbox, sandbox), 1.0, 256)
+        held = len(os.listdir("/proc/self/fd"))
+        calls = [asyncio.create_task(compiler.run(f"{n}", None, Limits())) for n in range(40)]
+        for _ in range(1_000):
+            await asyncio.sleep(0)
+        assert sandbox.running == at_once
+        kept = (len(os.listdir("/proc/self/fd")) - held) * size
+        assert kept <= 2 * max(256 << 20, size), "those in use and those of the cache"
+        calls[-1].cancel()
+        sandbox.go_on.set()
+        found = await asyncio.gather(*calls[:-1])
+        assert {result.status for result in found} == {"ok"}
+        assert compiler._in_use.take(256 << 20), "all was given back"
+
+    asyncio.run(run())

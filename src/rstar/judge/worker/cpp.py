@@ -23,6 +23,9 @@ _FLAGS = ("-O2", "-pipe")
 _CACHE_BYTES, _MAX_CACHED = 256 << 20, 1_000
 """Limits of the program cache; each program holds a descriptor."""
 
+_SMALL, _LARGE_BYTES = 1 << 20, 256 << 20
+"""Programs beyond the first size, in bytes, share memory of the second size while calls use them."""
+
 _FAILED_SECONDS = 300.0
 """How long a compilation that hit a limit is cached."""
 
@@ -66,6 +69,8 @@ can share, and the C library would try again without a pause."""
 
 _COMPILE = f"""
 import os, resource
+os.ftruncate(3, 0)  # an earlier attempt may have been cut off
+os.lseek(3, 0, os.SEEK_SET)
 with open("main.cpp", "wb") as file:
     while block := os.read(0, 1 << 20):
         file.write(block)
@@ -86,8 +91,11 @@ with open("main", "rb") as file:
 _RUN = f"""
 import os
 program = os.open("main", os.O_WRONLY | os.O_CREAT, 0o700)
-os.sendfile(program, 3, 0, 1 << 30)
+copied = 0
+while sent := os.sendfile(program, 3, copied, 1 << 30):  # a signal can cut it short
+    copied += sent
 os.close(program)
+os.close(3)
 for inherited in range(3, 256):
     try:
         os.set_inheritable(inherited, False)
@@ -109,10 +117,46 @@ class _Program:
         os.close(self.handle)
 
 
+class _Memory:
+    """Bytes that calls share, in order of arrival. A call that needs more than all gets all."""
+
+    def __init__(self, total: int) -> None:
+        self._total = self._free = total
+        self._changed = asyncio.Condition()
+        self._turn = asyncio.Lock()
+
+    def take(self, size: int) -> bool:
+        """Take bytes if they are free and nobody waits."""
+        size = min(size, self._total)
+        if self._turn.locked() or self._free < size:
+            return False
+        self._free -= size
+        return True
+
+    async def wait_and_take(self, size: int) -> None:
+        """Take bytes as soon as they are free."""
+        size = min(size, self._total)
+        async with self._turn, self._changed:
+            await self._changed.wait_for(lambda: self._free >= size)
+            self._free -= size
+
+    async def give_back(self, size: int) -> None:
+        """Give back bytes that were taken."""
+        async with self._changed:
+            self._free += min(size, self._total)
+            self._changed.notify_all()
+
+
 @dataclass(frozen=True, slots=True)
 class _Compiled:
     result: Result
     program: _Program | None
+
+    @property
+    def large_bytes(self) -> int:
+        """Size of a large program; 0 for any other."""
+        size = 0 if self.program is None else self.program.size
+        return size if size > _SMALL else 0
 
 
 class Compiler:
@@ -133,6 +177,7 @@ class Compiler:
         self._size = 0
         self._failed: dict[str, tuple[float, _Compiled]] = {}
         self._compiling: dict[str, asyncio.Future[_Compiled]] = {}
+        self._in_use = _Memory(_LARGE_BYTES)
         self._at_normal = 0  # compilations that keep their priority; no more of them than foreground runs
 
     async def run(self, source: str, stdin: str | None, limits: Limits) -> Result:
@@ -145,12 +190,26 @@ class Compiler:
         """
         if shutil.which("g++", path="/usr/bin") is None:
             raise SandboxError("C++ needs the compiler /usr/bin/g++, which is not installed")
-        compiled = await self._compiled(source)
-        if compiled.program is None:
+        compiled: _Compiled | None = await self._compiled(source)
+        assert compiled is not None
+        size = compiled.large_bytes
+        if not size:
+            return await self._run(compiled, stdin, limits)
+        if not self._in_use.take(size):
+            compiled = None  # while it waits, a call keeps no program in memory
+            await self._in_use.wait_and_take(size)
+        try:
+            return await self._run(compiled or await self._compiled(source), stdin, limits)
+        finally:
+            await self._in_use.give_back(size)
+
+    async def _run(self, compiled: _Compiled, stdin: str | None, limits: Limits) -> Result:
+        program = compiled.program
+        if program is None:
             return compiled.result
         # The program's file is in the scratch folder but must not count.
-        room = limits.scratch_mb + (compiled.program.size >> 20) + 1
-        result = await self._sandbox.run_driver(_RUN, stdin, compiled.program.handle, replace(limits, scratch_mb=room))
+        room = limits.scratch_mb + (program.size >> 20) + 1
+        result = await self._sandbox.run_driver(_RUN, stdin, program.handle, replace(limits, scratch_mb=room))
         return _program_result(result, limits.seconds)
 
     async def _compiled(self, source: str) -> _Compiled:

@@ -32,10 +32,6 @@ _MAX_REQUESTS, _COUNT_PAUSE = 10_000, 5
 _LOOK_PAUSE = 4
 """A look at a run is followed by a pause of so many times its length, for each run."""
 
-_SOON_MS = 50
-"""How long to block for the death of a process. With millions of entries in a kernel table it can take seconds, which
-would hold up other runs."""
-
 
 @dataclass(slots=True, eq=False)
 class Run:
@@ -103,8 +99,8 @@ class PipeQuota:
     Beyond 1,024 pipes, new ones are small, and a program that fills its own pipe hangs. So with many programs each may
     have fewer.
 
-    Live pipes are counted only when so many have been asked for that there may be too many. Counting is slow, so it is
-    done a small part of the time; meanwhile pipes are refused.
+    Live pipes are counted only when so many have been asked for that there may be too many. Counting is slow, so the
+    counts for all programs together take a small part of the keeper's time; meanwhile pipes are refused.
     """
 
     def __init__(self, count: Callable[[], int]) -> None:
@@ -115,16 +111,16 @@ class PipeQuota:
         self._asked += 1
         share = min(_MAX_PIPES, max(_MIN_PIPES, _ALL_PIPES // programs))
         if self._most >= share:
-            started = time.monotonic()
-            if started < self._next_count:
+            if time.monotonic() < self._next_count:
                 return False
+            started = time.thread_time()  # the load of the machine must not lengthen the pause
             try:
                 self._most = self._count()
             except OSError:
                 return False
             finally:
-                ended = time.monotonic()
-                self._next_count = ended + _COUNT_PAUSE * (ended - started)
+                used = time.thread_time() - started
+                self._next_count = time.monotonic() + _COUNT_PAUSE * programs * used
         if self._most >= share:
             return False
         self._most += 1
@@ -186,14 +182,10 @@ class Children:
     def kill_and_report(self, pid: int, report: Callable[[int, float], None]) -> None:
         """Kill a child with its process group.
 
-        `report` gets its wait status and CPU seconds when it is dead, which can take seconds.
+        `report` gets its wait status and CPU seconds when it is dead. That can take seconds: a process needs a
+        processor to die. Nothing waits for it here, because all other runs would wait, too.
         """
         self._send_kill(pid)
-        handle = os.pidfd_open(pid)
-        try:
-            readable(handle, _SOON_MS)
-        finally:
-            os.close(handle)
         self.dying.add(pid)
         self._reports[pid] = report
         self._wait_for(pid, os.WNOHANG)
