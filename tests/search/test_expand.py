@@ -1,9 +1,12 @@
 """The expansion of nodes: what is asked for, run, kept, and why a branch ends."""
 
 import asyncio
+import math
 from collections.abc import Sequence
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rstar.config import Config, Method
 from rstar.errors import EngineError
@@ -33,13 +36,13 @@ def test_the_policy_is_asked_as_configured() -> None:
     asked: list[Request] = []
 
     def script(request: Request, sample: int) -> str:
-        if sample == 0:
+        if sample == request.first:
             asked.append(request)
         return sums(request, sample)
 
     found = solve(script, root_expansions=3, top_p=0.7, temperature=0.5, max_step_tokens=99, rollouts=2)
     steps = [request for request in asked if not request.context.text.endswith("<answer>")]
-    assert [request.n for request in steps[:2]] == [3, 4]
+    assert [(request.first, request.n) for request in steps[:4]] == [(0, 1), (1, 2), (0, 1), (1, 3)]
     assert {(r.top_p, r.temperature, r.max_tokens) for r in steps} == {(0.7, 0.5, 99)}
     assert found.tokens_in == sum(len(request.context.ids) for request in asked)
 
@@ -162,3 +165,39 @@ def test_a_full_context_ends_the_branch_and_nothing_else(method: Method) -> None
     for name in "bc":
         assert solutions[name].answer is None
         assert set(solutions[name].failures) == {"length"}
+
+
+@given(st.lists(st.floats(0.01, 1), min_size=1, max_size=6))
+def test_samples_stop_when_the_next_ones_would_be_copies(weights: list[float]) -> None:
+    """The first steps have known probabilities; as many samples are drawn as can be expected to differ."""
+    chances = [weight / sum(weights) for weight in weights]
+    drawn: list[int] = []
+
+    def script(request: Request, sample: int) -> str | tuple[str, float]:
+        if (answer := answering(request)) is not None:
+            return answer
+        if written(request):
+            return f"\nprint({sample})\n{CODE}"
+        drawn.append(sample)
+        which = min(sample, len(chances) - 1)
+        return f"a = {which}\n{STEP}", math.log(chances[which])
+
+    found = solve(script, rollouts=1, expansions=8)
+    assert drawn == list(range(len(drawn))), "each sample once, in order"
+    assert len(drawn) <= 8
+    covered = sum(chances[: len(drawn)])
+    assert len(drawn) == 8 or round((8 - len(drawn)) * (1 - covered)) == 0
+    assert len(nodes_of(found)[0].children) == min(len(drawn), len(chances))
+
+
+def test_solutions_with_one_answer_share_their_probability() -> None:
+    """Merged samples keep what the policy gives each of them."""
+
+    def script(request: Request, sample: int) -> str | tuple[str, float]:
+        texts = [("print(1)", 0.4), ("print(2)", 0.35), ("print(1 + 1)", 0.2), ("print(3)", 0.05)]
+        code, chance = texts[sample % 4]
+        return answering(request) or (f"{code}\n{CODE}", math.log(chance))
+
+    found = solve(script, rollouts=1, expansions=4)
+    assert {t.answer: t.mass for t in found.trajectories} == pytest.approx({"1": 0.4, "2": 0.55})
+    assert found.answer == "2"

@@ -150,7 +150,7 @@ def test_a_search_with_it(folder):
     scored = [node for node in nodes if node.finish_reason in (None, "answer") and node.parent is not None]
     assert scored
     assert all(node.value is not None for node in scored)
-    best = max(node.value for node in nodes if node.answer is not None)
+    best = max(node.value for node in nodes if node.answer == solution.answer)
     assert solution.value == pytest.approx(best, abs=1e-6)
 
 

@@ -43,11 +43,11 @@ def test_selection() -> None:
     rare = node(root, 1, 0.1)
     assert select_child(root, 2.0) is rare, "exploration"
     assert select_child(root, 0.0) is better, "no exploration"
-    fresh, likelier, agreed = node(root, prior=-2.0), node(root, prior=-1.0), node(root, prior=-3.0, votes=2)
-    assert select_child(root, 2.0) is agreed
-    agreed.closed = True
+    fresh, agreed, likelier = node(root, chance=0.1), node(root, chance=0.1, votes=2), node(root, chance=0.3)
     assert select_child(root, 2.0) is likelier
-    for child in (fresh, likelier, better, worse, rare):
+    likelier.closed = True
+    assert select_child(root, 2.0) is agreed
+    for child in (fresh, agreed, better, worse, rare):
         child.closed = True
     assert select_child(root, 2.0) is None
 

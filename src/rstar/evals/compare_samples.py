@@ -7,6 +7,7 @@ to five decimals.
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -87,7 +88,7 @@ class StoredSamples:
                 cost = costs[line["id"]]
                 ends = self._solutions(line)
                 if cost["method"] in TREE_METHODS:
-                    found = [(None if end.lacks_logprobs else end.logprob, end.mass) for end in ends]
+                    found = [(None if end.lacks_logprobs else math.exp(end.logprob), end.mass) for end in ends]
                     ends = [replace(end, mass=mass) for end, mass in zip(ends, masses(found), strict=True)]
                 yield await self._choose(problem, ends, cost)
         if wanted:

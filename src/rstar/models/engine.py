@@ -96,9 +96,10 @@ class Request:
         max_tokens: limit of generated tokens per sample, > 0.
         temperature: divides the logits; 0 is greedy.
         top_p: nucleus mass in (0, 1].
-        n: number of samples, > 0. Sample i is drawn from the random stream (seed, i).
+        n: number of samples, > 0. Sample i is drawn from the random stream (seed, first + i).
         stop: generation ends at the first of these strings to be completed.
         seed: any non-negative integer.
+        first: number of the first sample. Samples asked for in several requests equal those of one request.
     """
 
     context: Context
@@ -108,6 +109,7 @@ class Request:
     n: int = 1
     stop: tuple[str, ...] = ()
     seed: int = 0
+    first: int = 0
 
 
 @runtime_checkable

@@ -33,8 +33,8 @@ from rstar.specs import Fake
 
 BOS, EOS = 256, 257
 
-Script = Callable[[Request, int], str]
-"""Returns the text of sample i of a request."""
+Script = Callable[[Request, int], str | tuple[str, float]]
+"""Returns the text of the sample with this number (see `Request.first`), and its log-probability if that matters."""
 
 
 class FakeEngine:
@@ -77,7 +77,8 @@ class FakeEngine:
         if self._kind == "fail" and _draw(key, request.seed, -1) % 10**6 < self.options.rate * 10**6:
             raise EngineError(f"{self.name}: failed on purpose")
         stop = tuple(string.encode() for string in request.stop)
-        return [_completion(*self._write(request, i, key, room), stop, room, self.version) for i in range(request.n)]
+        numbers = range(request.first, request.first + request.n)
+        return [_completion(*self._write(request, i, key, room), stop, room, self.version) for i in numbers]
 
     async def load(self, weights: Weights, version: int) -> None:
         """Switch to `version`; `weights` is ignored."""
@@ -103,6 +104,9 @@ class FakeEngine:
             text = self._call(request, index) if self._call else next(self._texts, None)
             if text is None:
                 raise EngineError(f"{self.name}: the list of texts is used up")
+            if isinstance(text, tuple):
+                text, total = text
+                logprob = total / max(1, len(text.encode()))
             return text.encode(), logprob
         return _continue_steps(request.context.text, draw), logprob
 

@@ -177,7 +177,7 @@ class OpenAIEngine(SharedContext):
 
     async def _samples(self, request: Request, n: int) -> Sequence[Completion]:
         if n > 1 and not self._ignores_n and not self._streams:
-            samples = await self._post(request, n, request.seed)
+            samples = await self._post(request, n, _sample_seed(request.seed, request.first))
             if len(samples) == n:
                 completions = [c for sample in samples if (c := self._read(request, sample)) is not None]
                 if len(completions) == n:
@@ -188,7 +188,7 @@ class OpenAIEngine(SharedContext):
         return await asyncio.gather(*(self._sample(request, index) for index in range(n)))
 
     async def _sample(self, request: Request, index: int) -> Completion:
-        seed = _sample_seed(request.seed, index)
+        seed = _sample_seed(request.seed, request.first + index)
         if not self._streams:
             completion = self._read(request, (await self._post(request, 1, seed))[0])
             if completion is not None:

@@ -7,7 +7,6 @@ gold answer.
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -91,13 +90,13 @@ class Votes:
 def masses(found: Sequence[tuple[float | None, float]]) -> list[float]:
     """Estimated probabilities that the policy ends with each of the distinct solutions that a tree search found.
 
-    The log-probabilities give them exactly, but for long solutions only few samples' worth of probability is found, of
-    which the likeliest solution has nearly all: then shares of samples say more.
+    Log-probabilities give them exactly. But the solutions found of a long one's kind have little probability together,
+    of which the likeliest has nearly all: then shares of samples say more.
 
     Args:
-        found: per solution, its log-probability if known, and its share of the samples.
+        found: per solution, its probability if known, and its share of the samples.
     """
-    exact = [math.exp(min(logprob, 0.0)) for logprob, _ in found if logprob is not None]
+    exact = [probability for probability, _ in found if probability is not None]
     if len(exact) == len(found) and sum(exact) >= COVERED:
         return exact
     return [share for _, share in found]

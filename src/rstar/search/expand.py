@@ -18,8 +18,9 @@ exceptions and propagate.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
-from dataclasses import dataclass
+import math
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rstar.config import AnySearch
@@ -123,7 +124,7 @@ class Expander:
             children and fails.
         """
         try:
-            samples = _merged(await self._ask(node, n, whole=whole), merge)
+            samples = _merged(await self._ask(node, n, merge=merge, whole=whole), merge)
         except ContextFullError:
             _failed(node, "length")
             close(node)
@@ -143,7 +144,8 @@ class Expander:
             close(node)
         return Expansion(children, len(node.children) > len(children) or bool(repeated))
 
-    async def _ask(self, node: Node, n: int, *, whole: bool) -> list[Completion]:
+    async def _ask(self, node: Node, n: int, *, merge: bool, whole: bool) -> list[Completion]:
+        """At most `n` samples: all of them, or with `merge` as many as are likely to differ."""
         config = self._config
         request = Request(
             node.context,
@@ -156,7 +158,12 @@ class Expander:
         )
         node.expansions += 1
         self.usage.expansions += 1
-        return await self._complete(request)
+        if not merge or n == 1:
+            return await self._complete(request)
+        found = await self._complete(replace(request, n=1))
+        while more := _more(node, found, n):
+            found += await self._complete(replace(request, n=more, first=len(found)))
+        return found
 
     async def _complete(self, request: Request) -> list[Completion]:
         found = await completions(self._policy, request)
@@ -167,7 +174,7 @@ class Expander:
 
     async def _grow(self, parent: Node, completion: Completion, votes: int, merge: bool) -> Node:
         """The child of `parent` for `completion`: runs its code and, after a complete program, samples the answer."""
-        count = completion.n_tokens
+        chance = _chance(completion)
         child = Node(
             parent,
             Step((_written(completion),)),
@@ -176,8 +183,8 @@ class Expander:
             stdout=parent.stdout,
             depth=parent.depth + 1,
             votes=votes,
-            prior=sum(completion.logprobs) / count if count else 0.0,
-            logprob=_add(parent.logprob, completion.logprobs),
+            logprob=None if parent.logprob is None or chance is None else parent.logprob + sum(completion.logprobs),
+            chance=chance,
             length=len(completion.ids) or len(completion.text),
         )
         reading = self._format.read(completion)
@@ -266,18 +273,38 @@ def _one_per_answer(node: Node, children: list[Node], repeated: list[tuple[Node,
         if child.answer in old:
             representative = old[child.answer]
             repeated.append((representative, child.votes))
+            _add_chance(representative, child)
         elif child.answer is not None and (representative := kept.setdefault(child.answer, child)) is not child:
             representative.votes += child.votes
+            _add_chance(representative, child)
         node.texts[child.step.written.text] = representative
     return [child for child in children if child.step is not None and node.texts[child.step.written.text] is child]
+
+
+def _add_chance(node: Node, other: Node) -> None:
+    if node.chance is not None and other.chance is not None:
+        node.chance += other.chance
 
 
 def _written(completion: Completion) -> Segment:
     return Segment(completion.text, "policy", completion.ids, completion.logprobs or None)
 
 
-def _add(before: float | None, logprobs: tuple[float, ...]) -> float | None:
-    return None if before is None or not logprobs else before + sum(logprobs)
+def _chance(completion: Completion) -> float | None:
+    """Probability of a completion, if known. Rounding may not make it exceed 1."""
+    return math.exp(min(0.0, sum(completion.logprobs))) if completion.logprobs else None
+
+
+def _more(node: Node, found: Sequence[Completion], n: int) -> int:
+    """Number of further samples, of `n` in all, that can be expected to differ from those found and from all children.
+
+    Where the policy is sure of itself, most samples would be copies.
+    """
+    new = {completion.text: _chance(completion) for completion in found if completion.text not in node.texts}
+    chances = [child.chance for child in node.children] + list(new.values())
+    known = [chance for chance in chances if chance is not None]
+    left = n - len(found)
+    return left if len(known) < len(chances) else round(left * max(0.0, 1.0 - sum(known)))
 
 
 def _failed(child: Node, reason: FinishReason) -> Node:

@@ -67,7 +67,7 @@ class Search(Generic[C]):
     def masses(self, ends: Sequence[Node]) -> list[float]:
         """The masses of solutions. Independent samples have equal ones."""
         if self.config.method in TREE_METHODS:
-            return masses([(node.logprob, node.share) for node in ends])
+            return masses([(node.probability, node.share) for node in ends])
         return [node.share for node in ends]
 
     async def grow(self, nodes: Sequence[Node], n: int, *, merge: bool = True, score: bool = True) -> list[Node]:

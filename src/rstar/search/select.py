@@ -1,7 +1,7 @@
 """Selection by UCT (arXiv 2501.04519, section 3.2; c = 2 in the published code), and where to widen a tree.
 
 Pure functions of the statistics. Closed children (terminal, failed or exhausted) are never selected. Unvisited children
-come before visited ones; ties go to the child with more votes, then to the more probable one.
+come before visited ones; ties go to the more probable child, then to the one with more votes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def select_child(node: Node, c: float) -> Node | None:
     """The open child of highest UCT; None if there is none."""
     return max(
         (child for child in node.children if not child.closed),
-        key=lambda child: (uct(child.total, child.visits, node.visits, c), child.votes, child.prior),
+        key=lambda child: (uct(child.total, child.visits, node.visits, c), child.chance or 0.0, child.votes),
         default=None,
     )
 
@@ -30,10 +30,13 @@ def select_child(node: Node, c: float) -> Node | None:
 def unexplored(root: Node) -> Node:
     """The node where another sample is most likely to find something new for its cost.
 
-    The probability of reaching a node is the share of samples that took each step, multiplied. The probability of an
-    unseen sample there is estimated by the share of samples seen only once (Good–Turing, plus half a sample so that no
-    node is ruled out). A sample costs the mean length of earlier ones, in tokens if the engine knows them. Nodes where
+    That is the probability that the policy reaches the node, times the probability that a sample there differs from the
+    node's children, divided by the mean length of the samples so far, in tokens if the engine knows them. Nodes where
     the solution ended do not count. Returns the root if nothing is known.
+
+    Without log-probabilities, shares of samples estimate both: the probability of a step is the share of samples that
+    took it, and that of an unseen one is the share of samples seen only once (Good-Turing, plus half a sample so that
+    no node is ruled out).
     """
     best, most = root, 0.0
     stack = [(root, 1.0)]
@@ -42,9 +45,15 @@ def unexplored(root: Node) -> Node:
         if not node.children:
             continue
         samples = sum([child.votes for child in node.children])
-        once = sum([child.votes == 1 for child in node.children])
         length = sum([child.votes * child.length for child in node.children])
-        if (gain := reached * (once + 0.5) / (samples + 1) * samples / (length + 1)) > most:
+        unseen, exact = node.unseen, True
+        if unseen is None:
+            once = sum([child.votes == 1 for child in node.children])
+            unseen, exact = (once + 0.5) / (samples + 1), False
+        if (gain := reached * unseen * samples / (length + 1)) > most:
             best, most = node, gain
-        stack += [(child, reached * child.votes / samples) for child in node.children if child.finish_reason is None]
+        for child in node.children:
+            if child.finish_reason is None:
+                taken = child.chance if exact and child.chance is not None else child.votes / samples
+                stack.append((child, reached * taken))
     return best

@@ -9,6 +9,7 @@ This module makes no decisions: `select` picks nodes, `expand` creates them. `sn
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -33,8 +34,9 @@ class Node:
         depth: number of steps from the root.
         errors: failed steps in a row up to here.
         votes: number of identical samples it represents.
-        prior: mean log-probability per token of the step; breaks ties between unvisited siblings.
         logprob: sum of the log-probabilities of the sampled steps up to here; None if the engine does not report them.
+        chance: probability that the policy goes on from the parent with this step, or with one that was merged into it;
+            None if the engine does not report log-probabilities.
         length: of the sampled step, in tokens; in characters if the engine knows no ids.
         finish_reason: why the solution ended here; None if it goes on.
         answer: final answer, if any.
@@ -52,8 +54,8 @@ class Node:
     depth: int = 0
     errors: int = 0
     votes: int = 1
-    prior: float = 0.0
     logprob: float | None = 0.0
+    chance: float | None = None
     length: int = 0
     finish_reason: FinishReason | None = None
     answer: str | None = None
@@ -71,6 +73,19 @@ class Node:
     def q(self) -> float:
         """Mean backed-up value; 0 before the first."""
         return self.total / self.visits if self.visits else 0.0
+
+    @property
+    def probability(self) -> float | None:
+        """Probability that the policy ends here, if known."""
+        if self.parent is None or self.parent.logprob is None or self.chance is None:
+            return None
+        return math.exp(self.parent.logprob) * self.chance
+
+    @property
+    def unseen(self) -> float | None:
+        """Probability that another sample from here is none of the children; None if unknown, or without children."""
+        known = [child.chance for child in self.children if child.chance is not None]
+        return max(0.0, 1.0 - sum(known)) if len(known) == len(self.children) > 0 else None
 
     @property
     def share(self) -> float:

@@ -199,7 +199,9 @@ class Batch:
         for job in jobs:
             request = job.request
             alike = (request.context.ids, request.temperature, request.top_p, request.stop, job.limit)
-            members = [_Member(job, number, stream_key(request.seed, number)) for number in range(request.n)]
+            members = [
+                _Member(job, number, stream_key(request.seed, request.first + number)) for number in range(request.n)
+            ]
             branches.setdefault(alike, _Branch(self.version, [])).members += members
         return list(branches.values())
 
