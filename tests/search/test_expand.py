@@ -198,6 +198,6 @@ def test_solutions_with_one_answer_share_their_probability() -> None:
         code, chance = texts[sample % 4]
         return answering(request) or (f"{code}\n{CODE}", math.log(chance))
 
-    found = solve(script, rollouts=1, expansions=4)
+    found = solve(script, rollouts=1, expansions=8)
     assert {t.answer: t.mass for t in found.trajectories} == pytest.approx({"1": 0.4, "2": 0.55})
     assert found.answer == "2"

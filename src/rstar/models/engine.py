@@ -100,6 +100,8 @@ class Request:
         stop: generation ends at the first of these strings to be completed.
         seed: any non-negative integer.
         first: number of the first sample. Samples asked for in several requests equal those of one request.
+        known: completions of the same request that need not come again, with ids and log-probabilities. An engine that
+            can do so samples from the others (at temperature 1 and top_p 1), in proportion to their probabilities.
     """
 
     context: Context
@@ -110,6 +112,7 @@ class Request:
     stop: tuple[str, ...] = ()
     seed: int = 0
     first: int = 0
+    known: tuple[Completion, ...] = ()
 
 
 @runtime_checkable

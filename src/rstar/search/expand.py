@@ -34,6 +34,9 @@ from rstar.search.tree import Node, close, fail
 from rstar.seeds import derive
 from rstar.trajectories import FinishReason, Segment, Step
 
+_VARIED = 0.9
+"""With this much of the probability unseen, samples from a node are unlikely to be copies."""
+
 
 @dataclass(slots=True)
 class Usage:
@@ -131,6 +134,8 @@ class Expander:
             return Expansion([], False)
         repeated = [(node.texts[sample.text], votes) for sample, votes in samples if sample.text in node.texts]
         new = [(sample, votes) for sample, votes in samples if sample.text not in node.texts]
+        if merge:
+            node.known += [sample for sample, _ in new]
         children = await gather_or_cancel(self._grow(node, sample, votes, merge) for sample, votes in new)
         if merge:
             children = _one_per_answer(node, children, repeated)
@@ -160,9 +165,10 @@ class Expander:
         self.usage.expansions += 1
         if not merge or n == 1:
             return await self._complete(request)
-        found = await self._complete(replace(request, n=1))
+        found: list[Completion] = []
         while more := _more(node, found, n):
-            found += await self._complete(replace(request, n=more, first=len(found)))
+            known = tuple(_distinct([*node.known, *found]))
+            found += await self._complete(replace(request, n=more, first=len(found), known=known))
         return found
 
     async def _complete(self, request: Request) -> list[Completion]:
@@ -296,15 +302,26 @@ def _chance(completion: Completion) -> float | None:
 
 
 def _more(node: Node, found: Sequence[Completion], n: int) -> int:
-    """Number of further samples, of `n` in all, that can be expected to differ from those found and from all children.
+    """How many samples to ask for next, of `n` in all: 0 if the next ones can be expected to say nothing new.
 
-    Where the policy is sure of itself, most samples would be copies.
+    Where the policy is sure of itself, most samples would be copies, or hardly likely if copies are avoided. The first
+    sample tells how sure it is. If others are likely to be copies of each other, they are asked for one at a time.
     """
-    new = {completion.text: _chance(completion) for completion in found if completion.text not in node.texts}
-    chances = [child.chance for child in node.children] + list(new.values())
+    if not found:
+        return 1
+    new = [_chance(completion) for completion in _distinct(found) if completion.text not in node.texts]
+    chances = [child.chance for child in node.children] + new
     known = [chance for chance in chances if chance is not None]
     left = n - len(found)
-    return left if len(known) < len(chances) else round(left * max(0.0, 1.0 - sum(known)))
+    if len(known) < len(chances):
+        return left
+    unseen = max(0.0, 1.0 - sum(known))
+    return left if unseen > _VARIED else min(1, round(left * unseen))
+
+
+def _distinct(completions: Sequence[Completion]) -> list[Completion]:
+    """The first completion of each text."""
+    return list({completion.text: completion for completion in reversed(completions)}.values())[::-1]
 
 
 def _failed(child: Node, reason: FinishReason) -> Node:

@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from rstar.models.engine import Context
+from rstar.models.engine import Completion, Context
 from rstar.sandbox.api import State
 from rstar.trajectories import FinishReason, Segment, Step, Trajectory
 from rstar.trees import Tree, TreeNode
@@ -44,6 +44,7 @@ class Node:
         place: child indices on the path from the root; names the node's random stream.
         expansions: number of times it was expanded.
         texts: sampled text → the child that represents it (merged expansions only).
+        known: the sample of each of these texts.
     """
 
     parent: Node | None
@@ -64,6 +65,7 @@ class Node:
     expansions: int = 0
     children: tuple[Node, ...] = ()
     texts: dict[str, Node] = field(default_factory=dict)
+    known: list[Completion] = field(default_factory=list)
     expanded: bool = False
     closed: bool = False
     visits: int = 0

@@ -385,3 +385,21 @@ def test_bad_settings(folder: Path) -> None:
     with pytest.raises(ConfigError, match="dtype 'int3'"):
         LocalEngine(folder, dtype="int3")
     assert load_decoder(folder).config.vocab_size == VOCAB
+
+
+def test_known_completions_do_not_come_again(folder: Path) -> None:
+    """Drawn one after the other, each knowing those before it, samples are distinct, likely ones first on average."""
+
+    async def use() -> None:
+        async with LocalEngine(folder, batch=8, threads=1) as engine:
+            request = Request(engine.context("ab"), max_tokens=2, seed=3)
+            known: list[Completion] = []
+            for number in range(40):
+                (found,) = await engine.complete(replace(request, first=number, known=tuple(known)))
+                known.append(found)
+            assert len({(found.ids, found.end and found.end[0]) for found in known}) == 40
+            for temperature in (0.0, 0.5):  # where known ones cannot be avoided, nothing changes
+                cooler = replace(request, temperature=temperature)
+                assert await engine.complete(cooler) == await engine.complete(replace(cooler, known=tuple(known)))
+
+    asyncio.run(use())

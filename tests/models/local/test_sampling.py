@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rstar.models.local.sampling import choose, stream_key, uniforms
+from rstar.models.local.sampling import Taken, choose, stream_key, uniforms
 
 
 def draw(
@@ -87,3 +87,20 @@ def test_impossible_tokens_are_never_drawn() -> None:
     logits = torch.tensor([[0.0, 1.0, -torch.inf]])
     for top_p in (1.0, 0.999):
         assert draw(logits, 1.0, top_p, torch.tensor([1 - 2.0**-24]))[0] != [2]
+
+
+def test_what_is_known_is_not_drawn_again_and_the_rest_in_proportion() -> None:
+    logits = torch.log(torch.tensor([[0.5, 0.3, 0.15, 0.05], [0.25, 0.25, 0.25, 0.25]]))
+    uniform = torch.linspace(0, 0.999, 200)
+    rows = torch.zeros(200, dtype=torch.int64)
+    taken = Taken(torch.tensor([0, 0, 0]), torch.tensor([0, 1, 1]), torch.tensor([0.5, 0.1, 0.1]))
+    ones = torch.ones(2)
+    drawn, logprobs = choose(logits, ones, ones, uniform, rows, taken)
+    shares = torch.bincount(drawn, minlength=4) / 200
+    assert shares.tolist() == pytest.approx([0, 1 / 3, 1 / 2, 1 / 6], abs=0.01)
+    assert torch.allclose(logprobs, logits[0, drawn]), "log-probabilities are those of the model"
+    other, _ = choose(logits, ones, ones, uniform, rows + 1, taken)
+    assert torch.equal(other, choose(logits, ones, ones, uniform, rows + 1)[0]), "other rows are not touched"
+    everything = Taken(torch.zeros(4, dtype=torch.int64), torch.arange(4), torch.tensor([0.5, 0.3, 0.15, 0.05]))
+    again, _ = choose(logits, ones, ones, uniform, rows, everything)
+    assert torch.equal(again, choose(logits, ones, ones, uniform, rows)[0])

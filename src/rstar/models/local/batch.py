@@ -9,13 +9,18 @@ branch without a free row pauses and later continues from its tokens.
 
 The prompts of jobs, and the rows of samples that have ended, are held (`rstar.models.local.prompts`), so a request that
 continues one of them computes only the tokens behind it.
+
+A request can name completions that it need not get again. Then at every token the probability of those that go on with
+it is taken away, so the sample is drawn from the others (sampling without replacement).
 """
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
@@ -27,7 +32,7 @@ from rstar.models.decoder import Decoder
 from rstar.models.engine import Completion, Request, StopReason
 from rstar.models.local.cached_decoder import ROW_STEP, CachedDecoder
 from rstar.models.local.prompts import Prompts
-from rstar.models.local.sampling import choose, stream_key, uniforms
+from rstar.models.local.sampling import Taken, choose, stream_key, uniforms
 from rstar.models.local.tokens import TokenText
 
 Ids = npt.NDArray[np.int32]
@@ -70,6 +75,8 @@ class _Branch:
         version: of the weights.
         members: at least one.
         ids, logprobs, data: tokens, their log-probabilities and their text.
+        known: completions that begin with the tokens so far and must not come again: the rest of their tokens, and the
+            log-probability of the rest from each of its tokens on.
     """
 
     version: int
@@ -77,6 +84,7 @@ class _Branch:
     ids: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
     data: bytearray = field(default_factory=bytearray)
+    known: list[tuple[tuple[int, ...], tuple[float, ...]]] = field(default_factory=list)
 
     @property
     def job(self) -> Job:
@@ -90,7 +98,7 @@ class _Branch:
 
     def part(self, members: list[_Member]) -> _Branch:
         """A copy with other members."""
-        return _Branch(self.version, members, self.ids.copy(), self.logprobs.copy(), self.data.copy())
+        return _Branch(self.version, members, self.ids.copy(), self.logprobs.copy(), self.data.copy(), self.known)
 
 
 class _Rows:
@@ -198,11 +206,12 @@ class Batch:
         branches: dict[tuple[object, ...], _Branch] = {}
         for job in jobs:
             request = job.request
-            alike = (request.context.ids, request.temperature, request.top_p, request.stop, job.limit)
+            known = _rests(request)
+            alike = (request.context.ids, request.temperature, request.top_p, request.stop, job.limit, tuple(known))
             members = [
                 _Member(job, number, stream_key(request.seed, request.first + number)) for number in range(request.n)
             ]
-            branches.setdefault(alike, _Branch(self.version, [])).members += members
+            branches.setdefault(alike, _Branch(self.version, [], known=known)).members += members
         return list(branches.values())
 
     def _choose(
@@ -215,7 +224,8 @@ class Batch:
         numbers = uniforms(keys, lengths[row_of])
         temperature = torch.tensor([branch.job.request.temperature for branch in branches])
         top_p = torch.tensor([branch.job.request.top_p for branch in branches])
-        tokens, logprobs = choose(logits, temperature, top_p, torch.from_numpy(numbers), torch.from_numpy(row_of))
+        draws, rows = torch.from_numpy(numbers), torch.from_numpy(row_of)
+        tokens, logprobs = choose(logits, temperature, top_p, draws, rows, _taken(branches))
         ends = np.cumsum(sizes).tolist()
         all_tokens, all_logprobs = tokens.tolist(), logprobs.tolist()
         spans = [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
@@ -281,6 +291,7 @@ class Batch:
             return True
         branch.ids.append(token)
         branch.logprobs.append(logprob)
+        branch.known = [(ids[1:], sums[1:]) for ids, sums in branch.known if len(ids) > 1 and ids[0] == token]
         if ends:
             end, string = min(ends)
             del data[end:]
@@ -316,3 +327,26 @@ class Batch:
             self.model.copy(top - 1, free, int(self._rows.lengths[top - 1]))
             self._rows.move(top - 1, free)
             self._branches[free], self._branches[top - 1] = self._branches[top - 1], None
+
+
+def _rests(request: Request) -> list[tuple[tuple[int, ...], tuple[float, ...]]]:
+    """The known completions of a request as in `_Branch.known`; none if the request cannot avoid them."""
+    if request.temperature != 1.0 or request.top_p < 1.0:
+        return []
+    rests = []
+    for completion in request.known:
+        ids, logprobs = completion.ids, completion.logprobs
+        if completion.end is not None:
+            ids, logprobs = (*ids, completion.end[0]), (*logprobs, completion.end[1])
+        if ids and len(ids) == len(logprobs) and (completion.end is not None or completion.stop_reason != "eos"):
+            rests.append((ids, tuple(accumulate(reversed(logprobs)))[::-1]))
+    return rests
+
+
+def _taken(branches: Sequence[_Branch]) -> Taken | None:
+    """What the next tokens of each branch must not take for its known completions."""
+    found = [(row, ids[0], math.exp(sums[0])) for row, branch in enumerate(branches) for ids, sums in branch.known]
+    if not found:
+        return None
+    rows, tokens, probabilities = zip(*found, strict=True)
+    return Taken(torch.tensor(rows), torch.tensor(tokens), torch.tensor(probabilities, dtype=torch.float32))

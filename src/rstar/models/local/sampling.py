@@ -8,11 +8,15 @@ is cut and continued with the same seed and index equals the uncut one.
 from __future__ import annotations
 
 from hashlib import blake2b
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
+
+_ROUNDING = 1e-6
+"""Probability left in a row that may be the rounding of nothing."""
 
 
 def stream_key(seed: int, index: int) -> int:
@@ -29,8 +33,25 @@ def uniforms(keys: npt.NDArray[np.uint64], positions: npt.NDArray[np.int64]) -> 
     return np.asarray((mixed >> np.uint64(40)) * 2.0**-24, np.float32)
 
 
+class Taken(NamedTuple):
+    """Probability that samples of a row must not take: rows and tokens (K,) int64, probabilities (K,) float32.
+
+    In each row, the probabilities of tokens are reduced by what is taken there (sampling without replacement; the trie
+    of arXiv 2002.09067, section 3).
+    """
+
+    rows: Tensor
+    tokens: Tensor
+    probabilities: Tensor
+
+
 def choose(
-    logits: Tensor, temperature: Tensor, top_p: Tensor, uniform: Tensor, row_of: Tensor
+    logits: Tensor,
+    temperature: Tensor,
+    top_p: Tensor,
+    uniform: Tensor,
+    row_of: Tensor,
+    taken: Taken | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Draw a token for each of S samples, with its log-probability under the untempered distribution.
 
@@ -40,6 +61,7 @@ def choose(
         top_p: (R,) on the CPU; samples from the smallest set of most probable tokens with at least this mass.
         uniform: (S,) on the CPU, in [0, 1).
         row_of: (S,) int64 on the CPU: the row of each sample.
+        taken: of rows with temperature 1 and top_p 1, on the CPU. A row of which all is taken is sampled as it is.
 
     Returns:
         Tokens (S,) int64 and log-probabilities (S,) float32, on the CPU.
@@ -51,6 +73,8 @@ def choose(
     if warm_rows.any():
         warm = torch.where(warm_rows, temperature, 1.0).clamp_(min=1e-4).to(device)
         probabilities = torch.softmax(logits / warm[:, None], dim=-1)
+        if taken is not None:
+            _take(probabilities, taken)
         drawn = _draw(probabilities.cumsum(-1)[row_of.to(device)], uniform.to(device))
         narrow = torch.nonzero((warm_rows & (top_p < 1))[row_of])[:, 0]
         if len(narrow):
@@ -60,6 +84,15 @@ def choose(
         chosen = torch.where(warm_rows[row_of], drawn.cpu(), chosen)
     logprobs = torch.log_softmax(logits, dim=-1)[row_of.to(device), chosen.to(device)]
     return chosen, logprobs.cpu()
+
+
+def _take(probabilities: Tensor, taken: Taken) -> None:
+    rows, tokens, shares = (part.to(probabilities.device) for part in taken)
+    left = probabilities.clone()
+    left.index_put_((rows, tokens), -shares, accumulate=True)
+    left.clamp_(min=0.0)
+    some = left.sum(-1, keepdim=True) > _ROUNDING
+    probabilities.copy_(torch.where(some, left, probabilities))
 
 
 def _argmax(logits: Tensor) -> Tensor:
