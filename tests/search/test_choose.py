@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rstar.config import Config
-from rstar.search.choose import COVERED, Votes, choose, choose_as_set, masses
+from rstar.search.choose import COVERED, Group, Votes, choose, choose_as_set, decided, masses
 from rstar.trajectories import Segment, Step, Trajectory
 
 PROMPT = Segment("q", "template")
@@ -113,3 +113,23 @@ def test_a_tree_weighs_the_values_of_a_ppm_by_probability(method: str, value: st
     best = asyncio.run(choose_as_set(found, config, value, same))
     assert best is not None
     assert best.answer == answer
+
+
+WEIGHED = st.lists(st.tuples(st.integers(0, 3), st.integers(1, 20), st.sampled_from([0.25, 0.5, 1.0])), max_size=6)
+
+
+@given(WEIGHED, st.integers(0, 20), st.integers(0, 4))
+def test_an_answer_is_decided_if_no_other_can_get_more(
+    found: list[tuple[int, int, float]], unseen: int, winner: int
+) -> None:
+    """Whatever gets all of the rest; probabilities are multiples of 1/256, so sums are exact."""
+    groups = [Group(str(number)) for number in range(5)]
+    weighed = [(groups[number], share / 256, factor) for number, share, factor in found]
+    sums = [sum(share * factor for number, share, factor in found if number == one) for one in range(5)]
+    if decided(weighed, unseen / 256):
+        leader = max(range(5), key=lambda one: sums[one])
+        sums[winner] += unseen
+        assert max(range(5), key=lambda one: sums[one]) == leader
+    else:
+        first, second = sorted(sums, reverse=True)[:2]
+        assert second + unseen >= first

@@ -254,3 +254,19 @@ def test_the_last_wave_of_programs_is_what_the_budget_buys(method: Method) -> No
     one = solve(script, method, samples=1).tokens_out
     found = solve(script, method, samples=500, expansions=8, max_tokens=11 * one)
     assert (found.rollouts, found.tokens_out) == (11, 11 * one)
+
+
+@pytest.mark.parametrize(("share", "rollouts"), [(0.9, 1), (0.3, 5)])
+def test_a_tree_search_ends_when_nothing_can_change_the_answer(share: float, rollouts: int) -> None:
+    """The first program has probability `share`; the policy never writes it again, and all others are unlikely."""
+    drawn: list[str] = []
+
+    def script(request: Request, sample: int) -> str | tuple[str, float]:
+        if (answer := answering(request)) is not None:
+            return answer
+        drawn.append(f"print({len(drawn)})\n{CODE}")
+        return drawn[-1], math.log(share if len(drawn) == 1 else 0.001)
+
+    found = solve(script, rollouts=5, expansions=2)
+    assert found.rollouts == rollouts
+    assert found.answer == "0"

@@ -102,6 +102,20 @@ def masses(found: Sequence[tuple[float | None, float]]) -> list[float]:
     return [share for _, share in found]
 
 
+def decided(found: Iterable[tuple[Group, float, float]], unseen: float) -> bool:
+    """Whether no further solution can change the answer.
+
+    Args:
+        found: per distinct solution, its group, its probability, and the factor in [0, 1] by which it is weighted.
+        unseen: probability of everything that was not sampled yet, which could all be one solution with factor 1.
+    """
+    sums: dict[int, float] = {}
+    for group, probability, factor in found:
+        sums[id(group)] = sums.get(id(group), 0.0) + probability * factor
+    first, *others = sorted(sums.values(), reverse=True) or [0.0]
+    return first > max(others, default=0.0) + unseen
+
+
 async def choose_as_set(
     trajectories: Sequence[Trajectory], config: AnySearch | AgentConfig, value: str, equivalent: Equivalence
 ) -> Trajectory | None:

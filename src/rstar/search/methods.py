@@ -27,7 +27,7 @@ from rstar.config import (
 from rstar.lifecycle import gather_or_cancel
 from rstar.problems import Problem
 from rstar.search.checks import scores
-from rstar.search.choose import TREE_METHODS, Votes, masses
+from rstar.search.choose import COVERED, TREE_METHODS, Votes, decided, masses
 from rstar.search.expand import Expander, Expansion
 from rstar.search.select import select_child, unexplored
 from rstar.search.tree import Node, back_up, reopen
@@ -69,6 +69,22 @@ class Search(Generic[C]):
         if self.config.method in TREE_METHODS:
             return masses([(node.probability, node.share) for node in ends])
         return [node.share for node in ends]
+
+    async def decided(self) -> bool:
+        """Whether the search can find nothing that would change the answer, by exact probabilities."""
+        name, config = self.value.name, self.config
+        if not isinstance(config, MctsConfig) or config.choose or config.top_k or name not in ("agreement", "ppm"):
+            return False
+        ends = [node.probability for node in self.expander.root.walk() if node.finish_reason is not None]
+        known = [probability for probability in ends if probability is not None]
+        found = [(node, node.probability) for node in self.answered if node.probability is not None]
+        if len(known) < len(ends) or sum([probability for _, probability in found]) < COVERED:
+            return False
+        weighed = []
+        for node, probability in found:
+            factor = 1.0 if name == "agreement" else (1 + (node.value or 0.0)) / 2
+            weighed.append((await self.votes.group(node.answer or ""), probability, factor))
+        return decided(weighed, max(0.0, 1.0 - sum(known)))
 
     async def grow(self, nodes: Sequence[Node], n: int, *, merge: bool = True, score: bool = True) -> list[Node]:
         """Expand `nodes` concurrently; then, in order, count the new answers and score the new nodes."""
@@ -152,7 +168,7 @@ async def mcts(search: Search[MctsConfig]) -> None:
     """Monte Carlo tree search: `rollouts` descents, each from the root to a node that cannot be continued.
 
     If the tree is exhausted and rollouts remain, it is widened: a node's children are only a sample of the policy's
-    continuations.
+    continuations. The search ends early if nothing that it could still find would change the answer.
     """
     root = search.expander.root
     while search.rollouts < search.config.rollouts and not search.done:
@@ -162,6 +178,8 @@ async def mcts(search: Search[MctsConfig]) -> None:
             reopen(unexplored(root))
         await _rollout(search)
         search.rollouts += 1
+        if await search.decided():
+            return
 
 
 async def _rollout(search: Search[MctsConfig]) -> None:
