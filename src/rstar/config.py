@@ -120,8 +120,10 @@ class MctsConfig(EarlyStopConfig):
     """Monte Carlo tree search."""
 
     method: Literal["mcts"] = Field("mcts", description=_METHODS)
-    rollouts: int = Field(12, ge=1, description="number of MCTS rollouts (descents from the root to a terminal node)")
-    expansions: int = Field(8, ge=1, description="number of steps sampled at a node")
+    rollouts: int = Field(
+        12, ge=1, description="maximum number of MCTS rollouts (descents from the root to a terminal node)"
+    )
+    expansions: int = Field(8, ge=1, description="maximum number of steps sampled at a node at a time")
     root_expansions: int | None = Field(
         None, ge=1, description="number of steps sampled at the root; unset: same as `expansions`"
     )
