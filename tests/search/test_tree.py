@@ -1,6 +1,7 @@
 """Trees of whole searches, stored and read again."""
 
 import json
+import math
 
 import pytest
 
@@ -25,7 +26,7 @@ def test_what_was_recorded_is_read_again(method: str) -> None:
     assert [one.text for one in found] == [one.text for one in solution.trajectories]
     weights = [one.mass for one in found]
     if method == "mcts":
-        weights = masses([(one.logprob, one.mass) for one in found])
+        weights = masses([(math.exp(one.logprob), one.mass) for one in found])
     assert weights == pytest.approx([one.mass for one in solution.trajectories])
     for one, other in zip(found, solution.trajectories, strict=True):
         assert one.prompt == other.prompt

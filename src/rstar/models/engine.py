@@ -100,8 +100,9 @@ class Request:
         stop: generation ends at the first of these strings to be completed.
         seed: any non-negative integer.
         first: number of the first sample. Samples asked for in several requests equal those of one request.
-        known: completions of the same request that need not come again, with ids and log-probabilities. An engine that
-            can do so samples from the others (at temperature 1 and top_p 1), in proportion to their probabilities.
+        known: completions of this context that are not wanted again, with their ids and log-probabilities. The local
+            engine then samples from all others, in proportion to their probabilities (only at temperature 1 and top_p
+            1). Other engines ignore the field.
     """
 
     context: Context

@@ -19,7 +19,7 @@ TREE_METHODS = ("beam", "mcts")
 """The methods that merge equal samples into a tree. The others draw independent samples."""
 
 COVERED = 0.05
-"""Log-probabilities decide the masses if the solutions found cover at least this share of the policy's samples."""
+"""Minimum total probability of the solutions found for which their probabilities are their masses."""
 
 
 @dataclass(slots=True)
@@ -90,11 +90,14 @@ class Votes:
 def masses(found: Sequence[tuple[float | None, float]]) -> list[float]:
     """Estimated probabilities that the policy ends with each of the distinct solutions that a tree search found.
 
-    Log-probabilities give them exactly. But the solutions found of a long one's kind have little probability together,
-    of which the likeliest has nearly all: then shares of samples say more.
+    Log-probabilities give them exactly. But long solutions are improbable: those found then have little probability
+    together, and the most probable one has nearly all of it. In this case the shares of samples are used.
 
     Args:
-        found: per solution, its probability if known, and its share of the samples.
+        found: per solution, its probability in [0, 1] if known, and its share of the samples in [0, 1].
+
+    Returns:
+        One mass per solution: the probabilities if all are known and sum to at least `COVERED`, else the shares.
     """
     exact = [probability for probability, _ in found if probability is not None]
     if len(exact) == len(found) and sum(exact) >= COVERED:

@@ -117,7 +117,7 @@ class Expander:
 
         Args:
             node: an open node; it is marked as expanded, and closed if no child is open.
-            n: number of samples.
+            n: number of samples; with `merge`, the maximum: see `_more`.
             merge: merge samples of equal text into one child; otherwise there are n children.
             whole: sample the whole program at once instead of one step.
 
@@ -304,8 +304,9 @@ def _chance(completion: Completion) -> float | None:
 def _more(node: Node, found: Sequence[Completion], n: int) -> int:
     """How many samples to ask for next, of `n` in all: 0 if the next ones can be expected to say nothing new.
 
-    Where the policy is sure of itself, most samples would be copies, or hardly likely if copies are avoided. The first
-    sample tells how sure it is. If others are likely to be copies of each other, they are asked for one at a time.
+    The probabilities of the known steps tell how much is still unseen; the first sample is always drawn. If little is
+    unseen, further samples would be copies or, where the engine avoids copies, improbable. If much but not nearly all
+    is unseen, samples are drawn one at a time, because several at once may be copies of each other.
     """
     if not found:
         return 1

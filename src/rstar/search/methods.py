@@ -71,7 +71,7 @@ class Search(Generic[C]):
         return [node.share for node in ends]
 
     async def decided(self) -> bool:
-        """Whether the search can find nothing that would change the answer, by exact probabilities."""
+        """Whether nothing that the search can still find would change the answer. Needs the policy's log-probabilities."""
         name, config = self.value.name, self.config
         if not isinstance(config, MctsConfig) or config.choose or config.top_k or name not in ("agreement", "ppm"):
             return False
