@@ -71,7 +71,10 @@ class Search(Generic[C]):
         return [node.share for node in ends]
 
     async def decided(self) -> bool:
-        """Whether nothing that the search can still find would change the answer. Needs the policy's log-probabilities."""
+        """Whether nothing that the search can still find would change the answer.
+
+        False where this is unknown: the policy's log-probabilities are needed.
+        """
         name, config = self.value.name, self.config
         if not isinstance(config, MctsConfig) or config.choose or config.top_k or name not in ("agreement", "ppm"):
             return False
