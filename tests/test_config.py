@@ -52,7 +52,7 @@ def test_every_bad_key_is_named() -> None:
         (["value=gold"], "value = 'gold': value 'gold' is not one of auto, agreement"),
         (
             ["search.method=sample", "search.rollouts=3"],
-            "search.rollouts is a setting of mcts; the method here is sample",
+            "search.rollouts is a setting of (mcts, mutual|mutual, mcts); the method here is sample",
         ),
         (["search.samples=3"], "search.samples is a setting of sample, best-of-n, agent; the method here is mcts"),
         (
@@ -61,7 +61,7 @@ def test_every_bad_key_is_named() -> None:
         ),
         (["search.method=greedy", "search.temperture=0.5"], "unknown key 'search.temperture'"),
         (["search.method=mtcs"], "did you mean 'mcts'?"),
-        (["search.method=magic"], "expected one of greedy, sample, best-of-n, beam, mcts, agent"),
+        (["search.method=magic"], "expected one of greedy, sample, best-of-n, beam, mcts, mutual, agent"),
         (["search.rollouts=true"], "search.rollouts = True: expected a number or text, not true/false"),
         (["search=3"], "search = 3: expected a group of settings, such as search.method"),
     ],
@@ -97,12 +97,12 @@ def test_settings_say_which_methods_have_them() -> None:
     found: dict[str, set[str]] = {}
     for one in settings_of(Config):
         found.setdefault(one.key, set()).update(one.variants)
-    assert found["search.rollouts"] == {"mcts"}
+    assert found["search.rollouts"] == {"mcts", "mutual"}
     (method,) = (one for one in settings_of(Config) if one.key == "search.method")
     assert method.field.default == "mcts", "the default of the union, not of its last variant"
     assert found["search.samples"] == {"sample", "best-of-n", "agent"}
-    assert found["search.max_depth"] == {"greedy", "sample", "best-of-n", "beam", "mcts"}
-    assert found["search.temperature"] == {"sample", "best-of-n", "beam", "mcts", "agent"}
+    assert found["search.max_depth"] == {"greedy", "sample", "best-of-n", "beam", "mcts", "mutual"}
+    assert found["search.temperature"] == {"sample", "best-of-n", "beam", "mcts", "mutual", "agent"}
     assert found["search.method"] == found["search.concurrency"] == found["seed"] == set(), "always there"
 
 

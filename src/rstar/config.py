@@ -18,9 +18,11 @@ from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 from rstar.sections import Section, Tree, checked, flatten, override, read_toml
 from rstar.specs import Bundled, ModelSetting, ValueSetting
 
-Method = Literal["greedy", "sample", "best-of-n", "beam", "mcts", "agent"]
+Method = Literal["greedy", "sample", "best-of-n", "beam", "mcts", "mutual", "agent"]
 Choice = Literal["best", "majority", "weighted"]
 Level = Literal["full", "no-namespaces", "limits"]
+Schedule = Literal["constant", "linear", "exponential"]
+ActionName = Literal["step", "finish", "question", "reanswer", "rephrase"]
 
 _METHODS = " | ".join(get_args(Method))
 
@@ -133,6 +135,64 @@ class MctsConfig(EarlyStopConfig):
 AnySearch = GreedyConfig | SampleConfig | BestOfNConfig | BeamConfig | MctsConfig
 
 
+class MutualConfig(SearchConfig):
+    """Mutual reasoning: a search over five actions, whose solutions a second model checks (arXiv 2408.06195)."""
+
+    method: Literal["mutual"] = Field("mutual", description=_METHODS)
+    peer: ModelSetting | None = Field(
+        None, description="the model that checks solutions: a name as for `policy`; unset: the policy itself"
+    )
+    domain: str = Field(
+        "auto",
+        description="prompts of the actions: word-problems | competition | yes-no | programs | a folder of your own; "
+        "auto: programs for the bundled model, word-problems otherwise",
+    )
+    actions: tuple[ActionName, ...] = Field(
+        get_args(ActionName), description="actions in use: step | finish | question | reanswer | rephrase"
+    )
+    rollouts: int = Field(32, ge=1, description="number of rollouts (descents from the root to an answer)")
+    children: int = Field(3, ge=1, description="maximum number of children of a node for each of step and question")
+    votes: int = Field(
+        8, ge=1, description="samples that vote on the answer to a sub-question and on the rest of a solution"
+    )
+    c: float = Field(2.0, ge=0, description="exploration constant of UCT")
+    schedule: Schedule = Field(
+        "constant", description="exploration over the rollouts: constant | linear | exponential (both down to c / 10)"
+    )
+    max_depth: int = Field(
+        5, ge=1, description="maximum number of actions in a solution; the paper uses 8 for competition mathematics"
+    )
+    shots: int = Field(
+        4,
+        ge=0,
+        description="maximum number of worked examples in a prompt; 0: no instruction either, for models trained on "
+        "the actions, such as the bundled ones",
+    )
+    temperature: float = Field(0.8, gt=0, description="sampling temperature of both models")
+    top_p: float = Field(0.95, gt=0, le=1, description="probability mass of nucleus sampling")
+    discriminate: bool = Field(True, description="let the peer check the solutions; false: generator alone")
+    cuts: int = Field(4, ge=1, description="number of places at which a solution is cut for the peer to complete it")
+    agreement: Literal["strict", "mid", "loose", "majority"] = Field(
+        "mid",
+        description="how many completions must agree with a solution's answer: strict (all) | mid (at least half) | "
+        "loose (one) | majority (their most frequent answer)",
+    )
+    final: Literal["product", "sum"] = Field(
+        "product",
+        description="choice of the answer: product (of the mean values along a solution) | sum (of an answer's values, "
+        "plus the share of its solutions that the peer kept)",
+    )
+
+    @field_validator("actions")
+    @classmethod
+    def _can_end(cls, actions: tuple[str, ...]) -> tuple[str, ...]:
+        if "finish" not in actions and not {"step", "question"} & set(actions):
+            raise ValueError("no action can reach an answer: finish, step or question is needed")
+        if "reanswer" in actions and "question" not in actions:
+            raise ValueError("reanswer follows only question, which is not among the actions")
+        return actions
+
+
 class AgentConfig(MethodConfig):
     """Rollouts of an agent that calls tools (arXiv 2508.20722)."""
 
@@ -236,6 +296,7 @@ class Config(Section):
         | Annotated[BestOfNConfig, Tag("best-of-n")]
         | Annotated[BeamConfig, Tag("beam")]
         | Annotated[MctsConfig, Tag("mcts")]
+        | Annotated[MutualConfig, Tag("mutual")]
         | Annotated[AgentConfig, Tag("agent")],
         Discriminator(_method_of),
     ] = MctsConfig()
@@ -246,6 +307,8 @@ class Config(Section):
     def _combinations(self) -> Self:
         if self.sandbox.place != "local" and not self.sandbox.place.startswith(("http://", "https://")):
             raise ValueError(f"sandbox.place {self.sandbox.place!r}: expected local or http://HOST:PORT")
+        if self.value != "auto" and self.search.method in ("mutual", "agent"):
+            raise ValueError(f"value {str(self.value)!r}: method {self.search.method!r} does not use a value")
         return self
 
     def digest(self) -> str:

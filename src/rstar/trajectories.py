@@ -64,12 +64,14 @@ class Step(NamedTuple):
     """One step: the policy's text, the result of running it, and what followed before the next step.
 
     Attributes:
-        segments: the sampled step; then, if any, the tool's output and the answer that the policy wrote after it.
+        segments: the sampled step; then, if any, the tool's output and the answer that the policy wrote after it. The
+            opening of an action (`rstar.search.actions`), a template, may come first.
         status: sandbox status of its code; None if nothing ran.
         error: ``Type: message (line n)`` of a failed run.
         values: name and value of variables newly bound by its code, if short.
         calls: status of each tool call of an agent's turn; see `rstar.agent.tools.ToolStatus`.
         version: version of the weights that wrote it.
+        action: name of the action in mutual reasoning; None for other methods.
     """
 
     segments: tuple[Segment, ...]
@@ -78,16 +80,22 @@ class Step(NamedTuple):
     values: tuple[tuple[str, str], ...] = ()
     calls: tuple[str, ...] = ()
     version: int = 0
+    action: str | None = None
 
     @property
     def written(self) -> Segment:
-        """The sampled step, without what followed."""
-        return self.segments[0]
+        """The sampled step, without what came before and after it."""
+        return self.segments[self._place]
+
+    @property
+    def _place(self) -> int:
+        """Index of the sampled step."""
+        return int(self.segments[0].author == "template" and len(self.segments) > 1)
 
     @property
     def shown(self) -> str:
         """The text after the sampled step."""
-        return "".join([segment.text for segment in self.segments[1:]])
+        return "".join([segment.text for segment in self.segments[self._place + 1 :]])
 
     @property
     def text(self) -> str:
@@ -115,7 +123,9 @@ class Step(NamedTuple):
             row["values"] = dict(self.values)
         if self.calls:
             row["calls"] = list(self.calls)
-        return row | ({"version": self.version} if self.version else {})
+        if self.version:
+            row["version"] = self.version
+        return row if self.action is None else row | {"action": self.action}
 
     @classmethod
     def from_json(cls, row: Mapping[str, Any]) -> Step:
@@ -125,7 +135,7 @@ class Step(NamedTuple):
             raise ValueError("a step without segments")
         values = tuple(row["values"].items()) if "values" in row else ()
         calls, version = tuple(row.get("calls", ())), row.get("version", 0)
-        return cls(segments, row.get("status"), row.get("error"), values, calls, version)
+        return cls(segments, row.get("status"), row.get("error"), values, calls, version, row.get("action"))
 
 
 @dataclass(frozen=True, slots=True)

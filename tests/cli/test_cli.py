@@ -197,8 +197,8 @@ def test_info() -> None:
     assert facts["isolation"]["mechanisms"]
     assert "isolation" in rstar("info").stdout
     known = json.loads(rstar("info", "--settings", "--json").stdout)
-    (rollouts,) = (one for one in known if one["setting"] == "search.rollouts")
-    assert (rollouts["default"], rollouts["methods"]) == (12, ["mcts"])
+    rollouts = {tuple(one["methods"]): one["default"] for one in known if one["setting"] == "search.rollouts"}
+    assert rollouts == {("mcts",): 12, ("mutual",): 32}
     assert all(one["meaning"] for one in known)
     assert "search.rollouts" in rstar("info", "--settings").stdout
     assert rstar("--version").stdout == f"rstar {facts['versions']['rstar']}\n"

@@ -15,7 +15,7 @@ from rstar.agent.chat_template import ChatTemplate
 from rstar.agent.environment import Environment, Mathematics, open_environment
 from rstar.agent.rollout import Group
 from rstar.agent.turns import ChatTurns, CodeTurns, Turns
-from rstar.config import AgentConfig, Config
+from rstar.config import AgentConfig, Config, MutualConfig
 from rstar.errors import ConfigError
 from rstar.grading import is_equivalent
 from rstar.lifecycle import gather_or_cancel
@@ -24,6 +24,7 @@ from rstar.models.spec import local_folder
 from rstar.problems import Problem
 from rstar.sandbox.api import Sandbox
 from rstar.search.choose import Equivalence, Votes, choose_as_set
+from rstar.search.mutual import MutualSolver
 from rstar.search.solver import Solution, Solver
 from rstar.seeds import derive
 from rstar.specs import Fake, Server
@@ -135,6 +136,8 @@ class AgentSolver(Solver):
 
 def open_solver(config: Config) -> Solver:
     """The solver of the configured method."""
+    if isinstance(config.search, MutualConfig):
+        return MutualSolver(config)
     return AgentSolver(config) if isinstance(config.search, AgentConfig) else Solver(config)
 
 

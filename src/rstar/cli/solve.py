@@ -64,11 +64,19 @@ def solve(
         Method | None,
         typer.Option(
             help="Search method: one solution (`greedy`), several independent solutions (`sample`, `best-of-n`;"
-            " `search.samples` sets how many), a tree of steps (`beam`, `mcts`), or rollouts with tools (`agent`).",
+            " `search.samples` sets how many), a tree of steps (`beam`, `mcts`), a tree of actions whose solutions a"
+            " peer model checks (`mutual`), or rollouts with tools (`agent`).",
             show_default="mcts",
         ),
     ] = None,
     policy: Policy = None,
+    peer: Annotated[
+        str | None,
+        typer.Option(
+            help="Method `mutual`: the model that checks solutions, named like `--policy`.",
+            show_default="the policy itself",
+        ),
+    ] = None,
     value: Annotated[
         str | None,
         typer.Option(
@@ -115,6 +123,7 @@ def solve(
     `rstar solve --problems problems.jsonl --policy openai:http://localhost:8000#my-model`
     """
     options = {"search.method": method, "policy": policy, "value": value, "sandbox.place": sandbox, "seed": seed}
+    options |= {"search.peer": peer}
     settings = resolve(config, set_ or (), options)
     if (question is None) == (problems is None):
         raise ConfigError("give either a question or --problems FILE")
@@ -213,7 +222,7 @@ def _print_solution(solution: Solution, settings: Config) -> None:
     out = console()
     supporters = [t for t in solution.trajectories if t.answer == solution.answer]
     best = max(supporters, key=lambda t: t.value or 0.0, default=None)
-    if solution.tree is not None and settings.search.method == "mcts":
+    if solution.tree is not None and settings.search.method in ("mcts", "mutual"):
         out.print(search_tree(solution.tree, solution.problem.question, answer=solution.answer))
     if best is None:
         out.print(f"[bold]no answer[/]: {_why_none(solution)}", highlight=False)

@@ -19,7 +19,7 @@ from typing import Any, Protocol, Self
 
 from rstar.agent.solver import AgentSolver, open_solver
 from rstar.answers import AnswerKey
-from rstar.config import Config
+from rstar.config import Config, MutualConfig
 from rstar.datasets import ProblemSet, read_problems
 from rstar.errors import DataError, ResumeError
 from rstar.evals.metrics import wilson
@@ -166,6 +166,7 @@ def grade_solution(solution: Solution, key: AnswerKey | None, grade: Grader = ve
         "steps": solution.steps,
         "tokens_in": solution.tokens_in,
         "tokens_out": solution.tokens_out,
+        **({"peer_tokens": solution.peer_tokens} if solution.peer_tokens else {}),
         "seconds": round(solution.seconds, 3),
         "value": None if solution.value is None else round(solution.value, 6),
         "failures": solution.failures,
@@ -273,6 +274,8 @@ def _model_identity(config: Config) -> dict[str, str]:
     if is_local(config.policy):
         identity |= weights_identity("policy", local_folder(config.policy))
         identity["engine.dtype"] = resolved_dtype(config.engine)
+    if isinstance(config.search, MutualConfig) and (peer := config.search.peer) is not None and is_local(peer):
+        identity |= weights_identity("search.peer", local_folder(peer))
     if (ppm := ppm_folder(value_name(config))) is not None:
         identity |= weights_identity("value", ppm)
         identity["value.dtype"] = resolved_dtype(config.engine.model_copy(update={"dtype": "auto"}))

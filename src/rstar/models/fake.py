@@ -6,7 +6,8 @@ are only a version number; each version is a different model. Kinds, as in ``fak
 
 * ``steps`` adds up the numbers of the question, one per step ("Add 12, 30 and 7." has the answer 49). About two thirds
   of its steps are right, in two wordings that lead to the same state; the others raise an error, use a wrong operation,
-  or print too early. A program ends within three steps; the answer repeats the program's output.
+  or print too early. A program ends within three steps; the answer repeats the program's output. It also knows the
+  openings of the actions of mutual reasoning (`rstar.search.actions`), and continues them.
 * ``noise`` writes random bytes.
 * ``fail`` raises `EngineError` for a share ``rate`` of the requests and otherwise behaves like ``steps``. A repeated
   request fails again.
@@ -108,7 +109,8 @@ class FakeEngine:
                 text, total = text
                 logprob = total / max(1, len(text.encode()))
             return text.encode(), logprob
-        return _continue_steps(request.context.text, draw), logprob
+        text = request.context.text
+        return (_continue_action(text, draw) or _continue_steps(text, draw)), logprob
 
 
 def _draw(key: bytes, seed: int, index: int) -> int:
@@ -128,6 +130,32 @@ def _completion(data: bytes, logprob: float, stop: tuple[bytes, ...], room: int,
     return Completion(text, tuple(data), (logprob,) * len(data), reason, ended_by, version=version, end=end_token)
 
 
+_OPENING = re.compile(r"(Step|Question|Answer) \d+: (?:Let's think step by step\. )?\Z")
+
+
+def _continue_action(text: str, draw: int) -> bytes | None:
+    """The continuation of an action's opening; None if `text` does not end with one."""
+    if text.endswith("# question: "):
+        return b"What is the sum so far?\n"
+    if text.endswith(("# given: ", "Conditions: 1. ")):
+        return f"the numbers of the question\n{END_STEP}".encode()
+    if (match := _OPENING.search(text)) is None:
+        return None
+    start = text.rfind(ASSISTANT)
+    numbers = _numbers(text[text.rfind(USER, 0, start) + 1 : start])
+    sums = re.findall(r"the sum is (-?\d+)", text[start:])
+    total, lines = int(sums[-1]) if sums else 0, []
+    for k in range(min(len(sums), len(numbers) - 1), len(numbers)):
+        last = k == len(numbers) - 1
+        if match[1] == "Question":
+            return b"Now we can answer the question: What is the sum?\n" if last else b"What is the sum so far?\n"
+        total += numbers[k] - (draw & 15 >= 12)
+        stated = f" The answer is {total}." if last or match[1] == "Answer" else ""
+        lines.append(f"After adding {numbers[k]}, the sum is {total}.{stated}\n")
+        draw >>= 4
+    return "".join(lines[:1] + [f"Step {n}: {line}" for n, line in enumerate(lines[1:], len(sums) + 2)]).encode()
+
+
 def _continue_steps(text: str, draw: int) -> bytes:
     """The rest of the program, or the answer, for a text in `rstar.prompts.code_steps` format, chosen by `draw`."""
     if text.endswith(ANSWER):
@@ -138,7 +166,8 @@ def _continue_steps(text: str, draw: int) -> bytes:
     pieces = []
     while True:
         step, last = _step(numbers, depth, draw & 15)
-        pieces.append(("\n" if depth else "") + step + (f"\nprint(x)\n{END_CODE}" if last else f"\n{END_STEP}"))
+        new_line = "\n" if depth and not text.endswith("\n") else ""
+        pieces.append(new_line + step + (f"\nprint(x)\n{END_CODE}" if last else f"\n{END_STEP}"))
         if last:
             return "".join(pieces).encode()
         depth, draw = depth + 1, draw >> 4

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from rstar.config import AgentConfig, AnySearch, Choice
+from rstar.config import AgentConfig, AnySearch, Choice, MutualConfig
 from rstar.trajectories import Trajectory, answered
 
 Equivalence = Callable[[str, str], bool]
@@ -120,10 +120,13 @@ def decided(found: Iterable[tuple[Group, float, float]], unseen: float) -> bool:
 
 
 async def choose_as_set(
-    trajectories: Sequence[Trajectory], config: AnySearch | AgentConfig, value: str, equivalent: Equivalence
+    trajectories: Sequence[Trajectory],
+    config: AnySearch | MutualConfig | AgentConfig,
+    value: str,
+    equivalent: Equivalence,
 ) -> Trajectory | None:
     """`choose` with the search settings, or the method's default; `value` is the name of the search's value."""
-    if isinstance(config, AgentConfig):
+    if isinstance(config, MutualConfig | AgentConfig):
         return await choose(trajectories, "majority", equivalent)
     if config.method == "greedy":
         return await choose(trajectories, "best", equivalent)

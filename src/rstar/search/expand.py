@@ -23,13 +23,13 @@ from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rstar.config import AnySearch
+from rstar.config import AnySearch, MutualConfig
 from rstar.errors import ContextFullError
 from rstar.lifecycle import gather_or_cancel
 from rstar.models.engine import Completion, Engine, Request
 from rstar.sandbox.api import Limits, Result, Sandbox, State
 from rstar.search.checks import checked_await, completions, invalid_return
-from rstar.search.format import Format
+from rstar.search.format import Format, Reading
 from rstar.search.tree import Node, close, fail
 from rstar.seeds import derive
 from rstar.trajectories import FinishReason, Segment, Step
@@ -61,7 +61,7 @@ class Expander:
     """Grows the tree of one problem.
 
     Args:
-        question: the problem's text.
+        prompt: the policy's input before the first step.
         format: of the steps.
         policy: samples the steps.
         sandbox: runs them.
@@ -73,11 +73,11 @@ class Expander:
 
     def __init__(
         self,
-        question: str,
+        prompt: str,
         format: Format,
         policy: Engine,
         sandbox: Sandbox,
-        config: AnySearch,
+        config: AnySearch | MutualConfig,
         limits: Limits,
         seed: int,
     ) -> None:
@@ -86,9 +86,8 @@ class Expander:
         self._limits = limits
         self._seed = seed
         self.usage = Usage()
-        start = policy.context(format.prompt(question, config.shots))
         start_state = sandbox.start()
-        self.root = Node(None, None, start, start_state)
+        self.root = Node(None, None, policy.context(prompt), start_state)
         self._states = [start_state]
         self._runs: dict[tuple[int, str], asyncio.Future[Any]] = {}
 
@@ -127,16 +126,17 @@ class Expander:
             children and fails.
         """
         try:
-            samples = _merged(await self._ask(node, n, merge=merge, whole=whole), merge)
+            samples = merged(await self._ask(node, n, merge=merge, whole=whole), merge)
         except ContextFullError:
-            _failed(node, "length")
+            failed(node, "length")
             close(node)
             return Expansion([], False)
         repeated = [(node.texts[sample.text], votes) for sample, votes in samples if sample.text in node.texts]
         new = [(sample, votes) for sample, votes in samples if sample.text not in node.texts]
         if merge:
             node.known += [sample for sample, _ in new]
-        children = await gather_or_cancel(self._grow(node, sample, votes, merge) for sample, votes in new)
+        read = self._format.read
+        children = await gather_or_cancel(self.grow(node, sample, read(sample), votes, merge) for sample, votes in new)
         if merge:
             children = _one_per_answer(node, children, repeated)
         for child, votes in repeated:
@@ -178,8 +178,13 @@ class Expander:
         self.usage.samples += len(found)
         return found
 
-    async def _grow(self, parent: Node, completion: Completion, votes: int, merge: bool) -> Node:
-        """The child of `parent` for `completion`: runs its code and, after a complete program, samples the answer."""
+    async def grow(
+        self, parent: Node, completion: Completion, reading: Reading, votes: int = 1, merge: bool = True
+    ) -> Node:
+        """The child of `parent` for a parsed completion; it is not attached.
+
+        Its code runs and, after a complete program, the answer is sampled.
+        """
         chance = _chance(completion)
         child = Node(
             parent,
@@ -193,20 +198,22 @@ class Expander:
             chance=chance,
             length=len(completion.ids) or len(completion.text),
         )
-        reading = self._format.read(completion)
         if reading.failure is not None:
-            return _failed(child, reading.failure)
-        if reading.code is None:
+            return failed(child, reading.failure)
+        if reading.answer is not None:
             return _finished(child, reading.answer)
+        if reading.code is None:
+            child.state = parent.state
+            return failed(child, "too_deep") if child.depth >= self._config.max_depth else child
         run = self._first_run(parent, reading.code) if merge else self._shared_run(parent, reading.code)
         result = await self._adopt(parent, child, run)
         if not result.ok:
             child.errors = parent.errors + 1
             if child.errors > self._config.errors_threshold or child.state is None:
-                return _failed(child, "code_error")
+                return failed(child, "code_error")
         if reading.complete:
             return await self._answer(child)
-        return _failed(child, "too_deep") if child.depth >= self._config.max_depth else child
+        return failed(child, "too_deep") if child.depth >= self._config.max_depth else child
 
     def _shared_run(self, parent: Node, code: str) -> asyncio.Future[tuple[State | None, Result]]:
         """The run of `code` from the parent's state; nodes with the same state share it.
@@ -252,12 +259,12 @@ class Expander:
             (completion,) = await self._complete(request)
         except ContextFullError:  # the output was too long for the model
             child.step = step._replace(segments=(*step.segments, shown))
-            return _failed(child, "length")
+            return failed(child, "length")
         child.step = Step((*step.segments, shown, _written(completion)), step.status, step.error, step.values)
         return _finished(child, self._format.answer(completion.text))
 
 
-def _merged(completions: list[Completion], merge: bool) -> list[tuple[Completion, int]]:
+def merged(completions: Sequence[Completion], merge: bool) -> list[tuple[Completion, int]]:
     """Completions with their votes; with `merge`, the first of each text."""
     if not merge:
         return [(completion, 1) for completion in completions]
@@ -325,7 +332,8 @@ def _distinct(completions: Sequence[Completion]) -> list[Completion]:
     return list({completion.text: completion for completion in reversed(completions)}.values())[::-1]
 
 
-def _failed(child: Node, reason: FinishReason) -> Node:
+def failed(child: Node, reason: FinishReason) -> Node:
+    """End the solution at `child`, without an answer."""
     child.finish_reason = reason
     fail(child)
     return _without_state(child)
@@ -333,7 +341,7 @@ def _failed(child: Node, reason: FinishReason) -> Node:
 
 def _finished(child: Node, answer: str | None) -> Node:
     if answer is None:
-        return _failed(child, "no_answer")
+        return failed(child, "no_answer")
     child.answer, child.finish_reason = answer, "answer"
     child.closed = True
     return _without_state(child)

@@ -12,12 +12,12 @@ from rstar.trajectories import FinishReason
 
 
 class Reading(NamedTuple):
-    """A parsed completion: a failed step, a step with an answer, or code to run.
+    """A parsed completion: a failed step, a step with an answer, code to run, or a step of plain text.
 
     Attributes:
         failure: why it is not a step; None if it is one.
         answer: final answer, if the step has one.
-        code: code to run from the parent's interpreter state.
+        code: code to run from the parent's interpreter state; None with no answer and no failure: plain text.
         complete: this code completes the program: its output is shown, and the policy writes the answer.
     """
 

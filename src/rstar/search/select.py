@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 
+from rstar.config import Schedule
 from rstar.search.tree import Node
 
 
@@ -25,6 +26,17 @@ def select_child(node: Node, c: float) -> Node | None:
         key=lambda child: (uct(child.total, child.visits, node.visits, c), child.chance or 0.0, child.votes),
         default=None,
     )
+
+
+def exploration(c: float, schedule: Schedule, done: int, rollouts: int) -> float:
+    """The exploration constant of rollout number `done` of `rollouts` (arXiv 2408.06195, published code).
+
+    ``constant``: c. ``linear`` and ``exponential``: from c at the first rollout to c / 10 at the last.
+    """
+    share = done / max(1, rollouts - 1)
+    if schedule == "linear":
+        return c * (1 - 0.9 * share)
+    return c if schedule == "constant" else float(c * 0.1**share)
 
 
 def unexplored(root: Node) -> Node:

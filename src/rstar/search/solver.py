@@ -17,7 +17,7 @@ from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rstar.config import AgentConfig, Config
+from rstar.config import AgentConfig, Config, MutualConfig
 from rstar.errors import ConfigError, DataError, EngineError, SandboxError
 from rstar.grading import is_equivalent
 from rstar.judge.client import JudgeClient, JudgeSandbox
@@ -65,6 +65,7 @@ class Solution:
         failures: number of branches that ended without an answer, by reason.
         notices: warnings about the answer (see `rstar.search.notices`).
         tree: search tree; None if it is not kept.
+        peer_tokens: those of the generated tokens that a peer model generated.
     """
 
     problem: Problem
@@ -81,6 +82,7 @@ class Solution:
     failures: dict[str, int]
     notices: tuple[Notice, ...]
     tree: Tree | None
+    peer_tokens: int = 0
 
 
 class Solver(SharedContext):
@@ -182,11 +184,12 @@ class Solver(SharedContext):
         """Search one problem. The solver must be open (``async with solver:``)."""
         policy, sandbox = self._parts
         config = self.config.search
-        if isinstance(config, AgentConfig) or self._search is None:
-            raise ConfigError("search.method 'agent': use rstar.agent.solver.open_solver")
+        if isinstance(config, AgentConfig | MutualConfig) or self._search is None:
+            raise ConfigError(f"search.method {config.method!r}: use rstar.agent.solver.open_solver")
         started = time.perf_counter()
         seed = derive(self.config.seed, problem.id, config.method)
-        expander = Expander(problem.question, CODE_STEPS, policy, sandbox, config, self._limits(), seed)
+        prompt = CODE_STEPS.prompt(problem.question, config.shots)
+        expander = Expander(prompt, CODE_STEPS, policy, sandbox, config, self._limits(), seed)
         search = Search(problem, config, expander, self.value, Votes(self.equivalent))
         try:
             await checked_await("search", self._search, self._search(search))
@@ -220,7 +223,7 @@ class Solver(SharedContext):
             tokens_out=usage.tokens_out,
             seconds=time.perf_counter() - started,
             trajectories=trajectories,
-            failures=_failures(root),
+            failures=failures_of(root),
             notices=notices(self.config, self._own_parts, root, search.problem.question, value),
             tree=snapshot(root) if config.keep_trees else None,
         )
@@ -294,6 +297,7 @@ def _result(task: asyncio.Task[Solution], problem: Problem) -> Solution:
         raise SandboxError(f"{where}{error}") from error
 
 
-def _failures(root: Node) -> dict[str, int]:
+def failures_of(root: Node) -> dict[str, int]:
+    """Number of branches that ended without an answer, by reason."""
     reasons = Counter(str(node.finish_reason) for node in root.walk() if node.finish_reason and node.answer is None)
     return dict(sorted(reasons.items()))

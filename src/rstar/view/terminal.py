@@ -139,6 +139,8 @@ def _line(node: TreeNode, chosen: bool) -> Text:
     assert node.step is not None
     text = _headline(node.step.written.text)
     parts: list[str | tuple[str, str]] = [("▶ " if chosen else "", "bold green")]
+    if node.step.action is not None:
+        parts.append((f"{node.step.action}: ", "magenta"))
     if node.answer is not None:
         value = "" if node.value is None else f"V {node.value:.2f}  "
         parts += [(value, "dim"), text, (f"  ⇒ {node.answer}", "bold green" if chosen else "green")]

@@ -1,0 +1,171 @@
+"""The five actions of mutual reasoning: a table, and how their texts are written and parsed (arXiv 2408.06195, §3.2).
+
+An action opens with fixed text (``Step 2: ``), which a template inserts, and the policy continues it. A solution is
+the sequence of these texts. Two styles exist: plain text, and code steps as in rStar-Math, in which a step's code runs
+in the sandbox. In the code style a step and the rest of a solution need no opening: they simply continue the program.
+
+To add an action: add an entry to `ACTIONS`, its opening to `TEXT` and `CODE`, its name to `rstar.prompts.domains`, and
+its prompts to the domains. This module asks no model; `rstar.search.generate` does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from rstar.config import ActionName
+from rstar.grading.find.extract import answer_of
+from rstar.models.engine import Completion
+from rstar.prompts.code_steps import STOPS, USER
+from rstar.prompts.domains import Domain
+from rstar.search.code_steps import CODE_STEPS
+from rstar.search.format import Reading
+
+ROOT = "root"
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """An action of the search.
+
+    Attributes:
+        name: its name in settings, prompts and records.
+        after: actions that it may follow; `ROOT` stands for the beginning of a solution.
+        several: whether it has several children per node (`search.children`); otherwise one.
+        votes: whether several samples vote on the answer of a child.
+    """
+
+    name: ActionName
+    after: frozenset[str]
+    several: bool = False
+    votes: bool = False
+
+
+_ANY = frozenset({ROOT, "step", "question", "reanswer", "rephrase"})
+ACTIONS: Mapping[ActionName, Action] = {
+    action.name: action
+    for action in (
+        Action("step", _ANY, several=True),
+        Action("finish", _ANY, votes=True),
+        Action("question", _ANY - {"step"}, several=True, votes=True),
+        Action("reanswer", frozenset({"question"}), votes=True),
+        Action("rephrase", frozenset({ROOT})),
+    )
+}
+"""A1 to A5: the next step; all remaining steps; the next sub-question with its answer; the last sub-question's answer
+again, by a chain of thought; the question's conditions as a list. A2 ends a solution, so nothing follows it."""
+
+
+def allowed(last: str, names: Sequence[str]) -> list[Action]:
+    """The actions among `names` that may follow the action `last` (`ROOT`: none so far)."""
+    return [action for action in ACTIONS.values() if action.name in names and last in action.after]
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """How the texts of actions look.
+
+    Attributes:
+        openings: text before the policy's continuation; ``{n}`` is the number of the step or sub-question.
+        stops: stop strings of the continuation.
+        answer: opening of the answer to a sub-question, and its stop strings.
+    """
+
+    openings: Mapping[str, str]
+    stops: Mapping[str, tuple[str, ...]]
+    answer: tuple[str, tuple[str, ...]]
+
+
+_NEXT = (f"\n\n{USER}", "\nQuestion", "\nProblem")
+"""Where a model that goes on after the solution begins another one."""
+
+TEXT = Style(
+    openings={
+        "step": "Step {n}: ",
+        "finish": "Step {n}: ",
+        "question": "Question {n}: ",
+        "reanswer": "Answer {n}: Let's think step by step. ",
+        "rephrase": "Conditions: 1. ",
+    },
+    stops={"step": ("\n",), "finish": _NEXT, "question": ("\n",), "reanswer": ("\n",), "rephrase": ("\n",)},
+    answer=("Answer {n}: ", ("\n",)),
+)
+CODE = Style(
+    openings={
+        "step": "",
+        "finish": "",
+        "question": "# question: ",
+        "reanswer": "# think again\n",
+        "rephrase": "# given: ",
+    },
+    stops={"step": STOPS, "finish": STOPS[1:], "question": ("\n",), "reanswer": STOPS, "rephrase": STOPS},
+    answer=("", STOPS),
+)
+
+_STATED = re.compile(r"\\boxed|####|\banswers?\b[^.\n]{0,40}?(?:\bis\b|\bare\b|:|=)|答案", re.IGNORECASE)
+"""A step with one of these states the final answer."""
+_DEFINITE = re.compile(r"\d|^(?:yes|no|true|false)\b", re.IGNORECASE)
+_FINAL = re.compile(r"\bnow we can answer\b|\boriginal (?:question|problem)\b", re.IGNORECASE)
+"""A sub-question with one of these is the question itself."""
+
+
+def style_of(domain: Domain) -> Style:
+    """The style of a domain's steps."""
+    return CODE if domain.code else TEXT
+
+
+def opening(style: Style, action: str, text: str) -> str:
+    """The opening of `action` after the solution's `text` so far, on a line of its own; ``answer``: see `Style`."""
+    template = style.answer[0] if action == "answer" else style.openings[action]
+    about_question = action in ("question", "answer", "reanswer")
+    begun = sum(line.startswith("Question " if about_question else "Step ") for line in text.splitlines())
+    line = template.replace("{n}", str(begun + (action not in ("answer", "reanswer"))))
+    return f"\n{line}" if line and text and not text.endswith("\n") else line
+
+
+def is_final_question(subquestion: str, question: str) -> bool:
+    """Whether a sub-question asks for the answer of the whole problem."""
+    return bool(_FINAL.search(subquestion)) or _words(subquestion) == _words(question)
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"\w+", text.lower())
+
+
+def read(style: Style, action: str, before: str, completion: Completion, final: bool = False) -> Reading:
+    """Parse the continuation of an action.
+
+    Args:
+        style: of the domain.
+        action: its name, or ``answer`` for the answer to a sub-question.
+        before: what the step holds already, such as its opening.
+        completion: what the policy wrote.
+        final: the sub-question is the whole problem, so its answer is the final one.
+    """
+    if style is CODE:
+        return CODE_STEPS.read(replace(completion, text=before + completion.text))
+    if completion.stop_reason == "length":
+        return Reading(failure="length")
+    if not completion.text.strip():
+        return Reading(failure="no_step")
+    text = before + completion.text
+    if action == "finish" or final:
+        answer = _final_answer(text.partition(f"\n\n{USER}")[0])
+        return Reading(failure="no_answer") if answer is None else Reading(answer=answer)
+    if action == "step" and _STATED.search(text):
+        return Reading(answer=answer_of(text))
+    return Reading()
+
+
+def _final_answer(text: str) -> str | None:
+    """The answer that a solution states; without a statement, a number or a yes or no with which it ends."""
+    answer = answer_of(text)
+    if answer is None or _STATED.search(text) or _DEFINITE.search(answer):
+        return answer
+    return None
+
+
+def asked(text: str) -> str:
+    """The sub-question in the policy's text, without what it repeats of the opening."""
+    return re.sub(r"^(?:#? *question(?: \d+)?: *)+", "", text.strip(), flags=re.IGNORECASE)
