@@ -152,7 +152,7 @@ def test_a_home_folder_is_found() -> None:
         ("openai:ftp://h#m", "expected openai:URL#MODEL"),
         ("openai:http:///v1#m", "expected openai:URL#MODEL"),
         ("openai:http://h:x#m", "Port could not be cast"),
-        ("openai:http://h#m?tokeniser=a", "unknown option tokeniser; the only option is tokenizer"),
+        ("openai:http://h#m?tokeniser=a", "unknown option tokeniser; the options are tokenizer, api, continues"),
         ("fake:stepz", "fake model 'stepz' is not one of steps, noise, fail; did you mean 'steps'?"),
         ("fake:steps?sed=1", "unknown option 'sed'; did you mean 'seed'?"),
         ("fake:steps?seed=x", "option 'seed': 'x' is not a number"),

@@ -39,7 +39,7 @@ class MethodConfig(Section):
 
 
 class SearchConfig(MethodConfig):
-    """Settings shared by all methods that search over code steps (arXiv 2501.04519, section 3)."""
+    """Settings shared by all methods that search."""
 
     max_depth: int = Field(16, ge=1, description="maximum number of steps in a solution")
     max_step_tokens: int = Field(256, ge=1, description="maximum number of tokens in a step")
@@ -47,18 +47,28 @@ class SearchConfig(MethodConfig):
         None, ge=1, description="budget of generated tokens per problem; once it is spent, nothing new is sampled"
     )
     errors_threshold: int = Field(0, ge=0, description="number of consecutive failed steps that a branch survives")
+
+
+class StepsConfig(SearchConfig):
+    """Settings shared by all methods that search over steps with code (arXiv 2501.04519, section 3)."""
+
+    format: Literal["auto", "code-steps", "fenced"] = Field(
+        "auto",
+        description="how steps are written: code-steps (rStar-Math, and the bundled model) | fenced (instruct models); "
+        "auto: fenced for a server with chat completions only, else code-steps",
+    )
     shots: int = Field(
         0, ge=0, le=4, description="number of worked examples in the prompt, for models not trained on the step format"
     )
 
 
-class GreedyConfig(SearchConfig):
+class GreedyConfig(StepsConfig):
     """One program by greedy decoding."""
 
     method: Literal["greedy"] = Field("greedy", description=_METHODS)
 
 
-class SamplingConfig(SearchConfig):
+class SamplingConfig(StepsConfig):
     """Settings shared by all methods that sample."""
 
     temperature: float = Field(1.0, ge=0, description="sampling temperature, above 0")

@@ -11,14 +11,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
-from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from pydantic import PlainSerializer, PlainValidator
 
 MODEL_FORMS = {
     "tiny": "the bundled model",
     "hf:PATH": "a folder with a Llama, Qwen2 or Qwen3 model",
-    "openai:URL#MODEL": "a server with /v1/completions; append ?tokenizer=FOLDER for token ids",
+    "openai:URL#MODEL": "an OpenAI-compatible server; append ?tokenizer=FOLDER for token ids, ?api=chat for chat",
     "fake:KIND": "no model: steps, noise or fail",
 }
 """The forms of a model name, with their meaning."""
@@ -61,14 +61,19 @@ class Server:
         url: base URL.
         model: model name on the server.
         tokenizer: folder with the model's tokenizer; None: the engine works on text, without token ids.
+        api: API of the server; auto: the server is asked.
+        continues: whether its chat API continues the assistant's turn; auto: it is tested.
 
     Raises:
-        ValueError: the URL has credentials or is not one of HTTP, or the name cannot be parsed again.
+        ValueError: the URL has credentials or is not one of HTTP, the name cannot be parsed again, or options exclude
+            each other.
     """
 
     url: str
     model: str
     tokenizer: str | None = None
+    api: Literal["auto", "completions", "chat"] = "auto"
+    continues: Literal["auto", "yes", "no"] = "auto"
 
     def __post_init__(self) -> None:
         try:
@@ -84,10 +89,15 @@ class Server:
             raise ValueError(f"{self}: expected openai:URL#MODEL, such as openai:http://127.0.0.1:8000/v1#my-model")
         if "#" in self.url or "?" in self.model:
             raise ValueError(f"{self}: expected a URL without '#' and a model name without '?'")
+        for name, kinds in (("api", ("auto", "completions", "chat")), ("continues", ("auto", "yes", "no"))):
+            if getattr(self, name) not in kinds:
+                raise ValueError(f"{self}: {name}: expected {', '.join(kinds)}")
+        if self.api == "chat" and self.tokenizer is not None:
+            raise ValueError(f"{self}: api=chat has no token ids, so tokenizer cannot be used with it")
 
     def __str__(self) -> str:
-        options = "" if self.tokenizer is None else f"?{urlencode({'tokenizer': self.tokenizer}, safe='/~:')}"
-        return f"openai:{self.url}#{self.model}{options}"
+        options = {one.name: value for one in fields(self)[2:] if (value := getattr(self, one.name)) != one.default}
+        return f"openai:{self.url}#{self.model}" + (f"?{urlencode(options, safe='/~:')}" if options else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,10 +179,11 @@ def parse_model(text: str) -> Model:
 def _parse_server(text: str, rest: str) -> Server:
     url, _, fragment = rest.partition("#")
     model, _, options = fragment.partition("?")
-    known = parse_qs(options, keep_blank_values=True)
-    if unknown := sorted(set(known) - {"tokenizer"}):
-        raise ValueError(f"{text}: unknown option {', '.join(unknown)}; the only option is tokenizer")
-    return Server(url, model, known["tokenizer"][0] if known else None)
+    known = dict(parse_qsl(options, keep_blank_values=True))
+    names = [one.name for one in fields(Server)[2:]]
+    if unknown := sorted(set(known) - set(names)):
+        raise ValueError(f"{text}: unknown option {', '.join(unknown)}; the options are {', '.join(names)}")
+    return Server(url, model, **known)  # type: ignore[arg-type]
 
 
 def _parse_fake(text: str, rest: str) -> Fake:

@@ -68,7 +68,7 @@ def test_permanent_failures_are_not_retried(status: int) -> None:
     with serving(lambda _: (status, {}, {"error": "no such thing"})) as server:
         with pytest.raises(EngineError) as caught:
             server.run(ask(), key="secret")
-        assert len(server.asked) == 1
+        assert len(server.asked) == (2 if status == 404 else 1), "after 404 the chat API is tried, once"
     assert f"{server.url}/completions: HTTP {status}" in str(caught.value)
     assert "no such thing" in str(caught.value)
     assert "secret" not in str(caught.value)
@@ -135,8 +135,7 @@ def test_a_missing_completions_api_is_explained() -> None:
     with serving(lambda body: (404, {}, {"detail": "Not Found"})) as server, pytest.raises(EngineError) as caught:
         server.run(ask())
     assert "/v1/completions: HTTP 404" in str(caught.value)
-    assert "The server has no completions API at this URL" in str(caught.value)
-    assert "serve the model with vLLM" in str(caught.value)
+    assert "neither completions nor chat completions at this URL" in str(caught.value)
 
 
 def test_an_unknown_model_is_named() -> None:
@@ -145,7 +144,7 @@ def test_an_unknown_model_is_named() -> None:
     with serving(lambda body: refusal, listed) as server, pytest.raises(EngineError) as caught:
         server.run(ask())
     assert "does not have the model 'm'; it offers other, another" in str(caught.value)
-    assert "completions API" not in str(caught.value)
+    assert "at this URL" not in str(caught.value)
 
 
 def test_a_server_without_streams_is_an_error() -> None:

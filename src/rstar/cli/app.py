@@ -12,7 +12,23 @@ from typing import Annotated, Any
 import typer
 
 import rstar
-from rstar.cli import bench, chat, data, demo, evolve, grade, info, judge, problems, rl, sandbox, solve, train, view
+from rstar.cli import (
+    bench,
+    chat,
+    data,
+    demo,
+    evolve,
+    grade,
+    info,
+    judge,
+    models,
+    problems,
+    rl,
+    sandbox,
+    solve,
+    train,
+    view,
+)
 from rstar.cli.common import console
 from rstar.errors import BAD_INPUT, ConfigError, DataError, EngineError, RstarError, SandboxError, StorageError
 
@@ -57,6 +73,7 @@ app.command("demo")(demo.demo)
 app.command("info")(info.info)
 app.add_typer(problems.app, name="problems")
 app.add_typer(data.app, name="data")
+app.add_typer(models.app, name="models")
 app.add_typer(sandbox.app, name="sandbox")
 app.add_typer(judge.app, name="judge")
 app.add_typer(train.app, name="train")

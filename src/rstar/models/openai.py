@@ -1,7 +1,10 @@
-"""`OpenAIEngine`: a model behind an OpenAI-compatible ``/v1/completions`` endpoint.
+"""`OpenAIEngine`: a model behind an OpenAI-compatible server, by its completions API or its chat-completions API.
 
-vLLM, SGLang, llama.cpp and ``transformers serve`` have one. Servers differ in how they report the end of a text; in
-order of preference:
+Completions continue a text, which is what search does, so they are used where the server offers them (vLLM, SGLang,
+llama.cpp, ``transformers serve``). Otherwise contexts are sent as messages (`rstar.models.chat`). `OpenAIEngine.api`
+asks the server.
+
+Servers differ in how they report the end of a text; in order of preference:
 
 1. The text contains the stop string (transformers serve): the text is cut after it.
 2. The server names the stop string that it removed (vLLM ``stop_reason``, SGLang ``matched_stop``): it is appended. The
@@ -13,9 +16,9 @@ Optional fields that a server rejects by name are omitted from then on. If a ser
 sample becomes its own request, with a seed derived from (seed, index).
 
 Without a tokenizer, contexts are text and `ids` stay empty. With the model's tokenizer, contexts carry ids, prompts are
-sent as ids, and the server must return ids (vLLM's ``return_token_ids``).
+sent as ids, and the server must return ids (vLLM's ``return_token_ids``); only completions can do this.
 
-Not done here: chat templates (completions continue a text, chat endpoints do not), starting a server.
+Not done here: starting a server.
 """
 
 from __future__ import annotations
@@ -23,57 +26,37 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from rstar.errors import ContextFullError, EngineError, ServerError
 from rstar.http_client import HttpRefusedError, ServerClient
 from rstar.lifecycle import SharedContext
+from rstar.models.chat import (
+    CONTINUE,
+    COUNTING,
+    asking_to_go_on,
+    begun,
+    goes_on,
+    messages_of,
+    without_repetition,
+)
 from rstar.models.engine import Capacity, Completion, Context, Request, StopReason, Weights
+from rstar.models.responses import Sample, count_tokens, first_stop, n_bytes
 
 if TYPE_CHECKING:
     from rstar.models.local.tokens import TokenText
 
 T = TypeVar("T")
-_PATH = "/completions"
+Api = Literal["completions", "chat"]
+_PATHS: dict[Api, str] = {"completions": "/completions", "chat": "/chat/completions"}
+_MISSING = (404, 405, 501)
+"""Statuses of a server that lacks an API, or the model."""
 _FAILURES = ("abort", "error")
 """Finish reasons that mean that the server failed."""
 _CONTEXT_FULL = re.compile(r"context.{0,3}(?:length|size|window)|max_model_len|maximum.{0,20}length", re.IGNORECASE)
 _MIN_TOKENS = 16
-
-
-@dataclass(slots=True)
-class _Sample:
-    """One sample as returned by the server, or as streamed so far."""
-
-    text: str = ""
-    reason: str | None = None
-    named_stop: object = None
-    names_stops: bool = False
-    ids: list[int] = field(default_factory=list)
-    tokens: list[str] = field(default_factory=list)
-    logprobs: list[float] = field(default_factory=list)
-    reported_tokens: int = 0
-    prompt_tokens: int = 0
-
-    def add(self, choice: dict[str, Any]) -> None:
-        """Append a choice, whole or one chunk of a stream. Raises `EngineError` if it is malformed."""
-        try:
-            self.text += (choice.get("text") or "").encode(errors="replace").decode()  # no lone surrogates
-            self.reason = choice.get("finish_reason") or self.reason
-            for key in ("stop_reason", "matched_stop"):
-                if key in choice:
-                    self.names_stops, self.named_stop = True, choice[key]
-            self.ids += choice.get("token_ids") or ()
-            logprobs = choice.get("logprobs") or {}
-            listed = logprobs.get("content") or ()  # the chat-completions format, which some servers use here
-            self.tokens += logprobs.get("tokens") or [token["token"] for token in listed]
-            values = logprobs.get("token_logprobs") or [token["logprob"] for token in listed]
-            self.logprobs += [float(value or 0.0) for value in values]
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise EngineError(f"malformed completion choice ({error!r}): {str(choice)[:200]}") from error
 
 
 class OpenAIEngine(SharedContext):
@@ -87,6 +70,8 @@ class OpenAIEngine(SharedContext):
         name: str | None = None,
         key: str | None = None,
         tokenizer: TokenText | None = None,
+        api: Literal["auto", "completions", "chat"] = "auto",
+        continues: bool | None = None,
         max_context: int = 2048,
         concurrency: int = 64,
         timeout: float = 120.0,
@@ -101,6 +86,8 @@ class OpenAIEngine(SharedContext):
             name: name of the model in run folders; default ``openai:URL#MODEL``.
             key: API key, sent as a bearer token; kept in memory only.
             tokenizer: the model's tokenizer, if ids are needed.
+            api: which API to use; auto: completions, unless the server only has chat completions.
+            continues: whether the chat API continues the assistant's turn; None: it is tested when first needed.
             max_context: prompt plus completion; lowered to the limit that the server reports.
             concurrency: maximum number of concurrent requests.
             timeout: seconds per request.
@@ -108,17 +95,24 @@ class OpenAIEngine(SharedContext):
             pause: seconds before the first retry, doubled each time.
         """
         super().__init__()
-        if "/" not in url.split("://")[-1].rstrip("/"):
-            url = url.rstrip("/") + "/v1"
+        url = base_url(url)
         self.name = name or f"openai:{url}#{model}"
         self.max_context, self.version = max_context, 0
         self._model, self._tokenizer = model, tokenizer
         self._client = ServerClient(
             url, key=key, concurrency=concurrency, timeout=timeout, retries=retries, pause=pause
         )
-        self._optional_fields: dict[str, Any] = {"logprobs": 1, "skip_special_tokens": False}
+        self._api: Api | None = None if api == "auto" else api
+        self._continues = continues
+        self._asking, self._testing = asyncio.Lock(), asyncio.Lock()
+        self._optional_fields: dict[str, dict[str, Any]] = {
+            "completions": {"logprobs": 1, "skip_special_tokens": False},
+            "chat": {"logprobs": True},
+            "continue": dict(CONTINUE),
+        }
+        self._limit_name = "max_tokens"
         if tokenizer is not None:
-            self._optional_fields["return_token_ids"] = True
+            self._optional_fields["completions"]["return_token_ids"] = True
         self._concurrency = concurrency
         self._model_names: list[str] = []
         self._ignores_n = False
@@ -146,6 +140,55 @@ class OpenAIEngine(SharedContext):
         if request.temperature == 0:  # all samples are equal, and some servers reject n > 1
             return list(await self._samples(request, 1)) * request.n
         return await self._samples(request, request.n)
+
+    async def api(self) -> Api:
+        """The API in use; the server is asked once. Raises `EngineError` if it cannot be reached."""
+        if self._api is None:
+            body = {"model": self._model, "prompt": "1", "max_tokens": 1, "temperature": 0}
+            try:
+                await self._client.request("POST", _PATHS["completions"], body)
+                self._api = "completions"
+            except HttpRefusedError as error:
+                if error.status not in _MISSING or not await self._falls_back(error):
+                    return "completions"  # the first request says why not
+            except ServerError as error:
+                raise EngineError(str(error)) from error
+        return self._api or "completions"
+
+    async def _falls_back(self, error: HttpRefusedError) -> bool:
+        """Whether a server that refuses completions has chat completions, which are then used from now on."""
+        async with self._asking:
+            if self._api is None and self._tokenizer is None and not self._lacks_model(error):
+                turns = [{"role": "user", "content": COUNTING[0]}]
+                body = {"model": self._model, "messages": turns, "temperature": 0, self._limit_name: 1}
+                try:
+                    await self._client.request("POST", _PATHS["chat"], body)
+                    self._api = "chat"
+                except HttpRefusedError as refused:
+                    self._api = "completions" if refused.status in _MISSING else "chat"
+                except ServerError as failed:
+                    raise EngineError(str(failed)) from failed
+            return self._api == "chat"
+
+    async def can_continue(self) -> bool:
+        """Whether the chat API continues the assistant's turn; tested once, by counting. Raises `EngineError`."""
+        async with self._testing:
+            if self._continues is None:
+                question, start = COUNTING
+                turns = [{"role": "user", "content": question}, {"role": "assistant", "content": start}]
+                body = {"model": self._model, "messages": turns, "temperature": 0, self._limit_name: 8}
+                self._continues = False
+                for extra in (CONTINUE, {}):
+                    try:
+                        answer = await self._client.request("POST", _PATHS["chat"], body | extra)
+                    except HttpRefusedError:
+                        continue
+                    except ServerError as error:
+                        raise EngineError(str(error)) from error
+                    if goes_on(_samples(self.name, answer)[0].text):
+                        self._continues, self._optional_fields["continue"] = True, dict(extra)
+                        break
+            return self._continues
 
     async def load(self, weights: Weights, version: int) -> None:
         """Raise `EngineError`: a server cannot load new weights."""
@@ -198,91 +241,118 @@ class OpenAIEngine(SharedContext):
         assert completion is not None  # `_stream` leaves nothing hidden
         return completion
 
-    async def _post(self, request: Request, n: int, seed: int) -> list[_Sample]:
-        answer = await self._send_adapted(partial(self._client.request, "POST", _PATH), request, n, seed, request.stop)
-        choices = answer.get("choices") if isinstance(answer, dict) else None
-        if not isinstance(choices, list) or not choices or not all(isinstance(choice, dict) for choice in choices):
-            raise EngineError(f"{self.name}: response without choices: {str(answer)[:200]}")
-        numbers = [choice.get("index", position) for position, choice in enumerate(choices)]
-        if sorted(map(str, numbers)) != sorted(map(str, range(len(choices)))):
-            raise EngineError(f"{self.name}: {len(choices)} choices with indices {numbers}")
-        samples = [_Sample() for _ in choices]
-        for number, choice in zip(numbers, choices, strict=True):
-            samples[int(number)].add(choice)
-        _count(samples, answer.get("usage"))
+    async def _post(self, request: Request, n: int, seed: int) -> list[Sample]:
+        send = partial(self._client.request, "POST")
+        answer = await self._send_adapted(send, request, n, seed, request.stop)
+        samples = _samples(self.name, answer)
+        for sample in samples:
+            sample.text = self._continuation(request, sample.text)
         return samples
 
-    async def _stream(self, request: Request, seed: int) -> _Sample:
-        async def read(events: AsyncIterator[Any]) -> _Sample:
-            sample, streamed = _Sample(), False
+    def _continuation(self, request: Request, text: str) -> str:
+        """A text as the continuation of the context: without what a chat model repeats when it is asked to go on."""
+        if self._api != "chat" or self._continues is not False:
+            return text
+        return without_repetition(begun(messages_of(request.context.text)), text)
+
+    async def _stream(self, request: Request, seed: int) -> Sample:
+        async def read(events: AsyncIterator[Any]) -> Sample:
+            sample, streamed = Sample(), False
             async for event in events:
                 streamed = True
                 for choice in (event.get("choices") or ()) if isinstance(event, dict) else ():
+                    before = len(sample.text)
                     sample.add(choice)
-                    sample.reported_tokens += bool(choice.get("text"))  # one token per event
-                if _first_stop(sample.text, request.stop) is not None:
+                    sample.reported_tokens += len(sample.text) > before  # one token per event
+                if first_stop(sample.text, request.stop) is not None:
                     break
             if not streamed:
                 raise EngineError(
                     f"{self.name}: the server neither streams completions nor names the stop string that ended a "
                     "completion (stop_reason or matched_stop); enable streaming, or use vLLM or SGLang"
                 )
-            if sample.reason is None and _first_stop(sample.text, request.stop) is None:
+            if sample.reason is None and first_stop(sample.text, request.stop) is None:
                 raise EngineError(f"{self.name}: a stream ended without a finish reason")
             sample.names_stops = True  # sent without stop strings, so the server has removed none
+            sample.text = self._continuation(request, sample.text)
             return sample
 
-        def send(body: dict[str, Any]) -> Awaitable[_Sample]:
-            return self._client.stream(_PATH, body | {"stream": True}, read)
+        def send(path: str, body: dict[str, Any]) -> Awaitable[Sample]:
+            return self._client.stream(path, body | {"stream": True}, read)
 
         return await self._send_adapted(send, request, 1, seed, ())
 
     async def _send_adapted(
-        self, send: Callable[[dict[str, Any]], Awaitable[T]], request: Request, n: int, seed: int, stop: tuple[str, ...]
+        self,
+        send: Callable[[str, dict[str, Any]], Awaitable[T]],
+        request: Request,
+        n: int,
+        seed: int,
+        stop: tuple[str, ...],
     ) -> T:
-        """Send the request's body by `send`, adapting it to the server.
+        """Send the request's body by `send` to the path of the API in use, adapting it to the server.
 
         Retries without optional fields that the server rejects, and with fewer tokens if prompt plus completion are too
         long: without a tokenizer only the server knows the length of the prompt.
         """
-        body = self._body(request, n, seed, stop)
+        limit = min(request.max_tokens, self.max_context - len(request.context.ids))
         while True:
-            extras = dict(self._optional_fields)
+            api = self._api or "completions"
+            body = self._settings(request, n, seed, stop) | {self._limit_name: limit}
+            content, groups = await self._content(request.context, api)
+            extras = {name: value for group in groups for name, value in self._optional_fields[group].items()}
             try:
-                return await send(body | extras)
+                return await send(_PATHS[api], body | content | extras)
             except HttpRefusedError as error:
-                if error.status in (404, 405, 501):
+                if error.status in _MISSING:
+                    if api == "completions" and await self._falls_back(error):
+                        continue
                     raise EngineError(self._not_found_message(error)) from error
                 if error.status not in (400, 413, 422):
                     raise EngineError(str(error)) from error
-                if _CONTEXT_FULL.search(error.body):
-                    if body["max_tokens"] <= _MIN_TOKENS:
+                if self._limit_name == "max_tokens" and "max_completion_tokens" in error.body:
+                    self._limit_name = "max_completion_tokens"
+                elif _CONTEXT_FULL.search(error.body):
+                    if limit <= _MIN_TOKENS:
                         raise ContextFullError(str(error)) from error
-                    body["max_tokens"] //= 2
+                    limit //= 2
                 elif refused := [name for name in extras if name in error.body]:
                     for name in refused:
-                        self._optional_fields.pop(name, None)
+                        for group in groups:
+                            self._optional_fields[group].pop(name, None)
                 else:
                     raise EngineError(str(error)) from error
             except ServerError as error:
                 raise EngineError(str(error)) from error
 
+    async def _content(self, context: Context, api: Api) -> tuple[dict[str, Any], tuple[str, ...]]:
+        """The context as the API wants it, and the groups of optional fields to send with it."""
+        if api == "completions":
+            return {"prompt": list(context.ids) if self._tokenizer else context.text}, ("completions",)
+        messages = messages_of(context.text)
+        if not begun(messages):
+            return {"messages": messages}, ("chat",)
+        if await self.can_continue():
+            return {"messages": messages}, ("chat", "continue")
+        return {"messages": asking_to_go_on(messages)}, ("chat",)
+
+    def _lacks_model(self, error: HttpRefusedError) -> bool:
+        return re.search(rf"(?<!\w){re.escape(self._model)}(?!\w)", error.body) is not None
+
     def _not_found_message(self, error: HttpRefusedError) -> str:
         """Error message for a server that lacks the model or the completions API."""
-        if re.search(rf"(?<!\w){re.escape(self._model)}(?!\w)", error.body):
+        if self._lacks_model(error):
             known = f"; it offers {', '.join(self._model_names)}" if self._model_names else ""
             return f"{error}\nThe server does not have the model {self._model!r}{known}"
         return (
-            f"{error}\nThe server has no completions API at this URL. Search continues texts, which chat completions "
-            "cannot do. Check the URL, or serve the model with vLLM, SGLang or llama.cpp, which have /v1/completions"
+            f"{error}\nThe server has neither completions nor chat completions at this URL"
+            if self._tokenizer is None
+            else f"{error}\nToken ids (?tokenizer=) need the completions API, which this server does not have"
         )
 
-    def _body(self, request: Request, n: int, seed: int, stop: tuple[str, ...]) -> dict[str, Any]:
-        ids = request.context.ids
+    def _settings(self, request: Request, n: int, seed: int, stop: tuple[str, ...]) -> dict[str, Any]:
         return {
             "model": self._model,
-            "prompt": list(ids) if self._tokenizer else request.context.text,
-            "max_tokens": min(request.max_tokens, self.max_context - len(ids)),
             "temperature": request.temperature,
             "top_p": request.top_p,
             "seed": seed % 2**31,
@@ -290,10 +360,10 @@ class OpenAIEngine(SharedContext):
             **({"stop": list(stop)} if stop else {}),
         }
 
-    def _read(self, request: Request, sample: _Sample) -> Completion | None:
+    def _read(self, request: Request, sample: Sample) -> Completion | None:
         """Convert a server's sample; None if the server hides which stop string, if any, ended the text."""
         text, named = sample.text, sample.named_stop
-        if (ending := _first_stop(text, request.stop)) is not None:
+        if (ending := first_stop(text, request.stop)) is not None:
             end, stop = ending
             self._includes_stops = self._includes_stops or not sample.names_stops
             return self._build(sample, text[:end], "stop", stop)
@@ -309,7 +379,7 @@ class OpenAIEngine(SharedContext):
             return None
         return self._build(sample, text, "eos", None)
 
-    def _build(self, sample: _Sample, text: str, reason: StopReason, stop: str | None) -> Completion:
+    def _build(self, sample: Sample, text: str, reason: StopReason, stop: str | None) -> Completion:
         ids, logprobs = sample.ids, sample.logprobs
         if self._tokenizer is None:
             # Servers also list tokens outside the text: end-of-sequence, or tokens past a stop string.
@@ -318,7 +388,7 @@ class OpenAIEngine(SharedContext):
                 if covered >= length:
                     logprobs = logprobs[:count]
                     break
-                covered += _bytes(token)
+                covered += n_bytes(token)
             return Completion(text, (), tuple(logprobs), reason, stop, sample.reported_tokens, sample.prompt_tokens)
         if sample.text and not ids:
             raise EngineError(f"{self.name}: the server does not return token ids; use it without a tokenizer")
@@ -329,27 +399,9 @@ class OpenAIEngine(SharedContext):
         return Completion(text, tuple(ids), tuple(logprobs[: len(ids)]), reason, stop, end=end)
 
 
-def _bytes(token: str) -> int:
-    r"""Number of UTF-8 bytes of a listed token; partial characters are listed as ``bytes:\xe2\x82``."""
-    return token.count("\\x") if token.startswith("bytes:\\x") else len(token.encode(errors="replace"))
-
-
-def _count(samples: list[_Sample], usage: object) -> None:
-    """Divide the server's count of generated tokens among its choices, by text length."""
-    if not isinstance(usage, dict):
-        return
-    tokens, prompt = usage.get("completion_tokens"), usage.get("prompt_tokens")
-    length = sum(len(sample.text) for sample in samples)
-    for sample in samples:
-        if isinstance(tokens, int):
-            sample.reported_tokens = round(tokens * len(sample.text) / length) if length else tokens // len(samples)
-        if isinstance(prompt, int):
-            sample.prompt_tokens = prompt
-
-
-def _first_stop(text: str, stops: tuple[str, ...]) -> tuple[int, str] | None:
-    """End position of the first stop string completed in `text`, and that string."""
-    return min(((at + len(stop), stop) for stop in stops if (at := text.find(stop)) >= 0), default=None)
+def base_url(url: str) -> str:
+    """The base URL of a server; ``/v1`` is added to a URL without a path."""
+    return url if "/" in url.split("://")[-1].rstrip("/") else url.rstrip("/") + "/v1"
 
 
 def _sample_seed(seed: int, index: int) -> int:
@@ -357,3 +409,18 @@ def _sample_seed(seed: int, index: int) -> int:
     if index == 0:
         return seed
     return int.from_bytes(blake2b(b"%d/%d" % (seed, index), digest_size=4).digest(), "little")
+
+
+def _samples(name: str, answer: Any) -> list[Sample]:
+    """The choices of a response, in order. Raises `EngineError`, beginning with the engine's `name`."""
+    choices = answer.get("choices") if isinstance(answer, dict) else None
+    if not isinstance(choices, list) or not choices or not all(isinstance(choice, dict) for choice in choices):
+        raise EngineError(f"{name}: response without choices: {str(answer)[:200]}")
+    numbers = [choice.get("index", position) for position, choice in enumerate(choices)]
+    if sorted(map(str, numbers)) != sorted(map(str, range(len(choices)))):
+        raise EngineError(f"{name}: {len(choices)} choices with indices {numbers}")
+    samples = [Sample() for _ in choices]
+    for number, choice in zip(numbers, choices, strict=True):
+        samples[int(number)].add(choice)
+    count_tokens(samples, answer.get("usage"))
+    return samples

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Literal, TypeGuard
 
 from rstar.config import EngineConfig
 from rstar.errors import ConfigError
+from rstar.http_client import ServerClient
 from rstar.models.engine import Engine
 from rstar.models.fake import FakeEngine
-from rstar.models.openai import OpenAIEngine
+from rstar.models.openai import OpenAIEngine, base_url
 from rstar.specs import Bundled, Fake, LocalModel, Model, Server
 
 if TYPE_CHECKING:
@@ -148,7 +149,20 @@ def _server(model: Server, settings: EngineConfig) -> Engine:
         name=str(model),
         key=_key(settings.key_file),
         tokenizer=None if model.tokenizer is None else _tokenizer(Path(model.tokenizer).expanduser()),
+        api=model.api,
+        continues=None if model.continues == "auto" else model.continues == "yes",
         max_context=settings.max_context,
+        concurrency=settings.concurrency,
+        timeout=settings.timeout,
+        retries=settings.retries,
+    )
+
+
+def server_client(model: Server, settings: EngineConfig) -> ServerClient:
+    """A client of a model's server, without an engine. Raises `ConfigError` if the key file cannot be read."""
+    return ServerClient(
+        base_url(model.url),
+        key=_key(settings.key_file),
         concurrency=settings.concurrency,
         timeout=settings.timeout,
         retries=settings.retries,

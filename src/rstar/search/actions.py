@@ -151,14 +151,14 @@ def read(style: Style, action: str, before: str, completion: Completion, final: 
         return Reading(failure="no_step")
     text = before + completion.text
     if action == "finish" or final:
-        answer = _final_answer(text.partition(f"\n\n{USER}")[0])
+        answer = stated_answer(text.partition(f"\n\n{USER}")[0])
         return Reading(failure="no_answer") if answer is None else Reading(answer=answer)
     if action == "step" and _STATED.search(text):
         return Reading(answer=answer_of(text))
     return Reading()
 
 
-def _final_answer(text: str) -> str | None:
+def stated_answer(text: str) -> str | None:
     """The answer that a solution states; without a statement, a number or a yes or no with which it ends."""
     answer = answer_of(text)
     if answer is None or _STATED.search(text) or _DEFINITE.search(answer):

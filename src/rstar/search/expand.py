@@ -185,6 +185,9 @@ class Expander:
 
         Its code runs and, after a complete program, the answer is sampled.
         """
+        while reading.more:
+            completion = await self._extended(parent, completion)
+            reading = self._format.read(completion)
         chance = _chance(completion)
         child = Node(
             parent,
@@ -213,7 +216,29 @@ class Expander:
                 return failed(child, "code_error")
         if reading.complete:
             return await self._answer(child)
+        if reading.shows:
+            self._show(child, result)
         return failed(child, "too_deep") if child.depth >= self._config.max_depth else child
+
+    async def _extended(self, parent: Node, completion: Completion) -> Completion:
+        """A completion with what the policy writes after its stop string."""
+        request = Request(
+            parent.context.extend(completion),
+            max_tokens=self._config.max_step_tokens,
+            temperature=self._temperature,
+            top_p=self._top_p,
+            stop=self._format.stops(whole=False),
+            seed=derive(self._seed, *parent.place, completion.text),
+        )
+        (rest,) = await self._complete(request)
+        logprobs = completion.logprobs + rest.logprobs if completion.logprobs and rest.logprobs else ()
+        return replace(
+            rest,
+            text=completion.text + rest.text,
+            ids=completion.ids + rest.ids,
+            logprobs=logprobs,
+            reported_tokens=completion.n_tokens + rest.n_tokens,
+        )
 
     def _shared_run(self, parent: Node, code: str) -> asyncio.Future[tuple[State | None, Result]]:
         """The run of `code` from the parent's state; nodes with the same state share it.
@@ -245,6 +270,17 @@ class Expander:
         assert child.step is not None
         child.step = Step(child.step.segments, result.status, result.failure, result.values)
         return result
+
+    def _show(self, child: Node, result: Result) -> None:
+        """Show the output of the step's code, and its error; without either, the values of its variables."""
+        assert child.step is not None
+        values = "\n".join(f"{name} = {value}" for name, value in result.values)
+        output = "\n".join(part for part in (result.stdout.strip("\n"), result.failure) if part) or values
+        new_line = "" if child.context.text.endswith("\n") else "\n"
+        context = self._policy.append(child.context, new_line + self._format.shown(output))
+        text, ids = context.text[len(child.context.text) :], context.ids[len(child.context.ids) :]
+        child.step = child.step._replace(segments=(*child.step.segments, Segment(text, "tool", ids)))
+        child.context = context
 
     async def _answer(self, child: Node) -> Node:
         """Show the output and sample the answer; both become segments of the child's step."""

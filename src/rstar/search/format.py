@@ -1,6 +1,7 @@
 """The interface between search and the text form of its steps.
 
-Tree, selection, back-up and choice know no format. `rstar.search.code_steps` is the rStar-Math format.
+Tree, selection, back-up and choice know no format. `rstar.search.code_steps` is the rStar-Math format,
+`rstar.search.fenced` the one for instruct models.
 """
 
 from __future__ import annotations
@@ -19,12 +20,16 @@ class Reading(NamedTuple):
         answer: final answer, if the step has one.
         code: code to run from the parent's interpreter state; None with no answer and no failure: plain text.
         complete: this code completes the program: its output is shown, and the policy writes the answer.
+        shows: the output of this code is shown, and the policy goes on.
+        more: the stop string came too early; the step goes on after it.
     """
 
     failure: FinishReason | None = None
     answer: str | None = None
     code: str | None = None
     complete: bool = False
+    shows: bool = False
+    more: bool = False
 
 
 class Format(Protocol):
@@ -51,7 +56,7 @@ class Format(Protocol):
         ...
 
     def shown(self, stdout: str) -> str:
-        """The output of a complete program as shown to the policy, with the opening of the answer."""
+        """The output of a complete program, or of code that `shows` it, as shown to the policy."""
         ...
 
     def answer(self, text: str) -> str | None:

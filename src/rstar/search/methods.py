@@ -89,12 +89,19 @@ class Search(Generic[C]):
             weighed.append((await self.votes.group(node.answer or ""), probability, factor))
         return decided(weighed, max(0.0, 1.0 - sum(known)))
 
-    async def grow(self, nodes: Sequence[Node], n: int, *, merge: bool = True, score: bool = True) -> list[Node]:
+    async def grow(
+        self, nodes: Sequence[Node], n: int, *, merge: bool = True, score: bool = True, whole: bool = False
+    ) -> list[Node]:
         """Expand `nodes` concurrently; then, in order, count the new answers and score the new nodes."""
-        grown = await gather_or_cancel(self.expander.expand(node, n, merge=merge) for node in nodes)
+        grown = await gather_or_cancel(self.expander.expand(node, n, merge=merge, whole=whole) for node in nodes)
         for growth in grown:
             await self.judge(growth, score)
         return [child for growth in grown for child in growth.children]
+
+    async def finish(self, programs: Sequence[Node], *, whole: bool = False) -> None:
+        """Continue independent programs to their ends, one step of all at a time."""
+        while (going_on := [node for node in programs if not node.closed]) and not self.expander.spent:
+            programs = await self.grow(going_on, 1, merge=False, score=False, whole=whole)
 
     async def judge(self, growth: Expansion, score: bool = True) -> None:
         """Count the new answers; with `score`, score the new children that have not failed."""
@@ -112,8 +119,8 @@ class Search(Generic[C]):
 
 async def greedy(search: Search[GreedyConfig]) -> None:
     """One program by greedy decoding."""
-    growth = await search.expander.expand(search.expander.root, 1, whole=True)
-    await search.judge(growth)
+    programs = await search.grow([search.expander.root], 1, whole=True)
+    await search.finish(programs, whole=True)
     search.rollouts = 1
 
 
@@ -126,8 +133,9 @@ async def sample(search: Search[SampleConfig]) -> None:
     while search.rollouts < config.samples and not search.done and root.finish_reason is None:
         left = config.samples - search.rollouts
         wave = left if config.max_tokens is None else search.wave(left, config.expansions)
-        growth = await search.expander.expand(root, wave, merge=False, whole=True)
-        await search.judge(growth, score=False)
+        programs = await search.grow([root], wave, merge=False, score=False, whole=True)
+        root.closed = False
+        await search.finish(programs, whole=True)
         search.rollouts += wave
 
 
@@ -144,8 +152,7 @@ async def best_of_n(search: Search[BestOfNConfig]) -> None:
         wave = search.wave(left, config.expansions) if in_waves else left
         programs = await search.grow([root], wave, merge=False, score=False)
         root.closed = False
-        while (going_on := [node for node in programs if not node.closed]) and not search.expander.spent:
-            programs = await search.grow(going_on, 1, merge=False, score=False)
+        await search.finish(programs)
         search.rollouts += wave
 
 

@@ -17,13 +17,14 @@ from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rstar.config import AgentConfig, Config, MutualConfig
+from rstar.config import AgentConfig, AnySearch, Config, MutualConfig
 from rstar.errors import ConfigError, DataError, EngineError, SandboxError
 from rstar.grading import is_equivalent
 from rstar.judge.client import JudgeClient, JudgeSandbox
 from rstar.judge.settings import read_token
 from rstar.lifecycle import SharedContext, run_bounded
 from rstar.models.engine import Engine
+from rstar.models.openai import OpenAIEngine
 from rstar.models.spec import check_model, is_local, open_engine
 from rstar.problems import Problem
 from rstar.sandbox import LocalSandbox
@@ -32,6 +33,8 @@ from rstar.search.checks import check_parts, checked_await, checked_equivalence,
 from rstar.search.choose import Equivalence, Votes, choose_as_set
 from rstar.search.code_steps import CODE_STEPS
 from rstar.search.expand import Expander
+from rstar.search.fenced import FENCED
+from rstar.search.format import Format
 from rstar.search.methods import METHODS, Search
 from rstar.search.notices import Notice, notices
 from rstar.search.tree import Node, snapshot
@@ -188,14 +191,20 @@ class Solver(SharedContext):
             raise ConfigError(f"search.method {config.method!r}: use rstar.agent.solver.open_solver")
         started = time.perf_counter()
         seed = derive(self.config.seed, problem.id, config.method)
-        prompt = CODE_STEPS.prompt(problem.question, config.shots)
-        expander = Expander(prompt, CODE_STEPS, policy, sandbox, config, self._limits(), seed)
+        form = await self._format(config, policy)
+        prompt = form.prompt(problem.question, config.shots)
+        expander = Expander(prompt, form, policy, sandbox, config, self._limits(), seed)
         search = Search(problem, config, expander, self.value, Votes(self.equivalent))
         try:
             await checked_await("search", self._search, self._search(search))
             return await self._solution(search, started)
         finally:
             expander.release()
+
+    async def _format(self, config: AnySearch, policy: Engine) -> Format:
+        """The format of the steps: as configured or, for a server, by its API."""
+        chat = config.format == "auto" and isinstance(policy, OpenAIEngine) and await policy.api() == "chat"
+        return FENCED if chat or config.format == "fenced" else CODE_STEPS
 
     async def _solution(self, search: Search[Any], started: float) -> Solution:
         """Choose the answer, after scoring all answers again with the complete votes."""

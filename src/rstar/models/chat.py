@@ -1,0 +1,70 @@
+"""Contexts as the messages of a chat-completions API.
+
+A context is text in which role marks begin the turns (`rstar.prompts.code_steps`). What comes before the first mark is
+the system message. A text that ends within an assistant turn wants that turn continued. Some servers can do this
+(vLLM, SGLang: ``continue_final_message``; llama.cpp: always). The others are asked for it by a further user message.
+"""
+
+from __future__ import annotations
+
+import re
+
+from rstar.prompts.code_steps import ASSISTANT, USER
+
+Message = dict[str, str]
+
+_MARK = re.compile(rf"^(?:{re.escape(USER)}|{re.escape(ASSISTANT)})[ \n]?", re.MULTILINE)
+CONTINUE = {"continue_final_message": True, "add_generation_prompt": False}
+"""Fields of a request whose last message, the assistant's, is to be continued."""
+
+_GO_ON = "Continue your last message exactly where it stops. Write only what comes next, and repeat nothing."
+
+
+def messages_of(text: str) -> list[Message]:
+    """The turns of a context. The last one is the assistant's if the text ends within its turn.
+
+    >>> messages_of("<|user|>:\\nHow much?\\n<|assistant|>:\\nIt is")
+    [{'role': 'user', 'content': 'How much?'}, {'role': 'assistant', 'content': 'It is'}]
+    """
+    marks = list(_MARK.finditer(text))
+    ends = [mark.start() for mark in marks[1:]] + [len(text)] * bool(marks)
+    head = text[: marks[0].start()] if marks else text
+    messages = [{"role": "system" if marks else "user", "content": head.strip()}] if head.strip() else []
+    for mark, end in zip(marks, ends, strict=True):
+        role = "user" if mark[0].startswith(USER) else "assistant"
+        content = text[mark.end() : end]
+        messages.append({"role": role, "content": content if end == len(text) else content.strip()})
+    if messages and messages[-1]["role"] == "assistant" and not messages[-1]["content"].strip():
+        messages.pop()
+    return messages
+
+
+def begun(messages: list[Message]) -> str:
+    """What the assistant has written of its turn already; empty if the model starts a new turn."""
+    return messages[-1]["content"] if messages and messages[-1]["role"] == "assistant" else ""
+
+
+def asking_to_go_on(messages: list[Message]) -> list[Message]:
+    """The messages for a server that cannot continue the assistant's turn."""
+    return [*messages, {"role": "user", "content": _GO_ON}] if begun(messages) else messages
+
+
+def without_repetition(begun: str, text: str) -> str:
+    """A new message as the continuation of `begun`: without what it repeats of its last line or of the whole.
+
+    >>> without_repetition("So:\\nStep 1: ", "Step 1: 3 + 4 = 7.")
+    '3 + 4 = 7.'
+    """
+    for known in (begun.strip(), begun.rstrip().rpartition("\n")[2].strip()):
+        if known and text.lstrip().startswith(known):
+            return text.lstrip()[len(known) :].lstrip(" ")
+    return text
+
+
+COUNTING = ("Count from 1 to 20. Write only the numbers, separated by commas.", "1, 2, 3, 4, 5,")
+"""A question, and a beginning of its answer whose continuation is known."""
+
+
+def goes_on(text: str) -> bool:
+    """Whether `text` continues `COUNTING`."""
+    return re.match(r"\s*6\b", text) is not None

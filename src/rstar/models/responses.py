@@ -1,0 +1,69 @@
+"""What an OpenAI-compatible server returns: samples, whole or as a stream, of either API."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from rstar.errors import EngineError
+
+
+@dataclass(slots=True)
+class Sample:
+    """One sample as returned by the server, or as streamed so far."""
+
+    text: str = ""
+    reason: str | None = None
+    named_stop: object = None
+    names_stops: bool = False
+    ids: list[int] = field(default_factory=list)
+    tokens: list[str] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+    reported_tokens: int = 0
+    prompt_tokens: int = 0
+
+    def add(self, choice: dict[str, Any]) -> None:
+        """Append a choice, whole or one chunk of a stream. Raises `EngineError` if it is malformed."""
+        try:
+            self.text += (_content(choice) or "").encode(errors="replace").decode()  # no lone surrogates
+            self.reason = choice.get("finish_reason") or self.reason
+            for key in ("stop_reason", "matched_stop"):
+                if key in choice:
+                    self.names_stops, self.named_stop = True, choice[key]
+            self.ids += choice.get("token_ids") or ()
+            logprobs = choice.get("logprobs") or {}
+            listed = logprobs.get("content") or ()  # the chat-completions format, which some servers use here
+            self.tokens += logprobs.get("tokens") or [token["token"] for token in listed]
+            values = logprobs.get("token_logprobs") or [token["logprob"] for token in listed]
+            self.logprobs += [float(value or 0.0) for value in values]
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise EngineError(f"malformed completion choice ({error!r}): {str(choice)[:200]}") from error
+
+
+def n_bytes(token: str) -> int:
+    r"""Number of UTF-8 bytes of a listed token; partial characters are listed as ``bytes:\xe2\x82``."""
+    return token.count("\\x") if token.startswith("bytes:\\x") else len(token.encode(errors="replace"))
+
+
+def count_tokens(samples: list[Sample], usage: object) -> None:
+    """Divide the server's count of generated tokens among its choices, by text length."""
+    if not isinstance(usage, dict):
+        return
+    tokens, prompt = usage.get("completion_tokens"), usage.get("prompt_tokens")
+    length = sum(len(sample.text) for sample in samples)
+    for sample in samples:
+        if isinstance(tokens, int):
+            sample.reported_tokens = round(tokens * len(sample.text) / length) if length else tokens // len(samples)
+        if isinstance(prompt, int):
+            sample.prompt_tokens = prompt
+
+
+def first_stop(text: str, stops: tuple[str, ...]) -> tuple[int, str] | None:
+    """End position of the first stop string completed in `text`, and that string."""
+    return min(((at + len(stop), stop) for stop in stops if (at := text.find(stop)) >= 0), default=None)
+
+
+def _content(choice: dict[str, Any]) -> Any:
+    """The text of a choice: a completion's, a message's, or a chunk's of a stream of either."""
+    part = choice.get("message") or choice.get("delta")
+    return choice.get("text") if part is None else part.get("content")

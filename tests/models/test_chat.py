@@ -1,0 +1,209 @@
+"""Models behind a chat API: messages, the choice of the API, continuation."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rstar.errors import EngineError
+from rstar.models.chat import asking_to_go_on, begun, messages_of, without_repetition
+from rstar.models.engine import Context, Request
+from rstar.models.openai import OpenAIEngine
+from rstar.prompts.domains import open_domain
+from rstar.prompts.fenced import EXAMPLES, prompt
+from tests.models.chat_servers import chat_server, counter
+from tests.models.completion_servers import Server, cut, serving, vllm
+
+TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="<"), max_size=30).map(str.strip)
+
+
+@given(st.lists(st.tuples(TEXTS.filter(bool), TEXTS.filter(bool)), max_size=4), TEXTS, TEXTS.filter(bool), TEXTS)
+def test_messages_of_any_conversation(turns: list[tuple[str, str]], system: str, last: str, start: str) -> None:
+    text = f"{system}\n\n" if system else ""
+    text += "".join(f"<|user|>:\n{asked}\n<|assistant|>:\n{said}\n\n" for asked, said in turns)
+    text += f"<|user|>:\n{last}\n<|assistant|>:\n{start}"
+    found = messages_of(text)
+    wanted = [("system", system)] if system else []
+    for asked, said in turns:
+        wanted += [("user", asked), ("assistant", said)]
+    wanted += [("user", last)] + ([("assistant", start)] if start else [])
+    assert [(message["role"], message["content"]) for message in found] == wanted
+    assert begun(found) == start
+
+
+def test_examples_become_turns() -> None:
+    roles = [message["role"] for message in messages_of(prompt("How much?", 1))]
+    turns = len(EXAMPLES[0][1])
+    assert roles == ["system", "user", *["assistant", "user"] * turns, "assistant", "user"]
+    shown = messages_of(open_domain("word-problems").prompt("step", "How much?", 2) + "Step 1: ")
+    assert [message["role"] for message in shown] == [
+        "system",
+        "user",
+        "assistant",
+        "user",
+        "assistant",
+        "user",
+        "assistant",
+    ]
+    assert begun(shown) == "Step 1: ", "with the space after it"
+
+
+def test_a_text_without_marks_is_a_question() -> None:
+    assert messages_of("How much?") == [{"role": "user", "content": "How much?"}]
+
+
+@pytest.mark.parametrize(
+    ("start", "text", "rest"),
+    [
+        ("Step 1: ", "3 + 4 = 7.", "3 + 4 = 7."),
+        ("Step 1: ", "Step 1: 3 + 4 = 7.", "3 + 4 = 7."),
+        ("A\nStep 2: we", " A\nStep 2: we add", "add"),
+        ("A\nStep 2: we", "Step 2: we add", "add"),
+        ("A", "Because", "Because"),
+        ("", "Because", "Because"),
+    ],
+)
+def test_repetitions_are_removed(start: str, text: str, rest: str) -> None:
+    assert without_repetition(start, text) == rest
+
+
+def conversation(start: str = "") -> Request:
+    text = f"Be brief.\n\n<|user|>:\nHow much?\n<|assistant|>:\n{start}"
+    return Request(Context(text), n=2, stop=("<stop>",), seed=3)
+
+
+def speak(messages: list[dict[str, str]], seed: int) -> str:
+    if "Count from" in messages[0]["content"]:
+        return counter(messages, seed)
+    return f"{len(messages)} {messages[-1]['role']} {seed}<stop>more"
+
+
+def chat_bodies(server: Server) -> list[dict[str, Any]]:
+    """The requests of the conversation, without tests of the server."""
+    return [body for body in server.asked if "messages" in body and "Count from" not in str(body["messages"])]
+
+
+def test_a_server_without_completions_is_asked_by_chat() -> None:
+    with serving(chat_server(speak, names_stops=True)) as server:
+        (first, second), _ = server.run(conversation(), conversation())
+    assert (first.text, second.text) == ("2 user 3<stop>", "2 user 4<stop>")
+    assert (first.stop_reason, first.stop) == ("stop", "<stop>")
+    assert first.n_tokens == 8
+    assert first.prompt_tokens == 5
+    assert sum("prompt" in body for body in server.asked) == 2, "both requests tried completions at first"
+    assert chat_bodies(server)[0]["messages"] == [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "How much?"},
+    ]
+
+
+def test_api_is_asked_once() -> None:
+    async def run(url: str, **settings: Any) -> list[str]:
+        async with OpenAIEngine(url, "m", pause=0.001, **settings) as engine:
+            return [await engine.api(), await engine.api()]
+
+    with serving(chat_server(speak)) as server:
+        assert asyncio.run(run(server.url)) == ["chat", "chat"]
+        assert len(server.asked) == 2
+        assert asyncio.run(run(server.url, api="completions")) == ["completions", "completions"]
+        assert len(server.asked) == 2, "what was said is not asked"
+    with serving(vllm) as server:
+        assert asyncio.run(run(server.url)) == ["completions", "completions"]
+        assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("continues", "strict", "expected"),
+    [
+        ("flag", False, True),
+        ("always", False, True),
+        ("always", True, True),
+        ("never", False, False),
+        ("never", True, False),
+    ],
+)
+def test_continuation(continues: str, strict: bool, expected: bool) -> None:
+    """The assistant's turn is continued where the server can do it; elsewhere the model is asked to go on."""
+    with serving(chat_server(speak, continues, strict, names_stops=True)) as server:
+        ((first, _),) = server.run(conversation("It is"))
+        (body,) = chat_bodies(server)
+    assert first.text == ("3 assistant 3<stop>" if expected else "4 user 3<stop>")
+    assert body["messages"][2] == {"role": "assistant", "content": "It is"}
+    assert body.get("continue_final_message", False) == (expected and not strict), "not where it is refused or useless"
+    assert len(body["messages"]) == (3 if expected else 4)
+    if not expected:
+        assert body["messages"] == asking_to_go_on(body["messages"][:3])
+
+
+def test_what_is_said_about_continuation_is_not_tested() -> None:
+    with serving(chat_server(speak, "flag", names_stops=True)) as server:
+        server.run(conversation("It is"), api="chat", continues=True)
+        assert len(server.asked) == len(chat_bodies(server)) == 1
+        server.run(conversation("It is"), api="chat", continues=False)
+        assert len(chat_bodies(server)[1]["messages"]) == 4
+
+
+def test_unnamed_stop_strings_are_found_in_a_stream() -> None:
+    with serving(chat_server(speak)) as server:
+        ((first, second),) = server.run(conversation(), api="chat")
+    assert [first.text, second.text[:7]] == ["2 user 3<stop>", "2 user "]
+    assert first.stop == second.stop == "<stop>"
+    assert chat_bodies(server)[-1]["stream"]
+    assert "stop" not in chat_bodies(server)[-1]
+
+
+def test_a_renamed_token_limit() -> None:
+    with serving(chat_server(speak, limit_name="max_completion_tokens", names_stops=True)) as server:
+        server.run(conversation(), api="chat")
+        assert server.asked[-1]["max_completion_tokens"] == 256
+        assert "max_tokens" not in server.asked[-1]
+
+
+def test_rejected_fields_are_omitted() -> None:
+    def answer(body: dict[str, Any]) -> Any:
+        if "logprobs" in body:
+            return 400, {}, {"error": "logprobs is not supported with this model"}
+        return chat_server(speak, names_stops=True)(body)
+
+    with serving(answer) as server:
+        ((first, _),) = server.run(conversation(), api="chat")
+    assert first.logprobs == ()
+
+
+def test_log_probabilities() -> None:
+    def answer(body: dict[str, Any]) -> Any:
+        content = [{"token": "so", "logprob": -0.5}, {"token": " 7", "logprob": -0.25}]
+        message = {"role": "assistant", "content": "so 7"}
+        choice = {"index": 0, "message": message, "logprobs": {"content": content}, "stop_reason": None}
+        return 200, {}, {"choices": [{**choice, "finish_reason": "stop"}]}
+
+    with serving(answer) as server:
+        ((found,),) = server.run(Request(Context("How much?")), api="chat")
+    assert found.logprobs == (-0.5, -0.25)
+
+
+def test_token_ids_need_completions() -> None:
+    class Bytes:
+        eos_ids = frozenset({0})
+
+        def prompt(self, text: str) -> tuple[int, ...]:
+            return tuple(text.encode())
+
+        encode = prompt
+
+    with serving(chat_server(speak)) as server, pytest.raises(EngineError, match=r"need the completions API"):
+        server.run(Request(Context("a", (97,))), tokenizer=Bytes())
+
+
+def test_a_model_that_repeats_its_text_when_asked_to_go_on() -> None:
+    def repeat(messages: list[dict[str, str]], seed: int) -> str:
+        if "Count from" in messages[0]["content"]:
+            return counter(messages, seed)
+        return f"{messages[-2]['content']}seven.<stop>"
+
+    with serving(chat_server(repeat, names_stops=True)) as server:
+        ((first, _),) = server.run(conversation("So it is "), api="chat")
+    assert first.text == "seven.<stop>"
+    assert cut(first.text, ("<stop>",)) == ("seven.", "<stop>")

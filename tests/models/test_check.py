@@ -1,0 +1,125 @@
+"""What ``rstar models check`` finds out about servers of several kinds."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from rstar.config import EngineConfig
+from rstar.errors import ServerError
+from rstar.models.check import Report, check
+from rstar.models.spec import server_client
+from rstar.specs import Server, parse_model
+from tests.models.chat_servers import chat_server, counter
+from tests.models.completion_servers import Answer, choices, cut, serving
+
+STORY = "a farmer, who had seen better days, asked the price"
+SETTINGS = EngineConfig(retries=0, timeout=20)
+
+
+def checked(answer: Callable[[dict[str, Any]], Answer], model: str = "m", **listed: Any) -> Report:
+    with serving(answer, {"data": [{"id": "m", **listed}, {"id": "other"}]}) as server:
+        spec = Server(server.url, model)
+        report = asyncio.run(check(spec, server_client(spec, SETTINGS)))
+        assert len(server.asked) < 20
+    return report
+
+
+def facts(report: Report) -> dict[str, bool]:
+    return {fact.name: fact.works for fact in report.facts}
+
+
+def detail(report: Report, name: str) -> str:
+    return next(fact.detail for fact in report.facts if fact.name == name)
+
+
+def full(body: dict[str, Any]) -> Answer:
+    """As vLLM: everything works."""
+    if "messages" in body:
+        return 404, {}, "no chat template"
+    text, stop = cut(f"{STORY} {body.get('seed')}" if body["temperature"] else STORY, body.get("stop", ()))
+    more = {"stop_reason": stop, "token_ids": [1, 2], "logprobs": {"tokens": ["a"], "token_logprobs": [-1.0]}}
+    return choices(*[{"text": text, **more}] * body.get("n", 1))
+
+
+def test_everything_works() -> None:
+    report = checked(full, max_model_len=4096)
+    assert facts(report) == {
+        "context length": True,
+        "completions": True,
+        "chat": False,
+        "stop strings": True,
+        "special tokens": True,
+        "log-probabilities": True,
+        "token ids": True,
+        "several samples": True,
+        "seed": True,
+    }
+    assert detail(report, "stop strings") == "removed from the text and named"
+    assert all(works.startswith("yes") for works in report.methods.values())
+    assert report.settings == ("engine.max_context=4096",)
+    assert parse_model(report.name).api == "completions"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("continues", ["never", "flag", "always"])
+def test_chat_only(continues: str) -> None:
+    def speak(messages: list[dict[str, str]], seed: int) -> str:
+        return counter(messages, seed) if "Count" in messages[0]["content"] else STORY
+
+    report = checked(chat_server(speak, continues))
+    found = facts(report)
+    assert (found["completions"], found["chat"]) == (False, True)
+    assert found["continuation"] == (continues != "never")
+    assert not found["stop strings"]
+    assert detail(report, "stop strings").startswith("removed and not named")
+    assert detail(report, "seed") == "all seeds give the same text"
+    assert report.methods["agent"].startswith("no")
+    assert ("weak models" in report.methods["mutual"]) == (continues == "never")
+    assert "search.format=fenced" in report.settings
+    spec = parse_model(report.name)
+    assert isinstance(spec, Server)
+    assert (spec.api, spec.continues) == ("chat", "no" if continues == "never" else "yes")
+
+
+@pytest.mark.parametrize(
+    ("shown", "works", "text"),
+    [(STORY[:2], True, "included"), (STORY, False, "ignored"), ("b", False, "removed and not named")],
+)
+def test_stop_strings(shown: str, works: bool, text: str) -> None:
+    report = checked(lambda body: choices({"text": shown}))
+    assert facts(report)["stop strings"] == works
+    assert text in detail(report, "stop strings")
+    assert ("streams" in report.methods["greedy, sample, best-of-n, beam, mcts"]) != works
+
+
+def test_a_server_that_varies_ignores_the_seed() -> None:
+    count = iter(range(1000))
+    report = checked(lambda body: choices({"text": f"{next(count)}"}))
+    assert detail(report, "seed") == "equal seeds give different texts"
+    assert report.methods["equal results for equal seeds"].startswith("no")
+
+
+def test_refusals_are_facts() -> None:
+    def answer(body: dict[str, Any]) -> Answer:
+        for name in ("stop", "logprobs", "n", "seed", "return_token_ids"):
+            if name in body:
+                return 400, {}, {"error": f"{name} is not supported"}
+        return choices({"text": STORY})
+
+    report = checked(answer)
+    assert not any(facts(report)[name] for name in ("stop strings", "log-probabilities", "several samples", "seed"))
+    assert "HTTP 400" in detail(report, "log-probabilities")
+    assert "logprobs is not supported" in detail(report, "log-probabilities")
+
+
+def test_neither_api_and_an_unknown_model() -> None:
+    report = checked(lambda body: (404, {}, "nothing here"), model="missing")
+    assert "does not list 'missing' but m, other" in detail(report, "context length")
+    assert list(report.methods) == ["every method"]
+
+
+def test_unreachable() -> None:
+    spec = Server("http://127.0.0.1:9/v1", "m")
+    with pytest.raises(ServerError, match=r"127\.0\.0\.1:9"):
+        asyncio.run(check(spec, server_client(spec, SETTINGS)))
