@@ -6,21 +6,16 @@ Needs the packages of ``transformers[serving]`` (fastapi, uvicorn, openai); skip
 from __future__ import annotations
 
 import asyncio
-import os
-import socket
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
-import httpx
 import pytest
 
 from rstar.models.engine import Completion, Request
 from rstar.models.local.engine import LocalEngine
 from rstar.models.openai import OpenAIEngine
+from tests.models.real_servers import transformers_serve
 from tests.models.tiny_models import SPECIALS, write_model
 
 pytestmark = pytest.mark.skipif(
@@ -33,32 +28,8 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str
     """A model folder, and the base URL under which it is served."""
     folder = tmp_path_factory.mktemp("served")
     write_model(folder, seed=4)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = [
-        str(Path(sys.executable).with_name("transformers")), "serve", str(folder), "--host", "127.0.0.1",
-        "--port", str(port), "--device", "cpu", "--dtype", "float32",
-    ]  # fmt: skip
-    log = folder / "serve.log"
-    environment = os.environ | {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
-    with log.open("wb") as out, subprocess.Popen(command, stdout=out, stderr=out, env=environment) as process:
-        try:
-            deadline = time.monotonic() + 120
-            while not _healthy(f"http://127.0.0.1:{port}/health"):
-                assert process.poll() is None, log.read_text()
-                assert time.monotonic() < deadline, log.read_text()
-                time.sleep(0.2)
-            yield folder, f"http://127.0.0.1:{port}/v1"
-        finally:
-            process.terminate()
-
-
-def _healthy(url: str) -> bool:
-    try:
-        return httpx.get(url, timeout=1).is_success
-    except httpx.TransportError:
-        return False
+    with transformers_serve(folder) as url:
+        yield folder, url
 
 
 def requests(engine: LocalEngine | OpenAIEngine) -> list[Request]:
