@@ -47,6 +47,7 @@ def test_a_deeply_nested_call_is_a_bad_one() -> None:
         ('{"name": 5, "arguments": {}}', 'no "name"'),
         ('{"name": "f", "arguments": [1]}', "not a JSON object"),
         ('{"name": "f", "arguments": "no JSON"}', "not valid JSON"),
+        (f'{{"name": "f", "arguments": {{"a": {"[" * 60}{"]" * 60}}}}}', "more than 50 levels"),
     ],
 )
 def test_a_bad_call_names_its_reason(body: str, reason: str) -> None:

@@ -14,6 +14,7 @@ from rstar.models.engine import Request
 from rstar.models.fake import FakeEngine
 from rstar.problems import Problem
 from rstar.search.solver import Solver
+from rstar.trajectories import ToolCall
 from rstar.trees import Tree
 from tests.search.plain import PlainSandbox
 
@@ -59,7 +60,7 @@ def test_the_stored_tree_is_read_back_with_calls_and_ids() -> None:
     again = Tree.from_json(stored)
     assert again.to_json(tokens=True) == stored
     assert again.nodes[1].step is not None
-    assert again.nodes[1].step.calls == ("ok",)
+    assert again.nodes[1].step.calls == (ToolCall("jupyter_code", {"code": "print(6 * 7)"}, "ok", "42"),)
 
 
 def test_a_failure_of_the_model_names_the_problem() -> None:

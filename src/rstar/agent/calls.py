@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 OPEN, CLOSE = "<tool_call>", "</tool_call>"
 
 _MAX_REASON = 200
+_MAX_DEPTH = 50
+"""Of arguments: they are stored, and a writer of JSON goes less deep than a reader."""
 _SPACE = re.compile(r"\s*")
 _DECODER = json.JSONDecoder(strict=False)  # models write line breaks into strings
 
@@ -78,4 +80,14 @@ def _call(call: Any) -> Call | BadCall:
         return BadCall('the call has no "name"')
     if not isinstance(arguments, dict):
         return BadCall('"arguments" is not a JSON object')
+    if _deeper(arguments, _MAX_DEPTH):
+        return BadCall(f'"arguments" has more than {_MAX_DEPTH} levels')
     return Call(name, arguments)
+
+
+def _deeper(value: Any, levels: int) -> bool:
+    """Whether JSON data has more than `levels` levels of objects and lists."""
+    if not isinstance(value, dict | list):
+        return False
+    inner = value.values() if isinstance(value, dict) else value
+    return levels == 0 or any(_deeper(one, levels - 1) for one in inner)
