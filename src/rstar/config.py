@@ -138,7 +138,8 @@ class AgentConfig(MethodConfig):
 
     method: Literal["agent"] = Field("agent", description=_METHODS)
     environment: str = Field(
-        "mathematics", description="tools and reward: mathematics | puzzles | programs | your own module:Class"
+        "mathematics",
+        description="tools and reward: mathematics | puzzles | programs | workup | your own module:Class",
     )
     turns: Literal["auto", "code", "chat"] = Field(
         "auto",

@@ -56,5 +56,5 @@ def test_an_own_class_is_named_by_module_and_class(tmp_path: Path, monkeypatch: 
 
 
 def test_an_unknown_environment_names_the_known_ones() -> None:
-    with pytest.raises(ConfigError, match=r"expected mathematics, puzzles, programs, or module:Class"):
+    with pytest.raises(ConfigError, match=r"expected mathematics, puzzles, programs, workup, or module:Class"):
         open_environment("chess")

@@ -7,6 +7,7 @@ import pytest
 
 from rstar.agent.chat_template import ChatTemplate
 from rstar.agent.solver import AgentSolver, open_solver, open_turns
+from rstar.agent.tools import PYTHON_TOOLS
 from rstar.agent.turns import ChatTurns, CodeTurns
 from rstar.config import Config
 from rstar.errors import ConfigError, EngineError
@@ -89,12 +90,12 @@ def test_a_plain_solver_refuses_the_agent() -> None:
 def test_turns_follow_the_model(tmp_path: Path) -> None:
     template = (Path(__file__).parent / "templates/qwen.jinja").read_text()
     (tmp_path / "chat_template.jinja").write_text(template)
-    assert isinstance(open_turns(Config(search={"method": "agent"})), CodeTurns)
+    assert isinstance(open_turns(Config(search={"method": "agent"}), PYTHON_TOOLS), CodeTurns)
     for policy in (f"hf:{tmp_path}", f"openai:http://127.0.0.1:1/v1#m?tokenizer={tmp_path}"):
-        turns = open_turns(Config(policy=policy, search={"method": "agent"}))
+        turns = open_turns(Config(policy=policy, search={"method": "agent"}), PYTHON_TOOLS)
         assert isinstance(turns, ChatTurns)
         assert turns.turn_end == ChatTemplate(template, {}).turn_end
     with pytest.raises(ConfigError, match="has no chat template"):
-        open_turns(Config(search={"method": "agent", "turns": "chat"}))
+        open_turns(Config(search={"method": "agent", "turns": "chat"}), PYTHON_TOOLS)
     with pytest.raises(ConfigError, match=r"append \?tokenizer=FOLDER"):
-        open_turns(Config(policy="openai:http://127.0.0.1:1/v1#m", search={"method": "agent"}))
+        open_turns(Config(policy="openai:http://127.0.0.1:1/v1#m", search={"method": "agent"}), PYTHON_TOOLS)

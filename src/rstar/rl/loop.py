@@ -341,7 +341,7 @@ class _Run:
             return False
         mean = fmean(self._rewards)
         self._best_reward = max(self._best_reward, mean)
-        return mean < self._config.collapse * self._best_reward
+        return self._best_reward > 0 and mean < self._config.collapse * self._best_reward
 
     def _history(self, done: int) -> int:
         """Problems drawn in the first `done` steps; also takes up their rewards."""
