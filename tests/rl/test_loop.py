@@ -123,6 +123,7 @@ def test_reward_rises(tmp_path: Path) -> None:
     before, after = (line["mean"] for line in read_lines(tmp_path / "out" / "evaluations.jsonl", "step"))
     assert after > before + 0.2
     assert "Reward of the training rollouts" in (tmp_path / "out" / "report.html").read_text()
+    assert (tmp_path / "out" / "report.png").is_file()
 
 
 def test_rewards_below_0_teach_and_are_no_collapse(tmp_path: Path) -> None:
