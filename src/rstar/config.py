@@ -139,7 +139,8 @@ class AgentConfig(MethodConfig):
     method: Literal["agent"] = Field("agent", description=_METHODS)
     environment: str = Field(
         "mathematics",
-        description="tools and reward: mathematics | puzzles | programs | workup | your own module:Class",
+        description="tools and reward: mathematics | puzzles | programs | workup | verifiers:NAME | module:Class (your "
+        "own)",
     )
     turns: Literal["auto", "code", "chat"] = Field(
         "auto",

@@ -111,3 +111,9 @@ def test_a_condition_is_known_by_its_name(prediction):
 )
 def test_another_name_is_another_condition(prediction, outcome):
     assert _outcome(prediction, WORKUP) == outcome
+
+
+def test_a_task_of_another_library_is_not_graded_here():
+    assert _outcome("4", {"kind": "verifiers", "name": "sums", "task": {"prompt": "2 + 2?"}}) == "error"
+    with pytest.raises(DataError, match="needs 'name', a text, and 'task', an object"):
+        _outcome("4", {"kind": "verifiers", "name": "sums"})

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from rstar.agent.programs import last_block, passes
 from rstar.agent.tools import NOTEBOOK, PYTHON_TOOLS, STANDARD_IO, PythonSession, Session, Tool
+from rstar.agent.verifiers import PREFIX, TasksetEnvironment
 from rstar.agent.workup import ASK, ORDER, WORKUP_TOOLS, Record, WorkupSession, made, plain_name
 from rstar.errors import ConfigError
 from rstar.grading import verify
@@ -154,16 +155,23 @@ ENVIRONMENTS: Mapping[str, Callable[[], Environment]] = {
 
 
 def open_environment(name: str) -> Environment:
-    """An environment by its name, or a user's own as ``module:Class``; the working directory is searched first.
+    """An environment by its name.
+
+    Args:
+        name: one of `ENVIRONMENTS`; ``verifiers:NAME``, see `rstar.agent.verifiers`; or a user's own as
+            ``module:Class``, for which the working directory is searched first.
 
     Raises:
         ConfigError: no such environment, the import fails, or the class lacks a member.
     """
     if name in ENVIRONMENTS:
         return ENVIRONMENTS[name]()
+    if name.startswith(PREFIX):
+        return TasksetEnvironment(name.removeprefix(PREFIX))
     module, colon, attribute = name.partition(":")
     if not (module and colon and attribute):
-        raise ConfigError(f"environment {name!r}: expected {', '.join(ENVIRONMENTS)}, or module:Class of your own")
+        known = ", ".join(ENVIRONMENTS)
+        raise ConfigError(f"environment {name!r}: expected {known}, {PREFIX}NAME, or module:Class of your own")
     sys.path.insert(0, os.getcwd())
     try:
         environment = getattr(importlib.import_module(module), attribute)()

@@ -12,6 +12,9 @@ input into its output. Running it is not grading but the task of an agent's envi
 
 ``{"kind": "workup", "diagnosis": "Varnic fever", "topics": ["travel"], "tests": ["opal stain"]}``: the prediction must
 name the condition. The topics and tests are those that the case needed; only an agent's environment verifies them.
+
+``{"kind": "verifiers", "name": "gsm8k", "task": {…}}``: the data of a task of the verifiers library, whose own code
+computes the reward (`rstar.agent.verifiers`).
 """
 
 from __future__ import annotations
@@ -174,9 +177,28 @@ def check_workup(check: Mapping[str, Any], answer: str | None) -> Verdict:
     return Verdict("wrong", "another condition", diagnosis, answer)
 
 
+def verifiers_task(check: Mapping[str, Any] | None) -> tuple[str, Mapping[str, Any]]:
+    """The task set and the task's data of a check of kind ``verifiers``.
+
+    Raises:
+        DataError: it is not such a check, or it is malformed.
+    """
+    name, task = (check or {}).get("name"), (check or {}).get("task")
+    if not isinstance(name, str) or not isinstance(task, dict):
+        raise DataError(f"a verifiers check needs 'name', a text, and 'task', an object, got {name!r} and {task!r}")
+    return name, task
+
+
+def check_verifiers(check: Mapping[str, Any], answer: str | None) -> Verdict:
+    """No verdict: the task set's own code rewards a rollout, in the environment ``verifiers:NAME``."""
+    name, _ = verifiers_task(check)
+    return Verdict("error", f"graded by its task set: use the agent with environment 'verifiers:{name}'", name)
+
+
 CHECKS: dict[str, Callable[[Mapping[str, Any], str | None], Verdict]] = {
     "expression": check_expression,
     "programs": check_program,
     "workup": check_workup,
+    "verifiers": check_verifiers,
 }
 """Verifier per kind: (check, extracted answer or None) -> Verdict."""
