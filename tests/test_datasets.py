@@ -46,6 +46,13 @@ def test_jsonl(tmp_path: Path) -> None:
         replace(found, keys={}).require_gold("a test")
 
 
+def test_a_record_belongs_to_the_problem(tmp_path: Path) -> None:
+    file = tmp_path / "p.jsonl"
+    rows = [{"question": "q", "record": {"tests": {"a": "b"}}}, {"question": "q", "record": "a column of another kind"}]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert [problem.record for problem in read_problems(file).problems] == [{"tests": {"a": "b"}}, {}]
+
+
 def test_json_list_as_benchmarks_come(tmp_path: Path) -> None:
     file = tmp_path / "list.json"
     file.write_text(json.dumps([{"question": "q0", "answer": 3}, {"question": "q1", "answer": "\\frac12"}], indent=1))

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rstar.jsonl import encode_line
-from rstar.trajectories import Segment, Step
+from rstar.trajectories import Segment, Step, ToolCall
 from rstar.trees import Tree, TreeNode
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=8)
@@ -24,12 +24,16 @@ SEGMENTS = st.lists(st.tuples(st.integers(0, 2**17), LOGPROBS), max_size=4).flat
         st.none() | st.just(tuple(logprob for _, logprob in tokens)),
     )
 )
+CALLS = st.builds(
+    ToolCall, TEXTS, st.dictionaries(TEXTS, TEXTS | st.integers(), max_size=2), st.sampled_from(["ok", "error"]), TEXTS
+)
 STEPS = st.builds(
     Step,
     st.lists(SEGMENTS, min_size=1, max_size=3).map(tuple),
     st.sampled_from([None, "ok", "error", "timeout"]),
     st.none() | TEXTS,
     st.dictionaries(TEXTS, TEXTS, max_size=2).map(lambda values: tuple(values.items())),
+    st.lists(CALLS, max_size=2).map(tuple),
 )
 
 

@@ -208,7 +208,9 @@ class AgentConfig(MethodConfig):
 
     method: Literal["agent"] = Field("agent", description=_METHODS)
     environment: str = Field(
-        "mathematics", description="tools and reward: mathematics | puzzles | programs | your own module:Class"
+        "mathematics",
+        description="tools and reward: mathematics | puzzles | programs | workup | verifiers:NAME | module:Class (your "
+        "own)",
     )
     turns: Literal["auto", "code", "chat"] = Field(
         "auto",

@@ -163,7 +163,8 @@ def _parse(
         if not _is_unicode(text):
             raise ValueError(f"a lone surrogate (half a character) in {text[:60]!r}")
     meta = {k: entry[k] for k in META_FIELDS if isinstance(entry.get(k), str | int | float)}
-    return Problem(str(name), question, meta), key
+    record = entry.get("record")
+    return Problem(str(name), question, meta, record if isinstance(record, dict) else {}), key
 
 
 def _is_unicode(text: str) -> bool:

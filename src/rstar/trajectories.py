@@ -60,6 +60,22 @@ class Segment(NamedTuple):
         return cls(text, author, tuple(row.get("ids", ())), logprobs)
 
 
+class ToolCall(NamedTuple):
+    """A tool call of an agent's turn, and how it went.
+
+    Attributes:
+        name: of the tool; empty if the call could not be read.
+        arguments: as the model wrote them, JSON data.
+        status: how it ended; see `rstar.agent.tools.ToolStatus`.
+        response: what the model was shown.
+    """
+
+    name: str
+    arguments: Mapping[str, Any]
+    status: str
+    response: str
+
+
 class Step(NamedTuple):
     """One step: the policy's text, the result of running it, and what followed before the next step.
 
@@ -69,7 +85,7 @@ class Step(NamedTuple):
         status: sandbox status of its code; None if nothing ran.
         error: ``Type: message (line n)`` of a failed run.
         values: name and value of variables newly bound by its code, if short.
-        calls: status of each tool call of an agent's turn; see `rstar.agent.tools.ToolStatus`.
+        calls: tool calls of an agent's turn, in order.
         version: version of the weights that wrote it.
         action: name of the action in mutual reasoning; None for other methods.
     """
@@ -78,7 +94,7 @@ class Step(NamedTuple):
     status: str | None = None
     error: str | None = None
     values: tuple[tuple[str, str], ...] = ()
-    calls: tuple[str, ...] = ()
+    calls: tuple[ToolCall, ...] = ()
     version: int = 0
     action: str | None = None
 
@@ -122,7 +138,7 @@ class Step(NamedTuple):
         if self.values:
             row["values"] = dict(self.values)
         if self.calls:
-            row["calls"] = list(self.calls)
+            row["calls"] = [call._asdict() for call in self.calls]
         if self.version:
             row["version"] = self.version
         return row if self.action is None else row | {"action": self.action}
@@ -134,7 +150,7 @@ class Step(NamedTuple):
         if not segments:
             raise ValueError("a step without segments")
         values = tuple(row["values"].items()) if "values" in row else ()
-        calls, version = tuple(row.get("calls", ())), row.get("version", 0)
+        calls, version = tuple(ToolCall(**call) for call in row.get("calls", ())), row.get("version", 0)
         return cls(segments, row.get("status"), row.get("error"), values, calls, version, row.get("action"))
 
 

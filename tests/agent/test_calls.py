@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rstar.agent.calls import CLOSE, OPEN, BadCall, Call, parse_calls
+from rstar.agent.calls import CLOSE, OPEN, BadCall, Call, parse_calls, parse_python_calls
 
 JSON = st.recursive(st.none() | st.booleans() | st.integers() | st.text(), lambda inner: st.lists(inner, max_size=3))
 
@@ -47,6 +47,7 @@ def test_a_deeply_nested_call_is_a_bad_one() -> None:
         ('{"name": 5, "arguments": {}}', 'no "name"'),
         ('{"name": "f", "arguments": [1]}', "not a JSON object"),
         ('{"name": "f", "arguments": "no JSON"}', "not valid JSON"),
+        (f'{{"name": "f", "arguments": {{"a": {"[" * 60}{"]" * 60}}}}}', "more than 50 levels"),
     ],
 )
 def test_a_bad_call_names_its_reason(body: str, reason: str) -> None:
@@ -68,3 +69,39 @@ def test_an_unclosed_call_does_not_swallow_the_next_one() -> None:
     calls = list(parse_calls(f'{OPEN}{{"name": "f"\n{OPEN}{{"name": "g"}}{CLOSE}'))
     assert isinstance(calls[0], BadCall)
     assert calls[1] == Call("g", {})
+
+
+PARAMETERS = {"ask": ["topic"], "f": ["a", "b"]}
+
+
+@given(st.lists(st.text(st.characters(codec="utf-8"))))
+def test_calls_as_python_writes_them_are_read_back(texts: list[str]) -> None:
+    code = "\n".join(f"ask({text!r})" for text in texts)
+    if texts:
+        assert list(parse_python_calls(code, PARAMETERS)) == [Call("ask", {"topic": text}) for text in texts]
+
+
+@pytest.mark.parametrize(
+    ("code", "call"),
+    [
+        ('f("x", b=2)', Call("f", {"a": "x", "b": 2})),
+        ("f(b=None, a=1.5)", Call("f", {"a": 1.5, "b": None})),
+        ('other(x="y")', Call("other", {"x": "y"})),
+        ("other(1)", BadCall("other: 1 arguments, expected 0")),
+        ("ask('a', 'b')", BadCall("ask: 2 arguments, expected 1")),
+        ("ask(topic)", BadCall("ask: the argument 'topic' is not a text or number")),
+        ("ask(*'a')", BadCall("ask: the argument 'topic' is not a text or number")),
+        ("x = ask('a')", BadCall('expected calls such as NAME("text"), one a line')),
+        ("a.ask('b')", BadCall('expected calls such as NAME("text"), one a line')),
+        ("", BadCall("the cell is empty")),
+    ],
+)
+def test_other_cells_are_bad_calls(code: str, call: Call | BadCall) -> None:
+    assert list(parse_python_calls(code, PARAMETERS)) == [call]
+
+
+@given(st.text())
+def test_no_cell_raises(code: str) -> None:
+    assert list(parse_python_calls(code, PARAMETERS))
+    (call,) = parse_python_calls(code + "((", PARAMETERS)
+    assert isinstance(call, BadCall)

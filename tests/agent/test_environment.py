@@ -1,6 +1,7 @@
 """Environments: by name, or a user's own class; rewards from the answer alone."""
 
 import asyncio
+import sys
 from pathlib import Path
 
 import pytest
@@ -56,5 +57,13 @@ def test_an_own_class_is_named_by_module_and_class(tmp_path: Path, monkeypatch: 
 
 
 def test_an_unknown_environment_names_the_known_ones() -> None:
-    with pytest.raises(ConfigError, match=r"expected mathematics, puzzles, programs, or module:Class"):
+    with pytest.raises(
+        ConfigError, match=r"expected mathematics, puzzles, programs, workup, verifiers:NAME, or module:Class"
+    ):
         open_environment("chess")
+
+
+def test_a_missing_library_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "verifiers", None)
+    with pytest.raises(ConfigError, match=r"environment 'verifiers:gsm8k': .*; install rstar\[verifiers\]"):
+        open_environment("verifiers:gsm8k")

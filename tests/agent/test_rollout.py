@@ -19,6 +19,7 @@ from rstar.models.engine import Request
 from rstar.models.fake import FakeEngine
 from rstar.problems import Problem
 from rstar.sandbox.api import Limits
+from rstar.trajectories import ToolCall
 from rstar.trees import Tree
 from tests.search.plain import PlainSandbox
 
@@ -89,7 +90,7 @@ def test_turns_alternate_until_the_answer() -> None:
     assert trajectory.text == f"<code>\nx{CODE}\n<output>ran x<end_of_output>\n<answer>\\boxed{{4}}{ANSWER}"
     assert [segment.author for segment in trajectory.segments] == ["policy", "tool", "policy"]
     assert (trajectory.finish_reason, trajectory.answer) == ("answer", "4")
-    assert [step.calls for step in trajectory.steps] == [("ok",), ()]
+    assert [step.calls for step in trajectory.steps] == [(ToolCall("jupyter_code", {"code": "x"}, "ok", "ran x"),), ()]
 
 
 def test_equal_turns_are_decoded_and_called_once_and_the_votes_add_up() -> None:
@@ -139,7 +140,7 @@ def test_every_rollout_ends_once_and_ids_are_what_the_model_saw(count: int, seed
 
 def test_a_call_that_cannot_be_read_is_answered_and_the_rollout_goes_on() -> None:
     ((_, trajectory),) = run(by_turn(f"what{CODE}", f"<answer>\\boxed{{4}}{ANSWER}"), 1).ends()
-    assert trajectory.steps[0].calls == ("bad_call",)
+    assert [(call.name, call.status) for call in trajectory.steps[0].calls] == [("", "bad_call")]
     assert "Error: a cell begins with <code>" in trajectory.text
 
 
@@ -175,7 +176,7 @@ def test_a_full_context_ends_a_rollout() -> None:
 def test_a_slow_tool_ends_its_call_and_a_rollout_at_its_deadline_ends_as_such() -> None:
     texts = by_turn(f"<code>\nwait{CODE}", f"<answer>\\boxed{{4}}{ANSWER}")
     ((_, trajectory),) = run(texts, 1, tool_seconds=0.05).ends()
-    assert trajectory.steps[0].calls == ("timeout",)
+    assert [call.status for call in trajectory.steps[0].calls] == ["timeout"]
     assert endings(run(texts, 3, rollout_seconds=0.05)) == [("deadline", None, 3)]
 
 

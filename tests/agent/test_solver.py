@@ -7,6 +7,7 @@ import pytest
 
 from rstar.agent.chat_template import ChatTemplate
 from rstar.agent.solver import AgentSolver, open_solver, open_turns
+from rstar.agent.tools import PYTHON_TOOLS
 from rstar.agent.turns import ChatTurns, CodeTurns
 from rstar.config import Config
 from rstar.errors import ConfigError, EngineError
@@ -14,6 +15,7 @@ from rstar.models.engine import Request
 from rstar.models.fake import FakeEngine
 from rstar.problems import Problem
 from rstar.search.solver import Solver
+from rstar.trajectories import ToolCall
 from rstar.trees import Tree
 from tests.search.plain import PlainSandbox
 
@@ -59,7 +61,7 @@ def test_the_stored_tree_is_read_back_with_calls_and_ids() -> None:
     again = Tree.from_json(stored)
     assert again.to_json(tokens=True) == stored
     assert again.nodes[1].step is not None
-    assert again.nodes[1].step.calls == ("ok",)
+    assert again.nodes[1].step.calls == (ToolCall("jupyter_code", {"code": "print(6 * 7)"}, "ok", "42"),)
 
 
 def test_a_failure_of_the_model_names_the_problem() -> None:
@@ -88,12 +90,12 @@ def test_a_plain_solver_refuses_the_agent() -> None:
 def test_turns_follow_the_model(tmp_path: Path) -> None:
     template = (Path(__file__).parent / "templates/qwen.jinja").read_text()
     (tmp_path / "chat_template.jinja").write_text(template)
-    assert isinstance(open_turns(Config(search={"method": "agent"})), CodeTurns)
+    assert isinstance(open_turns(Config(search={"method": "agent"}), PYTHON_TOOLS), CodeTurns)
     for policy in (f"hf:{tmp_path}", f"openai:http://127.0.0.1:1/v1#m?tokenizer={tmp_path}"):
-        turns = open_turns(Config(policy=policy, search={"method": "agent"}))
+        turns = open_turns(Config(policy=policy, search={"method": "agent"}), PYTHON_TOOLS)
         assert isinstance(turns, ChatTurns)
         assert turns.turn_end == ChatTemplate(template, {}).turn_end
     with pytest.raises(ConfigError, match="has no chat template"):
-        open_turns(Config(search={"method": "agent", "turns": "chat"}))
+        open_turns(Config(search={"method": "agent", "turns": "chat"}), PYTHON_TOOLS)
     with pytest.raises(ConfigError, match=r"append \?tokenizer=FOLDER"):
-        open_turns(Config(policy="openai:http://127.0.0.1:1/v1#m", search={"method": "agent"}))
+        open_turns(Config(policy="openai:http://127.0.0.1:1/v1#m", search={"method": "agent"}), PYTHON_TOOLS)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from rstar.agent.calls import BadCall, Call
 from rstar.agent.chat_template import ChatTemplate
-from rstar.agent.tools import NOTEBOOK, PYTHON_TOOLS
+from rstar.agent.tools import NOTEBOOK, PYTHON_TOOLS, Tool
 from rstar.agent.turns import ChatTurns, CodeTurns, Turn
 from rstar.models.engine import Completion
 
@@ -32,6 +32,16 @@ def test_a_cell_without_its_beginning_is_a_bad_call() -> None:
     for text in ("x = 1<end_of_code>", "so <code>x = 1<end_of_code>"):
         (call,) = code(text, "<end_of_code>").calls
         assert isinstance(call, BadCall)
+
+
+def test_cells_hold_calls_of_tools_other_than_python() -> None:
+    turns = CodeTurns((Tool("look", "", {"place": "where", "how": "how"}), Tool("rest", "", {})))
+    assert (
+        turns.prompt("Where?", "", ())
+        == "<|user|>:\nWhere?\n<|assistant|>: Let's try it with look(place, how), rest().\n"
+    )
+    cell = Completion('<code>\nlook("here", how="long")\nrest()\n<end_of_code>', (), (), "stop", "<end_of_code>")
+    assert turns.read(cell) == Turn((Call("look", {"place": "here", "how": "long"}), Call("rest", {})))
 
 
 def test_code_turns_show_outputs_between_turns() -> None:

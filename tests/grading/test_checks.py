@@ -96,3 +96,24 @@ def test_without_a_check_the_answer_decides():
 def test_a_broken_check_is_an_error_of_the_data(check):
     with pytest.raises(DataError):
         _outcome("1", check)
+
+
+WORKUP = {"kind": "workup", "diagnosis": "Varnic fever", "topics": ["travel"], "tests": ["opal stain"]}
+
+
+@pytest.mark.parametrize("prediction", ["Varnic fever", "\\boxed{\\text{varnic fever}}", "The answer is Varnic Fever."])
+def test_a_condition_is_known_by_its_name(prediction):
+    assert _outcome(prediction, WORKUP) == "correct"
+
+
+@pytest.mark.parametrize(
+    ("prediction", "outcome"), [("Varnic ague", "wrong"), ("fever", "wrong"), (None, "unparseable")]
+)
+def test_another_name_is_another_condition(prediction, outcome):
+    assert _outcome(prediction, WORKUP) == outcome
+
+
+def test_a_task_of_another_library_is_not_graded_here():
+    assert _outcome("4", {"kind": "verifiers", "name": "sums", "task": {"prompt": "2 + 2?"}}) == "error"
+    with pytest.raises(DataError, match="needs 'name', a text, and 'task', an object"):
+        _outcome("4", {"kind": "verifiers", "name": "sums"})

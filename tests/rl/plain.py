@@ -2,6 +2,9 @@
 
 import random
 
+import torch
+from torch import Tensor
+
 from rstar.models.decoder import Decoder, DecoderConfig
 from rstar.rl.batches import Weighted
 from rstar.trajectories import Segment, Step, Trajectory
@@ -9,17 +12,17 @@ from rstar.trajectories import Segment, Step, Trajectory
 VOCABULARY = 40
 
 
-def decoder(seed: int = 0) -> Decoder:
+def decoder(seed: int = 0, vocabulary: int = VOCABULARY) -> Decoder:
     """Two small layers."""
     config = DecoderConfig(
-        vocab_size=VOCABULARY,
+        vocab_size=vocabulary,
         hidden_size=32,
         intermediate_size=48,
         num_hidden_layers=2,
         num_attention_heads=4,
         num_key_value_heads=2,
         head_dim=8,
-        max_position_embeddings=128,
+        max_position_embeddings=2048,
         eos_token_ids=(0,),
         pad_token_id=0,
     )
@@ -35,6 +38,31 @@ def group(rng: random.Random, size: int) -> list[Weighted]:
         steps = [rng.choice(firsts), *(_turn(rng) for _ in range(rng.randrange(3)))]
         steps.append(Step((_written(rng),)))
         found.append(Weighted(Trajectory(prompt, tuple(steps), "answer"), rng.randint(1, 3), rng.uniform(-2, 2)))
+    return found
+
+
+def moved(model: Decoder, by: float = 0.02) -> Decoder:
+    """The model with weights a little way off, as after an update."""
+    other = Decoder(model.config)
+    other.load_state_dict(model.state_dict())
+    with torch.no_grad():
+        for weight in other.parameters():
+            weight += by * torch.randn(weight.shape, generator=torch.Generator().manual_seed(3))
+    return other
+
+
+def plain_logprobs(model: Decoder, one: Weighted) -> Tensor:
+    """Log-probabilities of the tokens that the policy wrote, of one rollout alone."""
+    ids = torch.tensor([one.trajectory.ids])
+    logs = torch.log_softmax(model(ids[:, :-1]).float(), -1)[0].gather(1, ids[0, 1:, None])[:, 0]
+    return logs[torch.tensor(written(one)[1:])]
+
+
+def written(one: Weighted) -> list[bool]:
+    """Which tokens of a rollout, prompt included, the policy wrote."""
+    found = [False] * len(one.trajectory.prompt.ids)
+    for segment in one.trajectory.segments:
+        found += [segment.author == "policy"] * len(segment.ids)
     return found
 
 

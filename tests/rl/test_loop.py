@@ -22,6 +22,13 @@ class Digits(Mathematics):
 
     async def reward(self, key, trajectory, sandbox, limits):
         return float(len(trajectory.text) % 3 == 0)
+
+
+class Stages(Digits):
+    """No right answer, but better and worse ones."""
+
+    async def reward(self, key, trajectory, sandbox, limits):
+        return (await super().reward(key, trajectory, sandbox, limits) - 2) / 4
 '''
 
 
@@ -116,6 +123,17 @@ def test_reward_rises(tmp_path: Path) -> None:
     before, after = (line["mean"] for line in read_lines(tmp_path / "out" / "evaluations.jsonl", "step"))
     assert after > before + 0.2
     assert "Reward of the training rollouts" in (tmp_path / "out" / "report.html").read_text()
+    assert (tmp_path / "out" / "report.png").is_file()
+
+
+def test_rewards_below_0_teach_and_are_no_collapse(tmp_path: Path) -> None:
+    search = {"method": "agent", "environment": "rl_world:Stages", "max_turns": 1, "max_turn_tokens": 6}
+    settings = config(tmp_path, search=search, stages=[{"steps": 11}], evaluate_every=11)
+    metrics = run(settings, tmp_path / "out")
+    assert len(metrics) == 11
+    assert all(-0.5 <= line["reward"] <= -0.25 for line in metrics)
+    assert any(line["groups_trained"] == 2 for line in metrics)
+    assert [line["mean"] for line in read_lines(tmp_path / "out" / "evaluations.jsonl", "step")] == [0, 0]
 
 
 def test_stages_drop_what_is_always_solved(tmp_path: Path) -> None:

@@ -47,6 +47,16 @@ def test_view_shows_the_evaluations(folder: Path, tmp_path: Path) -> None:
     assert "no search trees" in str(done.exception)
 
 
+def test_view_draws_the_curves(folder: Path, tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["view", str(folder), "--png", str(tmp_path / "curves.png")])
+    assert done.exit_code == 0, done.output
+    assert "curves.png" in done.output
+    assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
+    (tmp_path / "other").mkdir()
+    done = CliRunner().invoke(app, ["view", str(tmp_path / "other"), "--png", str(tmp_path / "curves.png")])
+    assert "it has no curves to draw" in str(done.exception)
+
+
 def test_damaged_files_are_named(folder: Path) -> None:
     (folder / "evaluations.jsonl").write_text('{"step": 0}\n{"st')
     with pytest.raises(DataError, match=r"evaluations\.jsonl:1: not an evaluation"):

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rstar.rl.resample import MIN_KEPT, SMOOTHING, downsample, penalty, resample_on_correct, shares
-from rstar.trajectories import Segment, Step, Trajectory
+from rstar.trajectories import Segment, Step, ToolCall, Trajectory
 
 COUNTS = st.integers(0, 40)
 
@@ -15,7 +15,10 @@ COUNTS = st.integers(0, 40)
 def rollout(*turns: tuple[str, tuple[str, ...]]) -> Trajectory:
     return Trajectory(
         Segment("q", "template"),
-        tuple(Step((Segment(text, "policy"),), calls=calls) for text, calls in turns),
+        tuple(
+            Step((Segment(text, "policy"),), calls=tuple(ToolCall("f", {}, status, "") for status in statuses))
+            for text, statuses in turns
+        ),
         "answer",
     )
 

@@ -11,19 +11,9 @@ from rstar.rl.algorithms import ALGORITHMS
 from rstar.rl.batches import Weighted, micro_batches
 from rstar.rl.objective import Clip, Correction
 from rstar.rl.update import OldBatch, PolicyObjective, token_logprobs, with_old
-from tests.rl.plain import decoder, group
+from tests.rl.plain import decoder, group, moved, plain_logprobs
 
 CLIP, LIMIT = Clip(0.2, 0.28, 3.0), 64
-
-
-def plain_logprobs(model: Decoder, one: Weighted) -> Tensor:
-    """Log-probabilities of the tokens that the policy wrote, of one rollout alone."""
-    ids = torch.tensor([one.trajectory.ids])
-    logs = torch.log_softmax(model(ids[:, :-1]).float(), -1)[0].gather(1, ids[0, 1:, None])[:, 0]
-    written = [False] * len(one.trajectory.prompt.ids)
-    for segment in one.trajectory.segments:
-        written += [segment.author == "policy"] * len(segment.ids)
-    return logs[torch.tensor(written[1:])]
 
 
 def sampled(one: Weighted) -> Tensor:
@@ -64,11 +54,8 @@ def test_gradients_equal_those_of_separate_rollouts(name: str, most: float | Non
     rng = random.Random(11)
     groups = [group(rng, 6) for _ in range(3)]
     rollouts = [one for each in groups for one in each]
-    model, old_model, apart = decoder(1), decoder(1), decoder(1)
-    with torch.no_grad():
-        for weight, other in zip(model.parameters(), apart.parameters(), strict=True):
-            weight += 0.02 * torch.randn(weight.shape, generator=torch.Generator().manual_seed(3))
-            other.copy_(weight)
+    old_model = decoder(1)
+    model, apart = moved(old_model), moved(old_model)
     expected = sum(plain_loss(name, apart, old_model, one, most) for one in rollouts) / plain_count(name, rollouts)
     assert isinstance(expected, Tensor)
     expected.backward()

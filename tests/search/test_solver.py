@@ -214,7 +214,7 @@ def test_gold_answers_cannot_enter_the_search() -> None:
         accepted |= set(typing.get_type_hints(function).values())
     text = " ".join(map(str, accepted))
     assert "AnswerKey" not in text
-    assert {f.name for f in dataclasses.fields(Problem)} == {"id", "question", "meta"}
+    assert {f.name for f in dataclasses.fields(Problem)} == {"id", "question", "meta", "record"}
     for name, value in inspect.getmembers(solver):
         assert value is not AnswerKey, name
     with pytest.raises(TypeError):

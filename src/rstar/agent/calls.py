@@ -1,19 +1,23 @@
-"""Tool calls in the text of a turn, in the Hermes style that Qwen models are trained on.
+"""Tool calls in the text of a turn.
 
-A call is ``<tool_call>{"name": NAME, "arguments": {…}}</tool_call>``. Text that cannot be read as one becomes a
-`BadCall` with the reason: the model is shown it and goes on (arXiv 2508.20722, section 2).
+Two notations: the Hermes style that Qwen models are trained on, ``<tool_call>{"name": NAME, "arguments": {…}}
+</tool_call>``, and calls as Python writes them, ``NAME("…")``. Text that cannot be read as a call becomes a `BadCall`
+with the reason: the model is shown it and goes on (arXiv 2508.20722, section 2).
 """
 
 from __future__ import annotations
 
+import ast
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 OPEN, CLOSE = "<tool_call>", "</tool_call>"
 
 _MAX_REASON = 200
+_MAX_DEPTH = 50
+"""Of arguments: they are stored, and a writer of JSON goes less deep than a reader."""
 _SPACE = re.compile(r"\s*")
 _DECODER = json.JSONDecoder(strict=False)  # models write line breaks into strings
 
@@ -59,6 +63,42 @@ def _read(text: str, start: int) -> tuple[Call | BadCall, int]:
     return BadCall(f"the call is not valid JSON: {reason}"[:_MAX_REASON]), end
 
 
+def parse_python_calls(code: str, parameters: Mapping[str, Sequence[str]]) -> Iterator[Call | BadCall]:
+    """Yield the calls of a cell, one a line; the code is parsed and never run.
+
+    Args:
+        code: such as ``ask("travel")``; arguments are literals, by place or by name.
+        parameters: name of each tool → its parameters in order; calls of other tools are yielded by name alone.
+    """
+    try:
+        statements = ast.parse(code).body
+    except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
+        yield BadCall(f"the cell cannot be read: {error}"[:_MAX_REASON])
+        return
+    if not statements:
+        yield BadCall("the cell is empty")
+    for statement in statements:
+        match statement:
+            case ast.Expr(ast.Call(ast.Name(name), places, keywords)):
+                yield _python_call(name, places, keywords, parameters.get(name, ()))
+            case _:
+                yield BadCall('expected calls such as NAME("text"), one a line')
+
+
+def _python_call(
+    name: str, places: Sequence[ast.expr], keywords: Sequence[ast.keyword], parameters: Sequence[str]
+) -> Call | BadCall:
+    if len(places) > len(parameters):
+        return BadCall(f"{name}: {len(places)} arguments, expected {len(parameters)}")
+    given = [*zip(parameters, places, strict=False), *((keyword.arg or "", keyword.value) for keyword in keywords)]
+    arguments: dict[str, Any] = {}
+    for parameter, value in given:
+        if not isinstance(value, ast.Constant) or not isinstance(value.value, str | int | float | None):
+            return BadCall(f"{name}: the argument {parameter!r} is not a text or number")
+        arguments[parameter] = value.value
+    return Call(name, arguments)
+
+
 def _behind_space(text: str, at: int) -> int:
     space = _SPACE.match(text, at)
     assert space is not None  # it matches nothing, too
@@ -78,4 +118,14 @@ def _call(call: Any) -> Call | BadCall:
         return BadCall('the call has no "name"')
     if not isinstance(arguments, dict):
         return BadCall('"arguments" is not a JSON object')
+    if _deeper(arguments, _MAX_DEPTH):
+        return BadCall(f'"arguments" has more than {_MAX_DEPTH} levels')
     return Call(name, arguments)
+
+
+def _deeper(value: Any, levels: int) -> bool:
+    """Whether JSON data has more than `levels` levels of objects and lists."""
+    if not isinstance(value, dict | list):
+        return False
+    inner = value.values() if isinstance(value, dict) else value
+    return levels == 0 or any(_deeper(one, levels - 1) for one in inner)

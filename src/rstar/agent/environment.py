@@ -15,12 +15,15 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from rstar.agent.programs import last_block, passes
 from rstar.agent.tools import NOTEBOOK, PYTHON_TOOLS, STANDARD_IO, PythonSession, Session, Tool
+from rstar.agent.verifiers import PREFIX, TasksetEnvironment
+from rstar.agent.workup import ASK, ORDER, WORKUP_TOOLS, Record, WorkupSession, made, plain_name
 from rstar.errors import ConfigError
 from rstar.grading import verify
-from rstar.grading.checks import test_cases
+from rstar.grading.checks import test_cases, workup_needs
 from rstar.grading.find.boxes import boxed
 from rstar.problems import Problem
 from rstar.sandbox.api import Limits, Sandbox
+from rstar.tiny.workup import stage_rewards
 from rstar.trajectories import Trajectory
 
 if TYPE_CHECKING:
@@ -49,7 +52,10 @@ class Environment(Protocol):
         ...
 
     async def reward(self, key: AnswerKey, trajectory: Trajectory, sandbox: Sandbox, limits: Limits) -> float:
-        """The reward of a finished trajectory, in [0, 1]; above 0 counts as correct.
+        """The reward of a finished trajectory, in [-1, 1]; above 0 counts as correct.
+
+        An environment that also rewards the stages on the way gives at most 0 to a wrong final answer, so that the sign
+        of a reward says whether the answer is right, and its size how well the trajectory went.
 
         Called after the rollout, by code that holds the key. Raises `SandboxError` if the sandbox fails: the rollouts
         then count as never made.
@@ -117,25 +123,55 @@ class Programs(Mathematics):
         return float(await passes(trajectory.answer, test_cases(key.check), sandbox, limits))
 
 
+class Workup(Mathematics):
+    """Staged cases with recorded findings: history, tests, diagnosis. Every stage is rewarded (`rstar.tiny.workup`)."""
+
+    system = (
+        "Find the cause of the patient's complaint. First ask about the history, then order tests, and choose each by "
+        "what you know so far. Ask and order only what is needed. Give the name of the condition as "
+        "<answer>\\boxed{…}</answer>."
+    )
+    tools: Sequence[Tool] = WORKUP_TOOLS
+    max_turns = 12
+
+    def start(self, problem: Problem, sandbox: Sandbox, limits: Limits) -> Session:
+        """See `Environment.start`. Raises `DataError` if the problem has no record."""
+        return WorkupSession(Record.of(problem))
+
+    async def reward(self, key: AnswerKey, trajectory: Trajectory, sandbox: Sandbox, limits: Limits) -> float:
+        """The total of the stages' rewards, in [-0.5, 1]; see `rstar.tiny.workup.StageRewards`."""
+        right = await super().reward(key, trajectory, sandbox, limits) > 0
+        topics, tests = ([plain_name(name) for name in names] for names in workup_needs(key.check))
+        return stage_rewards(topics, tests, made(trajectory, ASK), made(trajectory, ORDER), right=right).total
+
+
 ENVIRONMENTS: Mapping[str, Callable[[], Environment]] = {
     "mathematics": Mathematics,
     "puzzles": Puzzles,
     "programs": Programs,
+    "workup": Workup,
 }
 """The environments that come with rstar."""
 
 
 def open_environment(name: str) -> Environment:
-    """An environment by its name, or a user's own as ``module:Class``; the working directory is searched first.
+    """An environment by its name.
+
+    Args:
+        name: one of `ENVIRONMENTS`; ``verifiers:NAME``, see `rstar.agent.verifiers`; or a user's own as
+            ``module:Class``, for which the working directory is searched first.
 
     Raises:
         ConfigError: no such environment, the import fails, or the class lacks a member.
     """
     if name in ENVIRONMENTS:
         return ENVIRONMENTS[name]()
+    if name.startswith(PREFIX):
+        return TasksetEnvironment(name.removeprefix(PREFIX))
     module, colon, attribute = name.partition(":")
     if not (module and colon and attribute):
-        raise ConfigError(f"environment {name!r}: expected {', '.join(ENVIRONMENTS)}, or module:Class of your own")
+        known = ", ".join(ENVIRONMENTS)
+        raise ConfigError(f"environment {name!r}: expected {known}, {PREFIX}NAME, or module:Class of your own")
     sys.path.insert(0, os.getcwd())
     try:
         environment = getattr(importlib.import_module(module), attribute)()

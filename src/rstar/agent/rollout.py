@@ -33,7 +33,7 @@ from rstar.problems import Problem
 from rstar.sandbox.api import Limits, Sandbox
 from rstar.search.checks import completions
 from rstar.seeds import derive
-from rstar.trajectories import Segment, Step
+from rstar.trajectories import Segment, Step, ToolCall
 from rstar.trees import Tree, TreeNode
 
 _CHARACTERS = 4
@@ -224,6 +224,7 @@ class Group:
             self._on_turn(step)
             return
         context = branch.context.extend(ended)
+        calls = tuple(map(_record, turn.calls, results))
         added = self._turns.responses([result.text for result in results])
         longer = self._engine.append(context, added.removeprefix(self._turns.turn_end) if ended.end else added)
         shown = Segment(longer.text[len(context.text) :], "tool", longer.ids[len(context.ids) :])
@@ -232,7 +233,7 @@ class Group:
             segments=(*step.segments, shown),
             status=failed.status if failed else "ok",
             error=failed.error if failed else None,
-            calls=tuple(result.status for result in results),
+            calls=calls,
         )
         self._on_turn(node.step)
         used = branch.used + _length(completion) + (len(shown.ids) or len(shown.text) // _CHARACTERS)
@@ -270,6 +271,11 @@ class Group:
             if time.monotonic() >= self._deadline:
                 raise
             return session, ToolResult(f"Error: no response within {seconds:g} s", "timeout", "timeout")
+
+
+def _record(call: Call | BadCall, result: ToolResult) -> ToolCall:
+    name, arguments = ("", {}) if isinstance(call, BadCall) else call
+    return ToolCall(name, arguments, result.status, result.text)
 
 
 def _parts(completions: Sequence[Completion]) -> list[tuple[Completion, int]]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from rstar.agent.chat_template import ChatTemplate
 from rstar.agent.environment import Environment, Mathematics, open_environment
 from rstar.agent.rollout import Group
+from rstar.agent.tools import Tool
 from rstar.agent.turns import ChatTurns, CodeTurns, Turns
 from rstar.config import AgentConfig, Config, MutualConfig
 from rstar.errors import ConfigError
@@ -61,7 +62,7 @@ class AgentSolver(Solver):
             raise ConfigError(f"search.method {config.search.method!r}: AgentSolver needs 'agent'")
         self.settings = config.search
         self.environment = environment or open_environment(config.search.environment)
-        self.turns = open_turns(config)
+        self.turns = open_turns(config, self.environment.tools)
 
     @property
     def compares_answers(self) -> bool:
@@ -141,8 +142,8 @@ def open_solver(config: Config) -> Solver:
     return AgentSolver(config) if isinstance(config.search, AgentConfig) else Solver(config)
 
 
-def open_turns(config: Config) -> Turns:
-    """How the turns of the configured model are written.
+def open_turns(config: Config, tools: Sequence[Tool]) -> Turns:
+    """How the turns of the configured model are written, if it has these `tools`.
 
     Raises:
         ConfigError: the model has no chat template and needs one.
@@ -150,7 +151,7 @@ def open_turns(config: Config) -> Turns:
     assert isinstance(config.search, AgentConfig)
     model, turns = config.policy, config.search.turns
     if turns == "code" or isinstance(model, Fake):
-        return CodeTurns()
+        return CodeTurns(tools)
     if isinstance(model, Server):
         if model.tokenizer is None:
             raise ConfigError(f"{model}: an agent needs the model's chat template; append ?tokenizer=FOLDER")
@@ -162,4 +163,4 @@ def open_turns(config: Config) -> Turns:
         return ChatTurns(template)
     if turns == "chat" or isinstance(model, Server):
         raise ConfigError(f"{folder}: the model has no chat template (chat_template.jinja)")
-    return CodeTurns()
+    return CodeTurns(tools)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from rstar.agent.calls import BadCall, Call, parse_calls
+from rstar.agent.calls import BadCall, Call, parse_calls, parse_python_calls
 from rstar.agent.chat_template import ChatTemplate
-from rstar.agent.tools import NOTEBOOK, Tool
+from rstar.agent.tools import NOTEBOOK, PYTHON_TOOLS, Tool
 from rstar.models.engine import Completion
 from rstar.prompts import code_steps as markers
 
@@ -52,15 +52,22 @@ class Turns(Protocol):
 class CodeTurns:
     """The bundled agent's style: a cell ends with ``<end_of_code>``, an answer with ``<end_of_answer>``.
 
-    A cell is a call of the notebook. The prompt differs from that of code steps, so one model can know both.
+    A cell is run by the notebook. If the tools are others than Python, a cell holds calls of them, ``NAME("…")``, one a
+    line. The prompt differs from that of code steps, so one model can know both.
     """
+
+    def __init__(self, tools: Sequence[Tool] = PYTHON_TOOLS) -> None:
+        self._others = {} if any(tool in PYTHON_TOOLS for tool in tools) else {t.name: [*t.parameters] for t in tools}
 
     stops: tuple[str, ...] = (markers.END_CODE, markers.END_ANSWER)
     turn_end = ""
 
     def prompt(self, question: str, system: str, tools: Sequence[Tool]) -> str:
-        """See `Turns.prompt`; the model knows its tool, and needs no system message."""
-        return f"{markers.USER}\n{question}\n{markers.ASSISTANT} Let's try it in a notebook.\n"
+        """See `Turns.prompt`; the model knows the notebook, and needs no system message."""
+        means = "in a notebook"
+        if self._others:
+            means = "with " + ", ".join(f"{name}({', '.join(given)})" for name, given in self._others.items())
+        return f"{markers.USER}\n{question}\n{markers.ASSISTANT} Let's try it {means}.\n"
 
     def read(self, completion: Completion) -> Turn:
         """See `Turns.read`."""
@@ -68,7 +75,10 @@ class CodeTurns:
             opening, found, code = completion.text.partition(markers.CODE)
             if not found or opening.strip():
                 return Turn((BadCall(f"a cell begins with {markers.CODE}"),))
-            return Turn((Call(NOTEBOOK.name, {"code": markers.code_of(code).strip("\n")}),))
+            code = markers.code_of(code).strip("\n")
+            if self._others:
+                return Turn(tuple(parse_python_calls(code, self._others)))
+            return Turn((Call(NOTEBOOK.name, {"code": code}),))
         return Turn(final=completion.text if completion.stop == markers.END_ANSWER else None)
 
     def responses(self, texts: Sequence[str]) -> str:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
+from rstar.agent.verifiers import problem_rows
 from rstar.cli.common import console, counted
 from rstar.dapo import read_dapo
 from rstar.jsonl import atomic_write, encode_line
@@ -45,3 +46,26 @@ def dapo(
     if found.ambiguous:
         count = counted(len(found.ambiguous), "question")
         console().print(f"[yellow]left out: {count} with different answers in different rows[/]")
+
+
+@app.command("verifiers")
+def verifiers(
+    name: Annotated[str, typer.Argument(help="An installed task set of the verifiers library.")],
+    out: Annotated[Path, typer.Option(help="JSONL file to write.", dir_okay=False)],
+    n: Annotated[int | None, typer.Option("--n", help="Maximum number of problems.", min=1, show_default="all")] = None,
+) -> None:
+    """Convert a task set of the verifiers library, for an agent with the environment `verifiers:NAME`.
+
+    A problem's `check` holds the data of its task, which the task set's reward functions need. This command needs the
+    extra `rstar[verifiers]`.
+
+    Example: `rstar data verifiers gsm8k --out gsm8k.jsonl`
+    """
+    make_folder(out.parent)
+    written = 0
+    with progress(n, "problems") as advance, atomic_write(out) as lines:
+        for row in problem_rows(name, n):
+            lines.write(encode_line(row))
+            written += 1
+            advance()
+    console().print(f"{counted(written, 'problem')} written to [bold]{escape(str(out))}[/]", highlight=False)

@@ -9,8 +9,11 @@ import typer
 from rich.markup import escape
 
 from rstar.cli.common import console, counted
+from rstar.jsonl import write_lines
+from rstar.runs import make_folder
 from rstar.tiny.family import Split
-from rstar.tiny.generate import draw_set, families, write_set
+from rstar.tiny.generate import draw_set, families, parse_levels, write_set
+from rstar.tiny.workup import draw_cases
 from rstar.view.progress import progress
 from rstar.view.tables import Column, Grid
 
@@ -55,6 +58,26 @@ def make(
     )
     if written < n:
         console().print(f"[yellow]fewer than {n}: these families and levels yield no more distinct problems[/]")
+
+
+@app.command("workups")
+def workups(
+    n: Annotated[int, typer.Option("--n", help="Number of cases.", min=1)],
+    out: Annotated[Path, typer.Option(help="JSONL file to write.", dir_okay=False)],
+    seed: Annotated[int, typer.Option(help="Seed for drawing the cases.", min=0)] = 0,
+    levels: Annotated[str, typer.Option(help="Difficulty levels, such as `3` or `1-5`.")] = "1-5",
+) -> None:
+    """Draw cases for an agent with the environment `workup`: ask about the history, order tests, name the condition.
+
+    A case states a table of invented conditions and the findings that each requires. The findings of the case are
+    recorded, and the agent's tools look them up. Exactly one condition fits them all.
+
+    Example: `rstar problems workups --n 500 --seed 7 --levels 1-3 --out cases.jsonl`
+    """
+    cases = draw_cases(n, seed, parse_levels(levels))
+    make_folder(out.parent)
+    write_lines(out, (case.row(f"workup-{seed}-{i}") for i, case in enumerate(cases)))
+    console().print(f"{counted(n, 'case')} written to [bold]{escape(str(out))}[/]", highlight=False)
 
 
 @app.command("families")

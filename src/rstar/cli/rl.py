@@ -30,9 +30,9 @@ def run(
 ) -> None:
     """Train an agent by reinforcement learning (by default with GRPO-RoC), or resume a training run.
 
-    In each step, the policy generates a group of rollouts for each of several problems. Groups whose rollouts are all
-    correct or all wrong are dropped, and other problems are tried. GRPO-RoC then prefers correct rollouts with few
-    failed tool calls. The update makes rollouts more likely that have a higher reward than the others of their group.
+    In each step, the policy generates a group of rollouts for each of several problems. Groups whose rollouts all earn
+    the same reward are dropped, and other problems are tried. GRPO-RoC then prefers correct rollouts with few failed
+    tool calls. The update makes rollouts more likely that have a higher reward than the others of their group.
 
     To resume an interrupted run, repeat the command with the same `--out`. The folder holds every rollout, the metrics
     of every step and the evaluations. At the end, it also holds the model with the best evaluation result.

@@ -14,7 +14,7 @@ from rstar.cli.solve import print_summary
 from rstar.errors import DataError
 from rstar.evolve.trees import is_verified
 from rstar.jsonl import read_lines
-from rstar.rl.report import evaluations_table, is_training, read_evaluations
+from rstar.rl.report import evaluations_table, is_training, read_evaluations, write_picture
 from rstar.runs import CONFIG, RESULTS, ROUNDS, SUMMARY, TREES
 from rstar.trees import Tree
 from rstar.view.terminal import NOTICES, results_table, search_tree
@@ -24,16 +24,25 @@ def view(
     run: Annotated[Path, typer.Argument(help="Folder of a run, or of a training run.", exists=True, file_okay=False)],
     problem: Annotated[str | None, typer.Argument(help="Id of a problem, to draw its search tree.")] = None,
     nodes: Annotated[int, typer.Option(help="Maximum number of nodes to draw.", min=1)] = 40,
+    png: Annotated[
+        Path | None,
+        typer.Option(help="Draw the curves of a training run in this file.", dir_okay=False, show_default=False),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show the results of a run, the search tree of one of its problems, or the table of a training run.
 
     `--json` prints one JSON object. For a run, the object holds the summary (null while the run is not finished) and
     all results; for a problem, its result and its whole tree; for self-evolution, the rounds; for reinforcement
-    learning, the evaluations.
+    learning, the evaluations. `--png` draws the curves of reinforcement learning; it needs the extra `rstar[pictures]`.
 
-    Example: `rstar view runs/first numbers-7-12`
+    Examples:
+    `rstar view runs/first numbers-7-12`
+
+    `rstar view runs/agent --png curves.png`
     """
+    if png is not None and not is_training(run):
+        raise DataError(f"--png: {run} is not a run of `rstar rl run` with an evaluation; it has no curves to draw")
     if (run / ROUNDS).is_file():
         if problem is not None:
             raise DataError(
@@ -44,7 +53,7 @@ def view(
     if is_training(run):
         if problem is not None:
             raise DataError(f"{run} is a training run; it has no search trees")
-        _training(run, as_json)
+        _training(run, png, as_json)
         return
     if not (run / RESULTS).is_file():
         if (run / CONFIG).is_file():
@@ -110,12 +119,14 @@ def _content(file: Path) -> dict[str, Any] | None:
     return content
 
 
-def _training(run: Path, as_json: bool) -> None:
+def _training(run: Path, png: Path | None, as_json: bool) -> None:
+    if png is not None:
+        write_picture(run, png)
     if as_json:
         print_json({"evaluations": read_evaluations(run)})
         return
     console().print(evaluations_table(read_evaluations(run)))
-    console().print(f"curves in [bold]{escape(str(run / 'report.html'))}[/]", highlight=False, soft_wrap=True)
+    console().print(f"curves in [bold]{escape(str(png or run / 'report.html'))}[/]", highlight=False, soft_wrap=True)
 
 
 def _rounds(run: Path, as_json: bool) -> None:

@@ -129,7 +129,7 @@ async def _reward_grader(solver: SolverLike, solution: Solution, key: AnswerKey 
         return None
     best: dict[str | None, float] = {}
     for trajectory, reward in zip(solution.trajectories, await solver.rewards(key, solution.trajectories), strict=True):
-        best[trajectory.answer] = max(reward, best.get(trajectory.answer, 0.0))
+        best[trajectory.answer] = max(reward, best.get(trajectory.answer, reward))
 
     def grade(key: AnswerKey, answer: str | None) -> Verdict:
         if answer is None:
@@ -286,10 +286,15 @@ def grading_identity(problems: ProblemSet, grade: Grader) -> dict[str, str]:
     """Identity keys of the problems, their gold answers, and the grader."""
     keys = (problems.keys.get(problem.id) for problem in problems.problems)
     return {
-        "problems": _digest([(problem.id, problem.question) for problem in problems.problems], "problems"),
+        "problems": _digest([_content(problem) for problem in problems.problems], "problems"),
         "golds": _digest([key and (key.answer, key.check) for key in keys], "answers"),
         "grader": name_of(grade),
     }
+
+
+def _content(problem: Problem) -> tuple[Any, ...]:
+    """What a solver is given."""
+    return (problem.id, problem.question, *([problem.record] if problem.record else []))
 
 
 def _digest(rows: list[Any], what: str) -> str:

@@ -9,6 +9,12 @@ The prediction is parsed with `ast` under a length limit; Python never evaluates
 
 ``{"kind": "programs", "inputs": ["3\\n"], "outputs": ["9\\n"]}``: the prediction must be a program that turns each
 input into its output. Running it is not grading but the task of an agent's environment (`rstar.agent.environment`).
+
+``{"kind": "workup", "diagnosis": "Varnic fever", "topics": ["travel"], "tests": ["opal stain"]}``: the prediction must
+name the condition. The topics and tests are those that the case needed; only an agent's environment verifies them.
+
+``{"kind": "verifiers", "name": "gsm8k", "task": {…}}``: the data of a task of the verifiers library, whose own code
+computes the reward (`rstar.agent.verifiers`).
 """
 
 from __future__ import annotations
@@ -23,6 +29,7 @@ from typing import Any
 
 from rstar.errors import DataError
 from rstar.grading.find.extract import answer_of
+from rstar.grading.read.normal import words
 from rstar.grading.verdict import Verdict
 
 MAX_EXPRESSION_LENGTH = 2_000
@@ -140,8 +147,58 @@ def check_program(check: Mapping[str, Any], answer: str | None) -> Verdict:
     return Verdict("error", "a program is graded by running it: use the agent with environment 'programs'", str(cases))
 
 
+def workup_needs(check: Mapping[str, Any] | None) -> tuple[list[str], list[str]]:
+    """The topics and the tests that a case needed, from its check of kind ``workup``.
+
+    Raises:
+        DataError: it is not such a check, or it is malformed.
+    """
+    check = check or {}
+    needs = check.get("topics"), check.get("tests")
+    for name, texts in zip(("topics", "tests"), needs, strict=True):
+        if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
+            raise DataError(f"a workup check needs {name!r}, a list of texts, got {texts!r}")
+    topics, tests = needs
+    assert isinstance(topics, list)
+    assert isinstance(tests, list)
+    return topics, tests
+
+
+def check_workup(check: Mapping[str, Any], answer: str | None) -> Verdict:
+    """Verify that `answer` names the condition ``check["diagnosis"]``, up to case, article and punctuation."""
+    workup_needs(check)
+    diagnosis = check.get("diagnosis")
+    if not isinstance(diagnosis, str) or not diagnosis.strip():
+        raise DataError(f"a workup check needs 'diagnosis', a text, got {diagnosis!r}")
+    if answer is None:
+        return Verdict("unparseable", "no answer found", diagnosis)
+    if words(answer) == words(diagnosis):
+        return Verdict("correct", "the condition that fits", diagnosis, answer)
+    return Verdict("wrong", "another condition", diagnosis, answer)
+
+
+def verifiers_task(check: Mapping[str, Any] | None) -> tuple[str, Mapping[str, Any]]:
+    """The task set and the task's data of a check of kind ``verifiers``.
+
+    Raises:
+        DataError: it is not such a check, or it is malformed.
+    """
+    name, task = (check or {}).get("name"), (check or {}).get("task")
+    if not isinstance(name, str) or not isinstance(task, dict):
+        raise DataError(f"a verifiers check needs 'name', a text, and 'task', an object, got {name!r} and {task!r}")
+    return name, task
+
+
+def check_verifiers(check: Mapping[str, Any], answer: str | None) -> Verdict:
+    """No verdict: the task set's own code rewards a rollout, in the environment ``verifiers:NAME``."""
+    name, _ = verifiers_task(check)
+    return Verdict("error", f"graded by its task set: use the agent with environment 'verifiers:{name}'", name)
+
+
 CHECKS: dict[str, Callable[[Mapping[str, Any], str | None], Verdict]] = {
     "expression": check_expression,
     "programs": check_program,
+    "workup": check_workup,
+    "verifiers": check_verifiers,
 }
 """Verifier per kind: (check, extracted answer or None) -> Verdict."""

@@ -34,8 +34,8 @@ def rollout_figures(groups: Sequence[Group]) -> dict[str, float]:
 
 def error_share(trajectories: Sequence[Trajectory]) -> float:
     """Share of tool calls that failed; 0 if there were none."""
-    calls = [status for one in trajectories for step in one.steps for status in step.calls]
-    return sum(status != "ok" for status in calls) / len(calls) if calls else 0.0
+    calls = [call for one in trajectories for step in one.steps for call in step.calls]
+    return sum(call.status != "ok" for call in calls) / len(calls) if calls else 0.0
 
 
 def update_figures(figures: Figures) -> dict[str, float]:

@@ -9,7 +9,7 @@ They are one version behind, never more, because the step waits for both.
 
 Files of the folder: ``config.json``, ``rollouts.jsonl`` (every group of every step, dropped ones included, with token
 ids and log-probabilities), ``metrics.jsonl`` (a line per step), ``evaluations.jsonl``, ``report.html`` (their curves),
-``checkpoint.pt``, ``best/`` and at the end ``model/``.
+``checkpoint.pt``, ``best/`` and at the end ``model/`` and, with the extra ``pictures``, ``report.png``.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from rstar.rl.batches import Weighted, micro_batches
 from rstar.rl.figures import evaluation_figures, rollout_figures, update_figures
 from rstar.rl.groups import Group, Maker, collect, order, select
 from rstar.rl.objective import Clip, Correction
-from rstar.rl.report import EVALUATIONS, report
+from rstar.rl.report import EVALUATIONS, report, write_picture
 from rstar.rl.settings import RLConfig, Stage
 from rstar.rl.update import OldBatch, PolicyObjective, with_old
 from rstar.runs import RunFolder
@@ -55,8 +55,9 @@ from rstar.train.folder import MODEL, model_folder
 from rstar.train.loop import Trainer, schedule
 from rstar.train.ranks import Ranks, computes_bf16, process_group
 from rstar.train.trackers import METRICS, json_lines
+from rstar.view.picture import can_draw
 
-ROLLOUTS, BEST, REPORT = "rollouts.jsonl", "best", "report.html"
+ROLLOUTS, BEST, REPORT, PICTURE = "rollouts.jsonl", "best", "report.html", "report.png"
 _WINDOW = 10
 """Steps over which the reward is averaged for the guard against collapse."""
 
@@ -341,7 +342,7 @@ class _Run:
             return False
         mean = fmean(self._rewards)
         self._best_reward = max(self._best_reward, mean)
-        return mean < self._config.collapse * self._best_reward
+        return self._best_reward > 0 and mean < self._config.collapse * self._best_reward
 
     def _history(self, done: int) -> int:
         """Problems drawn in the first `done` steps; also takes up their rewards."""
@@ -374,6 +375,8 @@ class _Run:
             shutil.copytree(self._folder / BEST, out)
         write_json(self._folder / "summary.json", _summary(list(self._evaluations)))
         self._draw()
+        if can_draw():
+            write_picture(self._folder, self._folder / PICTURE)
 
     def _draw(self) -> None:
         (self._folder / REPORT).write_text(report(self._folder), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""A training run as a table of its evaluations, and as an HTML page with its curves."""
+"""A training run as a table of its evaluations, and its curves as an HTML page or a picture."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from pathlib import Path
 from rstar.errors import DataError
 from rstar.jsonl import Record, read_lines
 from rstar.train.trackers import METRICS
-from rstar.view.chart import curves, page, table
+from rstar.view.chart import Chart, curves, page, table
+from rstar.view.picture import write_png
 from rstar.view.tables import Column, Grid
 
-EVALUATIONS = "evaluations.jsonl"
+EVALUATIONS, TITLE = "evaluations.jsonl", "Reinforcement learning"
 
 _CHARTS: tuple[tuple[str, str, Mapping[str, str]], ...] = (
     ("Reward of the training rollouts", "mean", {"reward": "reward"}),
@@ -71,14 +72,29 @@ def evaluations_table(evaluations: Sequence[Record]) -> Grid:
 
 def report(folder: Path) -> str:
     """An HTML page of the run so far. Raises `DataError` if its files are damaged."""
+    shown = [curves(*chart) for chart in charts(folder)]
+    return page(TITLE, [table(*_cells(read_evaluations(folder))), *shown])
+
+
+def write_picture(folder: Path, file: Path) -> None:
+    """Draw the curves of the run so far as one PNG.
+
+    Raises:
+        ConfigError: matplotlib is not installed, or the file cannot be written.
+        DataError: files of the run are damaged.
+    """
+    write_png(file, TITLE, charts(folder))
+
+
+def charts(folder: Path) -> list[Chart]:
+    """The curves of the run so far. Raises `DataError` if its files are damaged."""
     evaluations = read_evaluations(folder)
     steps = list(read_lines(folder / METRICS, "step")) if (folder / METRICS).is_file() else []
     accuracy = {name: _points(evaluations, name, 100) for name in ("mean", *_pass_keys(evaluations))}
-    charts = [curves("Accuracy on held-out problems", accuracy, "step", "% correct")]
+    found = [Chart("Accuracy on held-out problems", accuracy, "step", "% correct")]
     for title, unit, shown in _CHARTS:
-        series = {label: _points(steps, name) for name, label in shown.items()}
-        charts.append(curves(title, series, "step", unit))
-    return page("Reinforcement learning", [table(*_cells(evaluations)), *charts])
+        found.append(Chart(title, {label: _points(steps, name) for name, label in shown.items()}, "step", unit))
+    return found
 
 
 def _pass_keys(evaluations: Sequence[Record]) -> list[str]:

@@ -28,8 +28,8 @@ def penalty(trajectory: Trajectory) -> float:
     Without a call the share counts as `NO_CALL`. Without an answer the form counts as 1; with more than one, as the
     further answers per turn, at most 1. A call has failed by its own status, not by words in its response.
     """
-    calls = [status for step in trajectory.steps for status in step.calls]
-    errors = sum(status != "ok" for status in calls) / len(calls) if calls else NO_CALL
+    calls = [call for step in trajectory.steps for call in step.calls]
+    errors = sum(call.status != "ok" for call in calls) / len(calls) if calls else NO_CALL
     answers = sum(_answers(step.written.text) for step in trajectory.steps)
     form = 1.0 if not answers else min(1.0, (answers - 1) / len(trajectory.steps))
     return errors + form

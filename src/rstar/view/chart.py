@@ -6,12 +6,29 @@ import bisect
 import math
 from collections.abc import Mapping, Sequence
 from html import escape
+from typing import NamedTuple
 
 Points = Sequence[tuple[float, float]]
 
+
+class Chart(NamedTuple):
+    """What a chart of one or more curves shows.
+
+    Attributes:
+        title: heading.
+        series: name → points in ascending x; curves without points are left out.
+        x, y: axis labels, with units.
+    """
+
+    title: str
+    series: Mapping[str, Points]
+    x: str
+    y: str
+
+
 _WIDTH, _HEIGHT = 640, 280
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 16, 34, 46
-_COLOURS = ("#2563eb", "#dc2626", "#059669", "#d97706", "#7c3aed", "#475569")
+COLOURS = ("#2563eb", "#dc2626", "#059669", "#d97706", "#7c3aed", "#475569")
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 46rem; margin: 2rem auto; padding: 0 1rem; color: #1e293b }
 table { border-collapse: collapse } td, th { padding: .2rem .9rem .2rem 0; text-align: left; vertical-align: top }
@@ -21,13 +38,7 @@ svg { max-width: 100%; height: auto }
 
 
 def curves(title: str, series: Mapping[str, Points], x: str, y: str) -> str:
-    """A chart of one or more curves.
-
-    Args:
-        title: heading.
-        series: name → points in ascending x; curves without points are left out.
-        x, y: axis labels, with units.
-    """
+    """A chart of one or more curves as SVG; arguments as in `Chart`."""
     shown = {name: points for name, points in series.items() if points}
     xs = [px for points in shown.values() for px, _ in points] or [0.0]
     ys = [py for points in shown.values() for _, py in points] or [0.0]
@@ -51,7 +62,7 @@ def curves(title: str, series: Mapping[str, Points], x: str, y: str) -> str:
     parts.append(f'<text x="{_WIDTH - _RIGHT}" y="{_HEIGHT - 8}" text-anchor="end">{escape(x)}</text>')
     parts.append(f'<text x="{_LEFT}" y="{_HEIGHT - 8}" fill="#64748b">{escape(y)}</text>')
     for number, (name, points) in enumerate(shown.items()):
-        colour = _COLOURS[number % len(_COLOURS)]
+        colour = COLOURS[number % len(COLOURS)]
         path = "M" + "L".join(f"{across(px):.1f} {down(py):.1f}" for px, py in points)
         parts.append(f'<path d="{path}" fill="none" stroke="{colour}" stroke-width="1.6"/>')
         if len(shown) > 1:
