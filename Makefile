@@ -32,7 +32,7 @@ lint: $(ROOT).venv/.dev ## Format the code, and fix what can be fixed automatica
 	$(RUN) $(BIN)/ruff format . && $(BIN)/ruff check --fix .
 
 # Repeat the command to resume an interrupted training.
-weights: $(ROOT).venv/.local $(addprefix $(ROOT)runs/,sft-1.jsonl sft-2.jsonl sft-3.jsonl) ## Train the bundled policy and PPM from scratch (about five hours on 2 cores)
+weights: $(ROOT).venv/.local $(addprefix $(ROOT)runs/,sft-1.jsonl sft-2.jsonl sft-3.jsonl actions.jsonl peer-1.jsonl peer-2.jsonl) ## Train all bundled models from scratch (about six hours on 2 cores)
 	$(RUN) $(BIN)/rstar train sft recipes/tiny/sft.toml --data runs/sft-1.jsonl --data runs/sft-2.jsonl --out runs/sft
 	$(RUN) $(BIN)/rstar train sft recipes/tiny/sft-2.toml --data runs/sft-3.jsonl --out runs/sft-2
 	$(RUN) $(BIN)/rstar evolve run recipes/tiny/bundle.toml --out runs/bundle
@@ -40,6 +40,11 @@ weights: $(ROOT).venv/.local $(addprefix $(ROOT)runs/,sft-1.jsonl sft-2.jsonl sf
 	$(RUN) cp runs/sft-2/model/* src/rstar/tiny/weights/
 	$(RUN) cp runs/bundle/round1/ppm/model/* src/rstar/tiny/ppm/
 	$(RUN) cp runs/bundle/rounds.json recipes/tiny/bundle.rounds.json
+	$(RUN) $(BIN)/rstar train sft recipes/tiny/actions.toml --data runs/actions.jsonl --out runs/actions
+	$(RUN) $(BIN)/rstar train sft recipes/tiny/peer.toml --data runs/peer-1.jsonl --data runs/peer-2.jsonl --out runs/peer
+	$(RUN) mkdir -p src/rstar/tiny/actions src/rstar/tiny/peer
+	$(RUN) cp runs/actions/model/* src/rstar/tiny/actions/
+	$(RUN) cp runs/peer/model/* src/rstar/tiny/peer/
 
 REFERENCES := $(BIN)/rstar problems make --split train --solutions
 $(ROOT)runs/sft-1.jsonl: | $(ROOT).venv/.local
@@ -48,6 +53,12 @@ $(ROOT)runs/sft-2.jsonl: | $(ROOT).venv/.local
 	$(RUN) $(REFERENCES) --n 100000 --seed 1002 --family all --family search:2 --out $@
 $(ROOT)runs/sft-3.jsonl: | $(ROOT).venv/.local
 	$(RUN) $(REFERENCES) --n 70000 --seed 1003 --out $@
+$(ROOT)runs/actions.jsonl: | $(ROOT).venv/.local
+	$(RUN) $(REFERENCES) --actions --n 25000 --seed 1013 --out $@
+$(ROOT)runs/peer-1.jsonl: | $(ROOT).venv/.local
+	$(RUN) $(REFERENCES) --actions --n 25000 --seed 1011 --levels 1-2 --family all --family search:2 --out $@
+$(ROOT)runs/peer-2.jsonl: | $(ROOT).venv/.local
+	$(RUN) $(REFERENCES) --actions --n 70000 --seed 1012 --family all --family search:2 --out $@
 
 # torch is installed first and alone, so that the chosen build is used and no other package pulls in a different one.
 $(ROOT).venv/.torch:

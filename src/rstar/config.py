@@ -155,7 +155,7 @@ class MutualConfig(SearchConfig):
     domain: str = Field(
         "auto",
         description="prompts of the actions: word-problems | competition | yes-no | programs | a folder of your own; "
-        "auto: programs for the bundled model, word-problems otherwise",
+        "auto: programs for a bundled model, word-problems otherwise",
     )
     actions: tuple[ActionName, ...] = Field(
         get_args(ActionName), description="actions in use: step | finish | question | reanswer | rephrase"

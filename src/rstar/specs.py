@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 from pydantic import PlainSerializer, PlainValidator
 
 MODEL_FORMS = {
-    "tiny": "the bundled model",
+    "tiny": "the bundled model; tiny:actions and tiny:peer are the bundled models for mutual reasoning",
     "hf:PATH": "a folder with a Llama, Qwen2 or Qwen3 model",
     "openai:URL#MODEL": "an OpenAI-compatible server; append ?tokenizer=FOLDER for token ids, ?api=chat for chat",
     "fake:KIND": "no model: steps, noise or fail",
@@ -26,12 +26,22 @@ MODEL_FORMS = {
 FakeKind = Literal["steps", "noise", "fail"]
 
 
+BundledPart = Literal["policy", "actions", "peer"]
+
+
 @dataclass(frozen=True, slots=True)
 class Bundled:
-    """``tiny``: the bundled model."""
+    """``tiny``: a bundled model.
+
+    Attributes:
+        part: which one. ``policy`` (named ``tiny``) writes code steps; ``actions`` and ``peer`` (``tiny:actions``,
+            ``tiny:peer``) know the actions of mutual reasoning.
+    """
+
+    part: BundledPart = "policy"
 
     def __str__(self) -> str:
-        return "tiny"
+        return "tiny" if self.part == "policy" else f"tiny:{self.part}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +174,8 @@ def parse_model(text: str) -> Model:
     kind, colon, rest = text.partition(":")
     if text == "tiny":
         return Bundled()
+    if kind == "tiny" and rest in (parts := get_args(BundledPart)[1:]):
+        return Bundled(parts[parts.index(rest)])
     if kind == "hf" and rest:
         return LocalModel(rest)
     if kind == "openai" and rest:

@@ -109,7 +109,7 @@ def test_export(tmp_path: Path) -> None:
     assert tokenizer.decode(ids, skip_special_tokens=True) == "<code>\nx = 1\n<end_of_step>"
     turns = [
         {"role": "system", "content": "S"},
-        {"role": "user", "content": "Q"},
+        {"role": "user", "content": "U"},
         {"role": "assistant", "content": "A"},
     ]
     asked = tokenizer.apply_chat_template(turns[:2], tokenize=False, add_generation_prompt=True)

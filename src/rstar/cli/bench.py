@@ -37,13 +37,22 @@ def search(
     expansions: Annotated[int, typer.Option(help="Number of node expansions to time.", min=100)] = 10_000,
     as_json: AsJson = False,
 ) -> None:
-    """Measure the node expansions per second of the search alone, with a model and a sandbox that take no time."""
-    from rstar.search.bench import bench_search
+    """Measure the cost of the search alone, with models and a sandbox that take no time.
 
-    figures = bench_search(expansions)
-    speed = f"{figures.expansions_per_cpu_second:,.0f} node expansions per CPU-second"
+    Two figures: MCTS node expansions per CPU-second, and the CPU time of mutual reasoning on 50 problems.
+    """
+    from rstar.search.bench import bench_mutual, bench_search
+
+    figures, mutual = bench_search(expansions), bench_mutual()
+    speed = f"MCTS: {figures.expansions_per_cpu_second:,.0f} node expansions per CPU-second"
     work = f"{figures.expansions:,} expansions of {figures.samples} samples, {figures.cpu_seconds:.2f} s"
-    print_result(asdict(figures), as_json, f"{speed} ({work})")
+    both = f"mutual reasoning: {mutual.problems} problems, {mutual.rollouts} rollouts each, {mutual.requests:,} requests"
+    print_result(
+        asdict(figures) | {"mutual": asdict(mutual)},
+        as_json,
+        f"{speed} ({work})",
+        f"{both}: {mutual.cpu_seconds:.2f} s of CPU time",
+    )
 
 
 @app.command("sandbox")

@@ -32,7 +32,7 @@ def info(
         print_settings(Config, as_json)
         return
     isolation = probe()
-    bundled = {"tiny": "weights", "ppm:tiny": "ppm"}
+    bundled = {"tiny": "weights", "ppm:tiny": "ppm", "tiny:actions": "actions", "tiny:peer": "peer"}
     facts: dict[str, Any] = {
         "versions": versions(),
         "machine": f"{platform.system()} {platform.release()}, {os.cpu_count()} processors",
@@ -59,7 +59,7 @@ def info(
     )
     for name, state in facts["isolation"]["mechanisms"].items():
         table.add("", escape(f"{name}: {state}"))
-    table.add("[bold]policy tiny[/]", facts["models"]["tiny"])
-    table.add("[bold]value ppm:tiny[/]", facts["models"]["ppm:tiny"])
+    for name, state in facts["models"].items():
+        table.add(f"[bold]{'value' if name.startswith('ppm') else 'model'} {name}[/]", state)
     table.add("[bold]families[/]", f"{facts['families']} (rstar problems families)")
     print_result(facts, as_json, table)

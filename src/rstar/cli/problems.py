@@ -9,6 +9,7 @@ import typer
 from rich.markup import escape
 
 from rstar.cli.common import console, counted
+from rstar.errors import ConfigError
 from rstar.jsonl import write_lines
 from rstar.runs import make_folder
 from rstar.tiny.family import Split
@@ -38,16 +39,21 @@ def make(
         Split, typer.Option(help="`numbers`: held-out numbers; `templates`: also held-out templates; `train`: neither.")
     ] = "numbers",
     solutions: Annotated[bool, typer.Option("--solutions", help="Add the reference solutions, for training.")] = False,
+    actions: Annotated[
+        bool, typer.Option("--actions", help="Write the solutions in the actions of mutual reasoning.")
+    ] = False,
 ) -> None:
     """Draw synthetic problems with exact answers; by default, problems that the bundled model was not trained on.
 
     Example: `rstar problems make --n 500 --seed 7 --family game24 --out game24.jsonl`
     """
+    if actions and not solutions:
+        raise ConfigError("--actions: only with --solutions")
     drawing = draw_set(n, seed, split, levels, family or [])
     written = 0
     families_drawn: set[str] = set()
     with progress(n, "problems") as advance:
-        for drawn in write_set(out, drawing, solutions):
+        for drawn in write_set(out, drawing, solutions, actions):
             written += 1
             families_drawn.add(drawn.family.name)
             advance()

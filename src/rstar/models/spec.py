@@ -71,16 +71,16 @@ def is_local(model: Model) -> TypeGuard[Bundled | LocalModel]:
 
 
 def local_folder(model: Bundled | LocalModel, part: Literal["weights", "ppm"] = "weights") -> Path:
-    """Folder of a local model; for the bundled one, that of its policy (``weights``) or its PPM.
+    """Folder of a local model; for the bundled policy, that of the policy (``weights``) or of its PPM.
 
     Raises:
         ConfigError: the installation has no bundled model.
     """
     if isinstance(model, LocalModel):
         return model.path
-    folder = Path(str(files("rstar") / "tiny" / part))
+    folder = Path(str(files("rstar") / "tiny" / (part if model.part == "policy" else model.part)))
     if not (folder / "config.json").is_file():
-        raise ConfigError(f"tiny: this installation has no bundled model in {folder}")
+        raise ConfigError(f"{model}: this installation has no bundled model in {folder}")
     return folder
 
 

@@ -7,11 +7,13 @@ import time
 from dataclasses import dataclass
 from typing import Self
 
-from rstar.config import Config, MctsConfig
+from rstar.config import Config, MctsConfig, MutualConfig
 from rstar.models.fake import FakeEngine
 from rstar.problems import Problem
 from rstar.sandbox.api import Result, State
+from rstar.search.mutual import MutualSolver
 from rstar.search.solver import Solver
+from rstar.specs import Fake
 
 OK = Result("ok")
 
@@ -66,3 +68,29 @@ def bench_search(expansions: int, samples: int = 4) -> SearchFigures:
     asyncio.run(run())
     seconds = time.process_time() - started
     return SearchFigures(done, samples, seconds, done / seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class MutualFigures:
+    """Result of one measurement of mutual reasoning."""
+
+    problems: int
+    rollouts: int
+    requests: int
+    cpu_seconds: float
+
+
+def bench_mutual(problems: int = 50, rollouts: int = 32) -> MutualFigures:
+    """Solve problems by mutual reasoning, with models and a sandbox that take no time."""
+    config = Config(search=MutualConfig(rollouts=rollouts, domain="word-problems", keep_trees=False))
+    asked = [Problem(str(i), f"How much is {i} + {i + 3} + {2 * i}?") for i in range(problems)]
+
+    async def run(some: list[Problem]) -> int:
+        parts = {"policy": FakeEngine(), "peer": FakeEngine(Fake(seed=1)), "sandbox": NullSandbox()}
+        solver = MutualSolver(config, **parts)  # type: ignore[arg-type]
+        return sum([solution.expansions async for solution in solver.asolve(some)])
+
+    asyncio.run(run(asked[:2]))  # warm-up
+    started = time.process_time()
+    requests = asyncio.run(run(asked))
+    return MutualFigures(problems, rollouts, requests, time.process_time() - started)

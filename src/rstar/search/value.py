@@ -139,7 +139,7 @@ def value_name(config: Config, *, own_policy: bool = False) -> ValueName:
     if config.value != "auto":
         return config.value
     # Only a beam needs values of partial solutions. Elsewhere the bundled PPM is no better than agreement.
-    bundled = isinstance(config.policy, Bundled) and not own_policy
+    bundled = config.policy == Bundled() and not own_policy
     return Ppm(Bundled()) if bundled and config.search.method == "beam" else "agreement"
 
 

@@ -26,6 +26,7 @@ from rstar.errors import ConfigError
 from rstar.jsonl import atomic_write
 from rstar.prompts import code_steps as prompt
 from rstar.seeds import derive
+from rstar.tiny.actions import with_actions
 from rstar.tiny.family import LEVELS, Family, Instance, Split
 from rstar.tiny.vary import blur, vary
 
@@ -81,8 +82,13 @@ class Drawn:
     split: Split
     instance: Instance
 
-    def row(self, solution: bool = False) -> dict[str, Any]:
-        """Line of a problem file; `solution` adds what a policy is trained on (see `rstar.tiny.vary`)."""
+    def row(self, solution: bool = False, actions: bool = False) -> dict[str, Any]:
+        """Line of a problem file.
+
+        Args:
+            solution: add what a policy is trained on (see `rstar.tiny.vary`).
+            actions: write the solution in the actions of mutual reasoning (see `rstar.tiny.actions`).
+        """
         instance = self.instance
         row: dict[str, Any] = {
             "id": self.id,
@@ -97,6 +103,7 @@ class Drawn:
         if solution:
             rng = random.Random(derive(0, "vary", self.id))
             question, steps = blur(instance.question, question_words(), rng), vary(instance.steps, rng)
+            steps = with_actions(question, steps, rng) if actions else steps
             row["pieces"] = [prompt.prompt(question), *prompt.solution(steps, instance.answer)]
         return row
 
@@ -177,8 +184,8 @@ def parse_levels(text: str) -> list[int]:
     return list(range(first, last + 1))
 
 
-def write_set(file: Path, drawing: Iterable[Drawn], solutions: bool = False) -> Iterator[Drawn]:
-    """Write problems to a JSONL file atomically, yielding each one as it is written.
+def write_set(file: Path, drawing: Iterable[Drawn], solutions: bool = False, actions: bool = False) -> Iterator[Drawn]:
+    """Write problems to a JSONL file atomically, yielding each one as it is written; see `Drawn.row`.
 
     Raises `ConfigError` if the file cannot be written.
     """
@@ -186,7 +193,7 @@ def write_set(file: Path, drawing: Iterable[Drawn], solutions: bool = False) -> 
         file.parent.mkdir(parents=True, exist_ok=True)
         with atomic_write(file) as out:
             for drawn in drawing:
-                out.write(f"{json.dumps(drawn.row(solutions), ensure_ascii=False)}\n".encode())
+                out.write(f"{json.dumps(drawn.row(solutions, actions), ensure_ascii=False)}\n".encode())
                 yield drawn
     except OSError as error:
         raise ConfigError(f"cannot write {file}: {error.strerror}") from error
