@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from rstar.agent.environment import Mathematics
+from rstar.answers import AnswerKey
 from rstar.config import resolve
 from rstar.errors import ConfigError, SandboxError
 from rstar.judge.client import JudgeClient, JudgeError, JudgeSandbox, SessionGoneError
@@ -18,6 +20,7 @@ from rstar.judge.wire import Submission
 from rstar.problems import Problem
 from rstar.sandbox import Limits, LocalSandbox, Sandbox, State
 from rstar.search.solver import Solver
+from rstar.trajectories import Segment, Trajectory
 from tests.judge.services import Service, serving
 
 
@@ -25,6 +28,24 @@ from tests.judge.services import Service, serving
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Service]]:
     with serving(tmp_path_factory.mktemp("judge")) as found:
         yield found
+
+
+def test_answers_are_verified_by_the_service(service: tuple[str, Service]) -> None:
+    """Also as the reward of an agent whose tools run there: nothing is compared in the trainer's process."""
+
+    async def verdicts() -> list[object]:
+        async with JudgeSandbox(JudgeClient(service[0])) as sandbox:
+            found: list[object] = [
+                await sandbox.verify("1/2", text) for text in ("0.5", "The answer is 0.4.", "nothing")
+            ]
+            for answer in ("\\frac12", "2", None):
+                trajectory = Trajectory(Segment("", "template"), (), "answer", answer)
+                found.append(await Mathematics().reward(AnswerKey("1/2"), trajectory, sandbox, Limits()))
+            return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("rstar.agent.environment.verify", None)
+        assert asyncio.run(verdicts()) == [True, False, False, 1.0, 0.0, 0.0]
 
 
 CELLS = [

@@ -115,6 +115,21 @@ def test_an_interrupted_training_ends_like_an_uninterrupted_one(
     assert stored[0] == stored[1]
 
 
+def test_rounding_is_fixed_when_the_run_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``bf16 = "auto"`` keeps its value on another machine, so a resumed run is the same run."""
+    settings = config(tmp_path, stages=[{"steps": 2}])
+    settings = settings.model_copy(update={"train": settings.train.model_copy(update={"bf16": "auto"})})
+    for name, stops in (("whole", [None]), ("parts", [1, None])):
+        monkeypatch.setattr("rstar.train.folder.computes_bf16", lambda device: False)
+        for stop_after in stops:
+            run(settings, tmp_path / name, stop_after)
+            monkeypatch.setattr("rstar.train.folder.computes_bf16", lambda device: True)
+        identity = json.loads((tmp_path / name / "config.json").read_text())["identity"]
+        assert identity["train.bf16"] is False
+    weights = [(tmp_path / name / "model" / "model.safetensors").read_bytes() for name in ("whole", "parts")]
+    assert weights[0] == weights[1]
+
+
 def test_reward_rises(tmp_path: Path) -> None:
     settings = config(
         tmp_path, groups=4, rollouts=16, keep=16, stages=[{"steps": 12}], evaluate_every=12, evaluate_rollouts=32

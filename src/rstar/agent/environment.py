@@ -21,6 +21,7 @@ from rstar.errors import ConfigError
 from rstar.grading import verify
 from rstar.grading.checks import test_cases, workup_needs
 from rstar.grading.find.boxes import boxed
+from rstar.judge.client import JudgeSandbox
 from rstar.problems import Problem
 from rstar.sandbox.api import Limits, Sandbox
 from rstar.tiny.workup import stage_rewards
@@ -83,9 +84,14 @@ class Mathematics:
         return boxed(text)
 
     async def reward(self, key: AnswerKey, trajectory: Trajectory, sandbox: Sandbox, limits: Limits) -> float:
-        """1 for a correct answer, else 0. Nothing is subtracted: a penalty can be gamed, and a filter cannot."""
+        """1 for a correct answer, else 0. Nothing is subtracted: a penalty can be gamed, and a filter cannot.
+
+        If the tools run in a judge service, the service also compares the answers, so that no trainer waits for it.
+        """
         if trajectory.answer is None:
             return 0.0
+        if isinstance(sandbox, JudgeSandbox) and key.check is None:
+            return float(await sandbox.verify(key.answer, trajectory.answer))
         return float((await asyncio.to_thread(verify, key, trajectory.answer)).correct)
 
 

@@ -46,7 +46,9 @@ def search(
     figures, mutual = bench_search(expansions), bench_mutual()
     speed = f"MCTS: {figures.expansions_per_cpu_second:,.0f} node expansions per CPU-second"
     work = f"{figures.expansions:,} expansions of {figures.samples} samples, {figures.cpu_seconds:.2f} s"
-    both = f"mutual reasoning: {mutual.problems} problems, {mutual.rollouts} rollouts each, {mutual.requests:,} requests"
+    both = (
+        f"mutual reasoning: {mutual.problems} problems, {mutual.rollouts} rollouts each, {mutual.requests:,} requests"
+    )
     print_result(
         asdict(figures) | {"mutual": asdict(mutual)},
         as_json,

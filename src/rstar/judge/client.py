@@ -186,6 +186,11 @@ class JudgeSandbox(SharedContext):
         )
         return _result(report, report.cost)
 
+    async def verify(self, gold: str, text: str) -> bool:
+        """Whether the answer in `text` equals `gold`, as the service's grader decides. Raises `JudgeError`."""
+        submission = Submission(type="math", solution=text, expected_output=gold)
+        return (await self._client.run(submission)).success
+
     def _end_session(self, session: str) -> None:
         if self._users:
             task = asyncio.get_running_loop().create_task(self._delete_session(session))

@@ -51,9 +51,9 @@ from rstar.seeds import derive
 from rstar.specs import LocalModel
 from rstar.tiny.source import ProgressBar
 from rstar.train.checkpoint import CHECKPOINT
-from rstar.train.folder import MODEL, model_folder
+from rstar.train.folder import MODEL, model_folder, with_bf16
 from rstar.train.loop import Trainer, schedule
-from rstar.train.ranks import Ranks, computes_bf16, process_group
+from rstar.train.ranks import Ranks, process_group
 from rstar.train.trackers import METRICS, json_lines
 from rstar.view.picture import can_draw
 
@@ -85,12 +85,14 @@ def train(
     """
     assert is_local(config.policy)  # validated with the recipe
     check_model(config.policy)
-    with RunFolder.open(folder, _identity(config)) as opened:
-        opened.begin()
-        problems = read_source(config.problems, folder / "problems.jsonl", bar)
-        held_out = read_source(config.held_out, folder / "held_out.jsonl", bar)
-        opened.keep()
-        with process_group(config.train.device) as ranks:
+    with process_group(config.train.device) as ranks:
+        resolved = with_bf16(config.train, folder, ranks.device, "train.bf16")
+        config = config.model_copy(update={"train": resolved})
+        with RunFolder.open(folder, _identity(config)) as opened:
+            opened.begin()
+            problems = read_source(config.problems, folder / "problems.jsonl", bar)
+            held_out = read_source(config.held_out, folder / "held_out.jsonl", bar)
+            opened.keep()
             run = _Run(config, folder, announce, bar, on_step, ranks)
             asyncio.run(run.train(problems, held_out))
     return folder / MODEL
@@ -126,8 +128,7 @@ class _Run:
             self._algorithm, clip, Correction(config.correct_most, config.correct_band), limit
         )
         self._base = local_folder(config.policy)
-        bf16 = computes_bf16(ranks.device) if config.train.bf16 == "auto" else bool(config.train.bf16)
-        self._train = config.train.model_copy(update={"bf16": bf16})
+        self._train = config.train
         self._ranks = ranks
         self._trainer: Trainer[Decoder] = self._new_trainer(load_decoder(self._base, torch.float32))
         self._rewards: deque[float] = deque(maxlen=_WINDOW)

@@ -41,7 +41,7 @@ def training_folder(config: C, data: Sequence[Path], folder: Path) -> Iterator[t
         torch.set_num_threads(config.threads)
     with process_group(config.device) as ranks, ExitStack() as stack:
         with ranks.main_first():
-            config = _with_bf16(config, folder, ranks.device)
+            config = with_bf16(config, folder, ranks.device)
             if ranks.main:
                 opened = stack.enter_context(RunFolder.open(folder, _identity(config, data)))
                 stack.callback(lambda: opened.keep() if (folder / CHECKPOINT).exists() else None)
@@ -49,16 +49,16 @@ def training_folder(config: C, data: Sequence[Path], folder: Path) -> Iterator[t
         yield config, ranks
 
 
-def _with_bf16(config: C, folder: Path, device: torch.device) -> C:
+def with_bf16(config: C, folder: Path, device: torch.device, key: str = "bf16") -> C:
     """Resolve ``bf16`` in the settings.
 
     Different rounding is a different training, so ``bf16 = "auto"`` keeps the value it had when the folder was created,
-    on whatever machine training resumes.
+    on whatever machine training resumes. `key` is the setting's key in the folder's identity.
     """
     if config.bf16 != "auto":
         return config
     old = read_config(folder)
-    bf16 = computes_bf16(device) if old is None else bool(old["identity"].get("bf16"))
+    bf16 = computes_bf16(device) if old is None else bool(old["identity"].get(key))
     return config.model_copy(update={"bf16": bf16})
 
 
