@@ -125,7 +125,7 @@ def test_rounding_is_fixed_when_the_run_begins(tmp_path: Path, monkeypatch: pyte
             run(settings, tmp_path / name, stop_after)
             monkeypatch.setattr("rstar.train.folder.computes_bf16", lambda device: True)
         identity = json.loads((tmp_path / name / "config.json").read_text())["identity"]
-        assert identity["train.bf16"] is False
+        assert identity["train"]["bf16"] is False
     weights = [(tmp_path / name / "model" / "model.safetensors").read_bytes() for name in ("whole", "parts")]
     assert weights[0] == weights[1]
 

@@ -46,7 +46,7 @@ from rstar.rl.objective import Clip, Correction
 from rstar.rl.report import EVALUATIONS, report, write_picture
 from rstar.rl.settings import RLConfig, Stage
 from rstar.rl.update import OldBatch, PolicyObjective, with_old
-from rstar.runs import RunFolder
+from rstar.runs import RunFolder, read_config
 from rstar.seeds import derive
 from rstar.specs import LocalModel
 from rstar.tiny.source import ProgressBar
@@ -86,7 +86,8 @@ def train(
     assert is_local(config.policy)  # validated with the recipe
     check_model(config.policy)
     with process_group(config.train.device) as ranks:
-        resolved = with_bf16(config.train, folder, ranks.device, "train.bf16")
+        stored = read_config(folder)
+        resolved = with_bf16(config.train, stored and stored["identity"]["train"], ranks.device)
         config = config.model_copy(update={"train": resolved})
         with RunFolder.open(folder, _identity(config)) as opened:
             opened.begin()

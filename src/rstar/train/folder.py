@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -41,7 +41,8 @@ def training_folder(config: C, data: Sequence[Path], folder: Path) -> Iterator[t
         torch.set_num_threads(config.threads)
     with process_group(config.device) as ranks, ExitStack() as stack:
         with ranks.main_first():
-            config = with_bf16(config, folder, ranks.device)
+            old = read_config(folder)
+            config = with_bf16(config, None if old is None else old["identity"], ranks.device)
             if ranks.main:
                 opened = stack.enter_context(RunFolder.open(folder, _identity(config, data)))
                 stack.callback(lambda: opened.keep() if (folder / CHECKPOINT).exists() else None)
@@ -49,17 +50,20 @@ def training_folder(config: C, data: Sequence[Path], folder: Path) -> Iterator[t
         yield config, ranks
 
 
-def with_bf16(config: C, folder: Path, device: torch.device, key: str = "bf16") -> C:
+def with_bf16(config: C, stored: Mapping[str, Any] | None, device: torch.device) -> C:
     """Resolve ``bf16`` in the settings.
 
     Different rounding is a different training, so ``bf16 = "auto"`` keeps the value it had when the folder was created,
-    on whatever machine training resumes. `key` is the setting's key in the folder's identity.
+    on whatever machine training resumes.
+
+    Args:
+        config: the settings.
+        stored: the settings that identify the training in its folder; None for a new folder.
+        device: of the training.
     """
     if config.bf16 != "auto":
         return config
-    old = read_config(folder)
-    bf16 = computes_bf16(device) if old is None else bool(old["identity"].get(key))
-    return config.model_copy(update={"bf16": bf16})
+    return config.model_copy(update={"bf16": computes_bf16(device) if stored is None else bool(stored.get("bf16"))})
 
 
 def _identity(config: TrainConfig, data: Sequence[Path]) -> dict[str, Any]:
