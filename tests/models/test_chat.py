@@ -37,7 +37,7 @@ def test_examples_become_turns() -> None:
     roles = [message["role"] for message in messages_of(prompt("How much?", 1))]
     turns = len(EXAMPLES[0][1])
     assert roles == ["system", "user", *["assistant", "user"] * turns, "assistant", "user"]
-    shown = messages_of(open_domain("word-problems").prompt("step", "How much?", 2) + "Step 1: ")
+    shown = messages_of(open_domain("word-problems").prompt("step", "How much?", 2) + "Step 1:")
     assert [message["role"] for message in shown] == [
         "system",
         "user",
@@ -47,7 +47,7 @@ def test_examples_become_turns() -> None:
         "user",
         "assistant",
     ]
-    assert begun(shown) == "Step 1: ", "with the space after it"
+    assert begun(shown) == "Step 1:"
 
 
 def test_a_text_without_marks_is_a_question() -> None:
@@ -57,11 +57,12 @@ def test_a_text_without_marks_is_a_question() -> None:
 @pytest.mark.parametrize(
     ("start", "text", "rest"),
     [
-        ("Step 1: ", "3 + 4 = 7.", "3 + 4 = 7."),
+        ("Step 1:", "3 + 4 = 7.", " 3 + 4 = 7."),
+        ("Step 1:", "Step 1: 3 + 4 = 7.", " 3 + 4 = 7."),
         ("Step 1: ", "Step 1: 3 + 4 = 7.", "3 + 4 = 7."),
-        ("A\nStep 2: we", " A\nStep 2: we add", "add"),
-        ("A\nStep 2: we", "Step 2: we add", "add"),
-        ("A", "Because", "Because"),
+        ("A\nStep 2: we", " A\nStep 2: we add", " add"),
+        ("A\nStep 2: we", "Step 2: we add", " add"),
+        ("A", "Because", " Because"),
         ("", "Because", "Because"),
     ],
 )
@@ -129,7 +130,7 @@ def test_continuation(continues: str, strict: bool, expected: bool) -> None:
     with serving(chat_server(speak, continues, strict, names_stops=True)) as server:
         ((first, _),) = server.run(conversation("It is"))
         (body,) = chat_bodies(server)
-    assert first.text == ("3 assistant 3<stop>" if expected else "4 user 3<stop>")
+    assert first.text == ("3 assistant 3<stop>" if expected else " 4 user 3<stop>")
     assert body["messages"][2] == {"role": "assistant", "content": "It is"}
     assert body.get("continue_final_message", False) == (expected and not strict), "not where it is refused or useless"
     assert len(body["messages"]) == (3 if expected else 4)

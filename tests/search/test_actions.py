@@ -44,15 +44,15 @@ def test_every_table_knows_every_action() -> None:
 @pytest.mark.parametrize(
     ("style", "action", "text", "expected"),
     [
-        (TEXT, "step", "", "Step 1: "),
-        (TEXT, "finish", "Step 1: a\nStep 2: b\n", "Step 3: "),
-        (TEXT, "step", "Conditions: 1. a 2. b", "\nStep 1: "),
-        (TEXT, "question", "Question 1: a\nAnswer 1: b\nStep 1: c\n", "Question 2: "),
-        (TEXT, "answer", "Question 1: a\nAnswer 1: b\nQuestion 2: c\n", "Answer 2: "),
-        (TEXT, "reanswer", "Question 1: a\n", "Answer 1: Let's think step by step. "),
+        (TEXT, "step", "", "Step 1:"),
+        (TEXT, "finish", "Step 1: a\nStep 2: b\n", "Step 3:"),
+        (TEXT, "step", "Conditions: 1. a 2. b", "\nStep 1:"),
+        (TEXT, "question", "Question 1: a\nAnswer 1: b\nStep 1: c\n", "Question 2:"),
+        (TEXT, "answer", "Question 1: a\nAnswer 1: b\nQuestion 2: c\n", "Answer 2:"),
+        (TEXT, "reanswer", "Question 1: a\n", "Answer 1: Let's think step by step."),
         (CODE, "step", "a = 1\n<end_of_step>", ""),
-        (CODE, "question", "", "# question: "),
-        (CODE, "question", "a = 1\n<end_of_step>", "\n# question: "),
+        (CODE, "question", "", "# question:"),
+        (CODE, "question", "a = 1\n<end_of_step>", "\n# question:"),
         (CODE, "answer", "# question: how much?\n", ""),
     ],
 )
@@ -91,8 +91,8 @@ def test_another_problem_after_the_solution_is_ignored() -> None:
 
 def test_reading_code() -> None:
     """Code runs with what the step holds already: the end of a line of comment, or code before a cut."""
-    written = completion("4 trays\nn = 4\n<end_of_step>", stop="<end_of_step>")
-    assert read(CODE, "rephrase", "# given: ", written) == Reading(code="# given: 4 trays\nn = 4\n")
+    written = completion(" 4 trays\nn = 4\n<end_of_step>", stop="<end_of_step>")
+    assert read(CODE, "rephrase", "# given:", written) == Reading(code="# given: 4 trays\nn = 4\n")
     ended = completion("2)\n<end_of_code>", stop="<end_of_code>")
     assert read(CODE, "finish", "print(1 + ", ended) == Reading(code="print(1 + 2)\n", complete=True)
 

@@ -178,10 +178,10 @@ def test_the_solutions_of_a_node_are_sampled_once() -> None:
 
 def test_sub_questions_take_the_most_frequent_answer() -> None:
     def script(request: Request, sample: int) -> str:
-        if body(request).endswith("Question 1: "):
-            return "How many are sold?\n"
-        if body(request).endswith("Answer 1: "):
-            return f"There are {[3, 7, 7.0, 2][sample]}. The answer is {[3, 7, 7.0, 2][sample]}.\n"
+        if body(request).endswith("Question 1:"):
+            return " How many are sold?\n"
+        if body(request).endswith("Answer 1:"):
+            return f" There are {[3, 7, 7.0, 2][sample]}. The answer is {[3, 7, 7.0, 2][sample]}.\n"
         return "So. The answer is 1."
 
     root = generate(script, 3, actions=("question", "finish"), children=1, max_depth=2).root
@@ -189,7 +189,7 @@ def test_sub_questions_take_the_most_frequent_answer() -> None:
     assert question.votes == 2, "7 and 7.0 are the same answer"
     assert question.step is not None
     assert question.step.text == "Question 1: How many are sold?\nAnswer 1: There are 7. The answer is 7.\n"
-    assert question.step.written.text == "How many are sold?\n"
+    assert question.step.written.text == " How many are sold?\n"
     assert [segment.author for segment in question.step.segments] == ["template", "policy", "template", "policy"]
 
 
@@ -200,26 +200,26 @@ def test_a_new_answer_replaces_the_first_one() -> None:
     def script(request: Request, sample: int) -> str:
         text = body(request)
         seen.append(text)
-        if text.endswith("Question 1: "):
-            return "How many are sold?\n"
-        if text.endswith("Answer 1: "):
-            return "First.\n"
-        return "Second.\n" if "think step by step" in text[-40:] else "The answer is 1."
+        if text.endswith("Question 1:"):
+            return " How many are sold?\n"
+        if text.endswith("Answer 1:"):
+            return " First.\n"
+        return " Second.\n" if "think step by step" in text[-40:] else "The answer is 1."
 
     generator = generate(script, 12, actions=("question", "reanswer", "finish"), children=1, max_depth=3)
     (question,) = children(generator.root)["question"]
     (again,) = children(question)["reanswer"]
     assert again.depth == 2
-    asked = "Question 1: How many are sold?\nAnswer 1: Let's think step by step. "
+    asked = "Question 1: How many are sold?\nAnswer 1: Let's think step by step."
     assert asked in seen
-    assert f"{asked}Second.\nStep 1: " in seen
+    assert f"{asked} Second.\nStep 1:" in seen
     assert not any("First" in text and "Second" in text for text in seen)
 
 
 def test_code_of_a_new_answer_runs_from_before_the_first_one() -> None:
     def script(request: Request, sample: int) -> str:
         text = request.context.text
-        if text.endswith("# question: "):
+        if text.endswith("# question:"):
             return "how much?\n"
         if text.endswith("# think again\n"):
             return "n = 2\n<end_of_step>"

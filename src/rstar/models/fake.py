@@ -130,15 +130,15 @@ def _completion(data: bytes, logprob: float, stop: tuple[bytes, ...], room: int,
     return Completion(text, tuple(data), (logprob,) * len(data), reason, ended_by, version=version, end=end_token)
 
 
-_OPENING = re.compile(r"(Step|Question|Answer) \d+: (?:Let's think step by step\. )?\Z")
+_OPENING = re.compile(r"(Step|Question|Answer) \d+:(?: Let's think step by step\.)?\Z")
 
 
 def _continue_action(text: str, draw: int) -> bytes | None:
     """The continuation of an action's opening; None if `text` does not end with one."""
-    if text.endswith("# question: "):
-        return b"What is the sum so far?\n"
-    if text.endswith(("# given: ", "Conditions: 1. ")):
-        return f"the numbers of the question\n{END_STEP}".encode()
+    if text.endswith("# question:"):
+        return b" What is the sum so far?\n"
+    if text.endswith(("# given:", "Conditions: 1.")):
+        return f" the numbers of the question\n{END_STEP}".encode()
     if (match := _OPENING.search(text)) is None:
         return None
     start = text.rfind(ASSISTANT)
@@ -148,12 +148,12 @@ def _continue_action(text: str, draw: int) -> bytes | None:
     for k in range(min(len(sums), len(numbers) - 1), len(numbers)):
         last = k == len(numbers) - 1
         if match[1] == "Question":
-            return b"Now we can answer the question: What is the sum?\n" if last else b"What is the sum so far?\n"
+            return b" Now we can answer the question: What is the sum?\n" if last else b" What is the sum so far?\n"
         total += numbers[k] - (draw & 15 >= 12)
         stated = f" The answer is {total}." if last or match[1] == "Answer" else ""
-        lines.append(f"After adding {numbers[k]}, the sum is {total}.{stated}\n")
+        lines.append(f" After adding {numbers[k]}, the sum is {total}.{stated}\n")
         draw >>= 4
-    return "".join(lines[:1] + [f"Step {n}: {line}" for n, line in enumerate(lines[1:], len(sums) + 2)]).encode()
+    return "".join(lines[:1] + [f"Step {n}:{line}" for n, line in enumerate(lines[1:], len(sums) + 2)]).encode()
 
 
 def _continue_steps(text: str, draw: int) -> bytes:

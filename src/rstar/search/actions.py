@@ -1,6 +1,6 @@
 """The five actions of mutual reasoning: a table, and how their texts are written and parsed (arXiv 2408.06195, §3.2).
 
-An action opens with fixed text (``Step 2: ``), which a template inserts, and the policy continues it. A solution is
+An action opens with fixed text (``Step 2:``), which a template inserts, and the policy continues it. A solution is
 the sequence of these texts. Two styles exist: plain text, and code steps as in rStar-Math, in which a step's code runs
 in the sandbox. In the code style a step and the rest of a solution need no opening: they simply continue the program.
 
@@ -67,7 +67,8 @@ class Style:
     """How the texts of actions look.
 
     Attributes:
-        openings: text before the policy's continuation; ``{n}`` is the number of the step or sub-question.
+        openings: text before the policy's continuation; ``{n}`` is the number of the step or sub-question. It never
+            ends with a space, because tokens of words begin with one.
         stops: stop strings of the continuation.
         answer: opening of the answer to a sub-question, and its stop strings.
     """
@@ -82,22 +83,22 @@ _NEXT = (f"\n\n{USER}", "\nQuestion", "\nProblem")
 
 TEXT = Style(
     openings={
-        "step": "Step {n}: ",
-        "finish": "Step {n}: ",
-        "question": "Question {n}: ",
-        "reanswer": "Answer {n}: Let's think step by step. ",
-        "rephrase": "Conditions: 1. ",
+        "step": "Step {n}:",
+        "finish": "Step {n}:",
+        "question": "Question {n}:",
+        "reanswer": "Answer {n}: Let's think step by step.",
+        "rephrase": "Conditions: 1.",
     },
     stops={"step": ("\n",), "finish": _NEXT, "question": ("\n",), "reanswer": ("\n",), "rephrase": ("\n",)},
-    answer=("Answer {n}: ", ("\n",)),
+    answer=("Answer {n}:", ("\n",)),
 )
 CODE = Style(
     openings={
         "step": "",
         "finish": "",
-        "question": "# question: ",
+        "question": "# question:",
         "reanswer": "# think again\n",
-        "rephrase": "# given: ",
+        "rephrase": "# given:",
     },
     stops={"step": STOPS, "finish": STOPS[1:], "question": ("\n",), "reanswer": STOPS, "rephrase": STOPS},
     answer=("", STOPS),
