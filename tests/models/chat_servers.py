@@ -58,6 +58,11 @@ def chat_server(
             pieces = [text[i : i + 5] for i in range(0, len(text), 5)]
             events = [{"choices": [{"index": 0, "delta": {"content": piece}}]} for piece in pieces]
             return 200, {}, [*events, {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}]
-        return 200, {}, {"choices": found, "usage": {"completion_tokens": 8 * len(found), "prompt_tokens": 5}}
+        prompt_tokens = 5 + (messages is not body["messages"])
+        return (
+            200,
+            {},
+            {"choices": found, "usage": {"completion_tokens": 8 * len(found), "prompt_tokens": prompt_tokens}},
+        )
 
     return answer

@@ -138,6 +138,20 @@ def test_continuation(continues: str, strict: bool, expected: bool) -> None:
         assert body["messages"] == asking_to_go_on(body["messages"][:3])
 
 
+def test_a_server_is_known_by_the_length_of_its_prompt() -> None:
+    """Whatever the model writes: with continue_final_message, the server adds no opening of a new turn."""
+
+    def mumble(messages: list[dict[str, str]], seed: int) -> str:
+        return "the the<stop>"
+
+    with serving(chat_server(mumble, "flag", names_stops=True)) as server:
+        server.run(conversation("It is"), api="chat")
+        assert chat_bodies(server)[0]["continue_final_message"]
+    with serving(chat_server(mumble, "never", names_stops=True)) as server:
+        server.run(conversation("It is"), api="chat")
+        assert len(chat_bodies(server)[0]["messages"]) == 4
+
+
 def test_what_is_said_about_continuation_is_not_tested() -> None:
     with serving(chat_server(speak, "flag", names_stops=True)) as server:
         server.run(conversation("It is"), api="chat", continues=True)

@@ -8,7 +8,9 @@ the system message. A text that ends within an assistant turn wants that turn co
 from __future__ import annotations
 
 import re
+from collections.abc import Awaitable, Callable, Mapping
 
+from rstar.models.responses import Sample
 from rstar.prompts.code_steps import ASSISTANT, USER
 
 Message = dict[str, str]
@@ -68,6 +70,23 @@ COUNTING = ("Count from 1 to 20. Write only the numbers, separated by commas.", 
 """A question, and a beginning of its answer whose continuation is known."""
 
 
-def goes_on(text: str) -> bool:
-    """Whether `text` continues `COUNTING`."""
-    return re.match(r"\s*6\b", text) is not None
+def counting_turns() -> list[Message]:
+    """`COUNTING` as messages."""
+    return [{"role": "user", "content": COUNTING[0]}, {"role": "assistant", "content": COUNTING[1]}]
+
+
+async def find_continuation(ask: Callable[[Mapping[str, bool]], Awaitable[Sample | None]]) -> dict[str, bool] | None:
+    """The fields with which a server continues the assistant's turn; None if it does not.
+
+    A server that knows the fields of `CONTINUE` adds nothing after the begun turn, so its prompt is shorter with them
+    than without. Elsewhere the model decides: it is asked to count on.
+
+    Args:
+        ask: the sample for `counting_turns` with the given fields; None if the server refuses them.
+    """
+    samples = [(fields, await ask(fields)) for fields in (CONTINUE, {})]
+    lengths = [0 if sample is None else sample.prompt_tokens for _, sample in samples]
+    if 0 < lengths[0] < lengths[1]:
+        return dict(CONTINUE)
+    counted = (fields for fields, sample in samples if sample is not None and re.match(r"\s*6\b", sample.text))
+    return next((dict(fields) for fields in counted), None)

@@ -1,18 +1,19 @@
 """What a server can do, found out by asking it: ``rstar models check``.
 
 Each fact comes from one or two short requests; nothing is assumed from the server's name. The model's skill does not
-matter, except for the test of continuation, which needs a model that can count.
+matter, except that a server which continues turns without being told to is recognised only if the model can count.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from rstar.http_client import HttpRefusedError, ServerClient
-from rstar.models.chat import CONTINUE, COUNTING, goes_on
-from rstar.models.responses import Sample
+from rstar.models.chat import counting_turns, find_continuation
+from rstar.models.responses import Sample, count_tokens
 from rstar.specs import Server
 
 _PROMPT = "One day in spring, a farmer and her son went to the market, and"
@@ -142,6 +143,11 @@ class _Probe:
 
     async def ask(self, **fields: Any) -> tuple[list[dict[str, Any]], str]:
         """The raw choices, and why there are none. Raises `ServerError` for anything but a refusal."""
+        choices, why, _ = await self.ask_with_usage(**fields)
+        return choices, why
+
+    async def ask_with_usage(self, **fields: Any) -> tuple[list[dict[str, Any]], str, Any]:
+        """`ask`, and the server's count of tokens."""
         content: dict[str, Any] = {"prompt": _PROMPT}
         if self.api == "chat":
             content = {"messages": [{"role": "user", "content": f"Continue the story: {_PROMPT}"}]}
@@ -150,10 +156,11 @@ class _Probe:
         try:
             answer = await self.client.request("POST", path, body)
         except HttpRefusedError as error:
-            return [], f"HTTP {error.status}: {error.body.strip()[:120]}"
+            return [], f"HTTP {error.status}: {error.body.strip()[:120]}", None
         choices = answer.get("choices") if isinstance(answer, dict) else None
         found = [choice for choice in choices if isinstance(choice, dict)] if isinstance(choices, list) else []
-        return found, "" if found else f"no choices: {str(answer)[:120]}"
+        usage = answer.get("usage") if isinstance(answer, dict) else None
+        return found, "" if found else f"no choices: {str(answer)[:120]}", usage
 
     async def api_fact(self) -> Fact:
         """Whether the server has the API."""
@@ -220,13 +227,20 @@ class _Probe:
 
     async def continuation_fact(self) -> Fact:
         """Whether the assistant's turn is continued."""
-        question, start = COUNTING
-        turns = [{"role": "user", "content": question}, {"role": "assistant", "content": start}]
-        for extra, how in ((CONTINUE, "with continue_final_message"), ({}, "of itself")):
-            choices, _ = await self.ask(messages=turns, **extra)
-            if choices and goes_on(_sample(choices[0]).text):
-                return Fact("continuation", True, f"continues the assistant's turn {how}")
-        return Fact("continuation", False, "begins a new turn; the model is asked to go on")
+
+        async def ask(fields: Mapping[str, bool]) -> Sample | None:
+            choices, _, usage = await self.ask_with_usage(messages=counting_turns(), **fields)
+            if not choices:
+                return None
+            sample = _sample(choices[0])
+            count_tokens([sample], usage)
+            return sample
+
+        fields = await find_continuation(ask)
+        if fields is None:
+            return Fact("continuation", False, "not seen; the model is asked to go on in a new turn")
+        how = "with continue_final_message" if fields else "of itself"
+        return Fact("continuation", True, f"continues the assistant's turn {how}")
 
 
 def _sample(choice: dict[str, Any]) -> Sample:

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -35,10 +35,10 @@ from rstar.http_client import HttpRefusedError, ServerClient
 from rstar.lifecycle import SharedContext
 from rstar.models.chat import (
     CONTINUE,
-    COUNTING,
     asking_to_go_on,
     begun,
-    goes_on,
+    counting_turns,
+    find_continuation,
     messages_of,
     without_repetition,
 )
@@ -159,7 +159,7 @@ class OpenAIEngine(SharedContext):
         """Whether a server that refuses completions has chat completions, which are then used from now on."""
         async with self._asking:
             if self._api is None and self._tokenizer is None and not self._lacks_model(error):
-                turns = [{"role": "user", "content": COUNTING[0]}]
+                turns = counting_turns()[:1]
                 body = {"model": self._model, "messages": turns, "temperature": 0, self._limit_name: 1}
                 try:
                     await self._client.request("POST", _PATHS["chat"], body)
@@ -171,23 +171,23 @@ class OpenAIEngine(SharedContext):
             return self._api == "chat"
 
     async def can_continue(self) -> bool:
-        """Whether the chat API continues the assistant's turn; tested once, by counting. Raises `EngineError`."""
+        """Whether the chat API continues the assistant's turn; tested once. Raises `EngineError`."""
+
+        async def ask(fields: Mapping[str, bool]) -> Sample | None:
+            body = {"model": self._model, "messages": counting_turns(), "temperature": 0, self._limit_name: 8}
+            try:
+                answer = await self._client.request("POST", _PATHS["chat"], {**body, **fields})
+            except HttpRefusedError:
+                return None
+            except ServerError as error:
+                raise EngineError(str(error)) from error
+            return _samples(self.name, answer)[0]
+
         async with self._testing:
             if self._continues is None:
-                question, start = COUNTING
-                turns = [{"role": "user", "content": question}, {"role": "assistant", "content": start}]
-                body = {"model": self._model, "messages": turns, "temperature": 0, self._limit_name: 8}
-                self._continues = False
-                for extra in (CONTINUE, {}):
-                    try:
-                        answer = await self._client.request("POST", _PATHS["chat"], body | extra)
-                    except HttpRefusedError:
-                        continue
-                    except ServerError as error:
-                        raise EngineError(str(error)) from error
-                    if goes_on(_samples(self.name, answer)[0].text):
-                        self._continues, self._optional_fields["continue"] = True, dict(extra)
-                        break
+                fields = await find_continuation(ask)
+                self._continues = fields is not None
+                self._optional_fields["continue"] = fields or {}
             return self._continues
 
     async def load(self, weights: Weights, version: int) -> None:
