@@ -73,7 +73,7 @@ NEEDED = {
     "compare": ["accuracy [95%]", "p"],
     "families": ["two-equations", "unknowns"],
     "settings": ["search.rollouts", "12"],
-    "info": ["policy tiny", "bundled"],
+    "info": ["model tiny", "bundled"],
 }
 
 
