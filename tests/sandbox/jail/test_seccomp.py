@@ -102,6 +102,13 @@ def test_forks_and_threads() -> None:
         assert call("clone", seccomp.FORK | bit) == EPERM
 
 
+def test_programs_fork_children_only() -> None:
+    clone = seccomp.build(forks=False, namespaces=True, programs=True), NUMBERS["clone"]
+    for flags in (17, 0x4111, 0x3D0F00):  # fork, vfork, thread
+        assert decide(*clone, flags) == ALLOW
+        assert decide(*clone, flags | kernel.CLONE_PARENT) == EPERM  # a sibling
+
+
 @pytest.mark.parametrize("name", ["clock_gettime", "clock_getres", "clock_nanosleep"])
 def test_no_process_reads_the_clock_of_another(name: str) -> None:
     for clock in (*range(12), 1 << 30):

@@ -267,8 +267,9 @@ class Jail:
             on_listener = (lambda listener: socket.send_fds(link, [b"listener"], [listener])) if listens else None
             limits = Limits(cpu_seconds=10, memory_mb=64, scratch_mb=1)
             self.confine(limits, self.folder, self.folder, on_listener, forks=listens)
-            # The first process of a namespace cannot make a sibling.
-            if listens and not self.namespaces and self.clone(new=False, parent=True) == 0:
+            # The first process of a namespace cannot make a sibling, and a program may not.
+            siblings = listens and not self.namespaces and not self.starts_programs
+            if siblings and self.clone(new=False, parent=True) == 0:
                 os._exit(0)
             check()
             link.send(b"confined")

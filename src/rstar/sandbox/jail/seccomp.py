@@ -71,9 +71,9 @@ def build(*, forks: bool, namespaces: bool, programs: bool = False) -> kernel.Pr
     if programs:
         allowed = PROGRAMS | SENDING if namespaces else PROGRAMS
         actions |= {number: _result(_ALLOW) for number in allowed.values()}
-        actions[NUMBERS["clone"]] = [
+        actions[NUMBERS["clone"]] = [  # no siblings: processes that replace each other would escape every count
             _argument(0),
-            (_ANY_BIT, 2, 0, _NAMESPACES),
+            (_ANY_BIT, 2, 0, _NAMESPACES | kernel.CLONE_PARENT),
             (_ANY_BIT, 0, 2, kernel.CLONE_THREAD),
             (_ANY_BIT, 1, 0, kernel.CLONE_FILES),
             *_result(_EPERM),
