@@ -288,6 +288,7 @@ class Jail:
         on_listener: Callable[[int], object] | None,
         *,
         forks: bool,
+        threads: int = _THREADS,
     ) -> None:
         """Confine this process irrevocably, before the first line of model-written code.
 
@@ -298,6 +299,7 @@ class Jail:
             on_listener: sends the descriptor of the listener (see `seccomp.build_gate`) to the keeper while this
                 process still can. None: no listener.
             forks: it is a state that may be forked.
+            threads: the most threads it may have, or processes and threads together; of a state, its keeper decides.
 
         Raises:
             MechanismRefusedError: a mechanism failed; the process is unusable.
@@ -309,7 +311,7 @@ class Jail:
         with mechanism("limits"):
             os.chdir(scratch)
             os.umask(0o077)
-            for kind, value in self._rlimits(limits, forks):
+            for kind, value in self._rlimits(limits, forks, threads):
                 resource.setrlimit(kind, value)
         with mechanism("identity"):
             kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -346,9 +348,12 @@ class Jail:
         """Raise a state's process limit so that it can be forked whatever threads others have, or restore the limit."""
         _set_soft(pid, resource.RLIMIT_NPROC, self._tasks + _STATES_THREADS + (_MAX_FORKS if raised else 0))
 
-    def _rlimits(self, limits: Limits, forks: bool) -> list[tuple[int, tuple[int, int]]]:
+    def _rlimits(self, limits: Limits, forks: bool, threads: int) -> list[tuple[int, tuple[int, int]]]:
         space, cpu = self.base + limits.memory, limits.whole_cpu_seconds
-        tasks = self._tasks + (_STATES_THREADS if forks else _PROCESSES if self.starts_programs else _THREADS)
+        most = _PROCESSES if self.starts_programs else _THREADS
+        if self.namespaces:  # otherwise the threads of other runs count, too
+            most = min(most, threads)
+        tasks = self._tasks + (_STATES_THREADS if forks else most)
         most = tasks + (_MAX_FORKS if forks else 0)
         return [
             (resource.RLIMIT_AS, (space, space)),

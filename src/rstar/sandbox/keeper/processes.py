@@ -42,6 +42,7 @@ class Run:
         link: socket to it.
         folder: its scratch folder.
         limits: its hard limits; None for the keeper of a tree.
+        threads: the most threads it may have.
         pid: its pid, 0 until its hello.
         host_pid: its pid in the `/proc` of the zygote's parent; 0 until first looked up.
         started_at: time of its hello (`time.monotonic`).
@@ -69,6 +70,7 @@ class Run:
     link: socket.socket
     folder: str
     limits: Limits | None
+    threads: int = 0
     pid: int = 0
     host_pid: int = 0
     started_at: float = 0.0
