@@ -37,7 +37,7 @@ from rstar.sandbox.api import Limits
 from rstar.sandbox.folders import copy_tree, fingerprint
 from rstar.sandbox.jail import kernel
 from rstar.sandbox.jail.isolation import Jail
-from rstar.sandbox.keeper.proc import CrowdedError, Progress, used_of
+from rstar.sandbox.keeper.proc import SOCKET_BYTES, CrowdedError, Progress, used_of
 from rstar.sandbox.keeper.processes import (
     HELLO,
     LISTENER,
@@ -59,8 +59,8 @@ from rstar.sandbox.keeper.processes import (
 from rstar.sandbox.keeper.scratch import Scratch
 
 _REAP_MS = 20
-_THREAD_BYTES, _SOCKET_BYTES = 24 << 10, 256 << 10
-"""Kernel memory per thread, and the most that the buffer of a socket takes."""
+_THREAD_BYTES = 24 << 10
+"""Kernel memory per thread."""
 
 _MAX_GROWN, _MAX_NEW_MAPS = 4 << 20, 1_000
 """Allowed growth of a state at rest through a fork: bytes (the kernel may merge pages) and memory maps."""
@@ -435,7 +435,7 @@ class Keeper:
             files = self._jail.proc.open_files(host_pid)
             unforkable = threads > 1 or not files.keys() <= OWN_FDS
             sockets = len({file.st_ino for file in files.values() if stat.S_ISSOCK(file.st_mode)}) - 1  # its link
-            memory += (threads - 1) * _THREAD_BYTES + sockets * _SOCKET_BYTES + map_memory(run)
+            memory += (threads - 1) * _THREAD_BYTES + sockets * SOCKET_BYTES + map_memory(run)
             if self._jail.namespaces:
                 memory += used_of(run.folder)
                 unforkable |= not self._jail.seal_folder(run.folder, sealed=True)
