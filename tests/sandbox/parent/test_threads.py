@@ -35,7 +35,7 @@ def test_shares_leave_something_and_come_back(total: int) -> None:
         assert shares == sorted(shares, reverse=True)
         assert set(shares) <= set(range(FEWEST, MOST + 1))
     assert budget.left == total
-    assert shares[0] == max(FEWEST, min(MOST, total // 16))
+    assert shares[0] == max(FEWEST, min(MOST, total // 32))
 
 
 def test_a_few_programs_have_many_threads() -> None:

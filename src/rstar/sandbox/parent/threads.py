@@ -14,7 +14,7 @@ from pathlib import Path
 MOST, FEWEST = 256, 8
 """Threads that a run may have while nearly all are left, and when none is: what a compiler or an event loop needs."""
 
-_PART = 16
+_PART = 32
 """A run may have this part of what is left."""
 
 _MACHINE_PART = 4
