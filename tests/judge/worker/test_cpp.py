@@ -115,6 +115,31 @@ def test_a_program_that_forks_all_the_time_has_a_low_priority_too() -> None:
     assert min(priorities) >= 10
 
 
+SPAWNING = """
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <sched.h>
+#include <sys/wait.h>
+#include <unistd.h>
+int waits(void *) { sleep(2); _exit(0); }
+int main() {
+    char *kept = (char *)malloc(90 << 20);
+    memset(kept, 1, 90 << 20);
+    char *stack = (char *)malloc(1 << 20);
+    if (clone(waits, stack + (1 << 20), CLONE_VM | SIGCHLD, nullptr) < 0) return 1;
+    wait(nullptr);
+    printf("%d", kept[1000]);
+}
+"""
+
+
+def test_memory_counts_once_while_a_child_has_not_yet_run_its_program() -> None:
+    result = outcome(SPAWNING, Limits(6.0, memory_mb=128))
+    assert (result.status, result.stdout) == ("ok", "1")
+
+
 SIBLING = """
 #include <cerrno>
 #include <csignal>

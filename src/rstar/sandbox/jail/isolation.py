@@ -107,7 +107,7 @@ class Jail:
         self.namespaces, self.landlock = "namespaces" in mechanisms, "landlock" in mechanisms
         self.seccomp = "seccomp" in mechanisms
         self.folder = SCRATCH if self.namespaces else folder
-        self.proc = Proc()
+        self.proc = Proc(same_memory=kernel.same_memory)
         self._capabilities: tuple[int, ...] = ()
         self._ruleset = -1
         self._rules: list[tuple[str, int]] = []
@@ -181,7 +181,7 @@ class Jail:
         for handle, target in zip(handles, (proc_fd, ruleset_fd), strict=True):
             os.dup2(handle, target)
             os.close(handle)
-        self.proc, self._ruleset = Proc(proc_fd), ruleset_fd
+        self.proc, self._ruleset = Proc(proc_fd, kernel.same_memory), ruleset_fd
 
     def clone(self, *, new: bool, parent: bool = False) -> int:
         """Fork; 0 in the child. `new`: into new namespaces; `parent`: as a child of this process's parent."""

@@ -104,7 +104,7 @@ prlimit64 302 261; prctl 157 167; futex 202 98; clock_gettime 228 113; clock_get
 _TRUSTED = _numbers("""
 sendmsg 46 211; setsockopt 54 208; seccomp 317 277; unshare 272 97; capset 126 91; pivot_root 155 41
 mount_setattr 442 442; open_tree 428 428; landlock_create_ruleset 444 444; landlock_add_rule 445 445
-landlock_restrict_self 446 446; futex_waitv 449 449
+landlock_restrict_self 446 446; futex_waitv 449 449; kcmp 312 272
 """)
 """Denied to runs; the sandbox makes them itself, or its tests try them."""
 

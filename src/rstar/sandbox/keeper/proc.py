@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -65,11 +65,18 @@ def used_of(folder: str | int) -> int:
 class Proc:
     """An open handle to `/proc`, which a process in its own namespaces cannot reopen.
 
+    Args:
+        handle: its descriptor; opened if None.
+        same_memory: whether two processes share one address space. Raises `OSError` if that is unknown.
+
     Attributes:
         handle: the descriptor.
     """
 
-    def __init__(self, handle: int | None = None) -> None:
+    def __init__(
+        self, handle: int | None = None, same_memory: Callable[[int, int], bool] = lambda pid, other: pid == other
+    ) -> None:
+        self._same_memory = same_memory
         flags = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
         self.handle = os.open("/proc", flags) if handle is None else handle
 
@@ -165,9 +172,11 @@ class Proc:
         with suppress(OSError, ValueError, IndexError):
             words = self.read(f"{host_pid}/stat").rpartition(b")")[2].split()
             faults, busy = int(words[7]) * PAGE, sum(map(int, words[11:13])) * _TICK > UNSEEN_SECONDS
-        maps = self._all_maps(alive) if busy or len(processes) > 1 else ()
-        used = sum(text.count(b"\n") for text in maps) * MAP_BYTES + self._sockets(alive) * SOCKET_BYTES
-        for name in alive:
+        spaces = dict.fromkeys(alive, b"")
+        if busy or len(processes) > 1:
+            spaces = self._distinct_spaces(dict(zip(alive, self._all_maps(alive), strict=True)))
+        used = sum(text.count(b"\n") for text in spaces.values()) * MAP_BYTES + self._sockets(alive) * SOCKET_BYTES
+        for name in spaces:
             with suppress(OSError, ValueError, IndexError):  # it has ended
                 _, rss = self.sizes(name)
                 if len(processes) == 1:
@@ -177,6 +186,22 @@ class Proc:
                         rss = self.mapped(name, b"Pss:")
                 used += rss + self.page_tables(name)
         return used
+
+    def _distinct_spaces(self, maps: dict[str, bytes]) -> dict[str, bytes]:
+        """One process of each address space, from the maps of all: a child shares its parent's until its `execve`."""
+        found: dict[str, bytes] = {}
+        alike: dict[bytes, list[int]] = {}
+        for name, text in maps.items():
+            pid, others = int(name.partition("/")[0]), alike.setdefault(text, [])
+            if not any(self._share_memory(pid, other) for other in others):
+                others.append(pid)
+                found[name] = text
+        return found
+
+    def _share_memory(self, pid: int, other: int) -> bool:
+        with suppress(OSError):  # it has ended, or the kernel does not say
+            return self._same_memory(pid, other)
+        return False
 
     def _sockets(self, names: Iterable[str]) -> int:
         """Number of sockets of a program's processes, one thread of each given, without the link to its keeper."""
