@@ -194,6 +194,7 @@ class Forgetful:
 
     def __init__(self) -> None:
         self.sums: dict[str, int] = {}
+        self.status = "ok"
         self._names = itertools.count()
 
     async def request(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
@@ -205,7 +206,7 @@ class Forgetful:
         if before is None:
             return {"session_id": name, "cells": 0}
         empty = {"stderr": "", "exit_code": None, "signal": None, "error": None, "truncated": False, "values": []}
-        ran = {"status": "ok", "run_success": True, "seconds": 0.0, "stdout": str(self.sums[name])}
+        ran = {"status": self.status, "run_success": True, "seconds": 0.0, "stdout": str(self.sums[name])}
         return {"session_id": name, **empty, **ran}
 
 
@@ -227,3 +228,16 @@ def test_long_solutions_are_rebuilt() -> None:
         return shown
 
     assert asyncio.run(work()) == [str(depth + 1)] * 2
+
+
+def test_a_state_whose_code_now_ends_differently_is_not_rebuilt() -> None:
+    async def work() -> None:
+        service: Any = Forgetful()
+        state, _ = await JudgeSandbox(service).start().run("1")
+        assert state is not None
+        service.sums.clear()
+        service.status = "error"
+        with pytest.raises(JudgeError, match="its code now ended in 'error'"):
+            await state.run("1")
+
+    asyncio.run(work())

@@ -387,6 +387,16 @@ syscall: libc.socketpair(2, 1, 0, ctypes.create_string_buffer(8))
 
 # the kernel's other doors
 KERNEL = r"""
+## sendfile, which keeps a pipe: ends; says refused
+import os
+open('a', 'w').write('x')
+refused: os.sendfile(os.open('b', os.O_WRONLY | os.O_CREAT), os.open('a', os.O_RDONLY), 0, 1)
+
+## copy_file_range, which keeps a pipe: ends; says refused
+import os
+open('a', 'w').write('x')
+refused: os.copy_file_range(os.open('a', os.O_RDONLY), os.open('b', os.O_WRONLY | os.O_CREAT), 1)
+
 ## raises its limits: ends; says refused
 import resource
 refused: resource.setrlimit(resource.RLIMIT_AS, (-1, -1))

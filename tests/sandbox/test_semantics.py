@@ -38,6 +38,7 @@ def test_is_a_sandbox(box: Box) -> None:
         ("import asyncio\nasync def f(): return 7\nasyncio.run(f())", "7\n"),
         ("import pickle\nclass A: pass\ntype(pickle.loads(pickle.dumps(A()))).__name__", "'A'\n"),
         ("import atexit\natexit.register(print, 'bye')\nNone", "bye\n"),
+        ("import shutil\nprint('x', file=open('a', 'w'))\nshutil.copy('a', 'b')\nprint(open('b').read())", "x\n\n"),
         ("import threading\nthreading.Timer(0.05, print, ['late']).start()", "late\n"),
         ("import tempfile\nwith tempfile.NamedTemporaryFile('w+') as f:\n    print(f.write('abc'))", "3\n"),
         ("import subprocess", ""),

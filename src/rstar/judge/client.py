@@ -206,10 +206,16 @@ class JudgeState:
     """See `State`. It keeps its code, so a session that the service has lost can be rebuilt."""
 
     def __init__(
-        self, sandbox: JudgeSandbox, parent: JudgeState | None, code: str, limits: Limits, session: str | None
+        self,
+        sandbox: JudgeSandbox,
+        parent: JudgeState | None,
+        code: str,
+        limits: Limits,
+        session: str | None,
+        status: str = "ok",
     ) -> None:
         self._sandbox, self._parent, self._code, self._own_limits = sandbox, parent, code, limits
-        self._session = session
+        self._session, self._status = session, status
         self._session_lock = asyncio.Lock()
         self._released = False
 
@@ -224,7 +230,7 @@ class JudgeState:
         result = _result(reply, reply.seconds)
         if reply.session_id is None:
             return None, result
-        return JudgeState(self._sandbox, self, code, limits, reply.session_id), result
+        return JudgeState(self._sandbox, self, code, limits, reply.session_id, reply.status), result
 
     def release(self) -> None:
         """See `State.release`."""
@@ -280,7 +286,9 @@ class JudgeState:
             reply = session and await self._parent._reply_from(session, self._code, self._own_limits)
             if not reply:
                 return False
-            if reply.session_id is None:
+            if reply.session_id is None or reply.status != self._status:
+                if reply.session_id is not None:
+                    self._sandbox._end_session(reply.session_id)
                 raise JudgeError(f"the session could not be rebuilt: its code now ended in {reply.status!r}")
             self._session = reply.session_id
             return True

@@ -7,6 +7,7 @@ from rstar.sandbox.parent.local import LocalSandbox
 from rstar.sandbox.parent.memory import MemoryHeldError, OversizedRunError, memory_for_programs
 from rstar.sandbox.parent.pool import RunLostError
 from rstar.sandbox.parent.scheduler import FOREGROUND_SECONDS
+from rstar.sandbox.parent.threads import threads_for_programs
 
 __all__ = [
     "FOREGROUND_SECONDS",
@@ -25,4 +26,5 @@ __all__ = [
     "memory_for_programs",
     "probe",
     "temporary_folder",
+    "threads_for_programs",
 ]

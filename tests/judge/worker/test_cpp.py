@@ -41,24 +41,22 @@ COMETS = """
 #include <cstdio>
 #include <csignal>
 #include <ctime>
-#include <sched.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 double now() { timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec + t.tv_nsec * 1e-9; }
 int main() {
     signal(SIGCHLD, SIG_IGN);
     double started = now();
-    for (int i = 0; i < 20; i++) if (!fork()) {
-        while (now() < started + 1.5) if (syscall(SYS_clone, CLONE_PARENT | SIGCHLD, 0, 0, 0, 0) > 0) _exit(0);
-        printf("%d\\n", getpriority(PRIO_PROCESS, 0));
+    for (int i = 0; i < 10; i++) if (!fork()) {
+        while (now() < started + 1.5) if (!fork()) _exit(0);
+        if (!fork()) printf("%d\\n", getpriority(PRIO_PROCESS, 0));
         return 0;
     }
     setpgid(0, 0);
     while (now() < started + 2.5) {}
 }
 """
-"""Each comet forks its successor and ends, so it has another process id every moment."""
+"""There are new processes every moment."""
 TIME_BOMB = """
 template<int n> constexpr int f() {
     int x = n;
@@ -115,6 +113,46 @@ def test_a_program_that_forks_all_the_time_has_a_low_priority_too() -> None:
     priorities = [int(line) for line in result.stdout.split()]
     assert priorities
     assert min(priorities) >= 10
+
+
+SPAWNING = """
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <sched.h>
+#include <sys/wait.h>
+#include <unistd.h>
+int waits(void *) { sleep(2); _exit(0); }
+int main() {
+    char *kept = (char *)malloc(90 << 20);
+    memset(kept, 1, 90 << 20);
+    char *stack = (char *)malloc(1 << 20);
+    if (clone(waits, stack + (1 << 20), CLONE_VM | SIGCHLD, nullptr) < 0) return 1;
+    wait(nullptr);
+    printf("%d", kept[1000]);
+}
+"""
+
+
+def test_memory_counts_once_while_a_child_has_not_yet_run_its_program() -> None:
+    result = outcome(SPAWNING, Limits(6.0, memory_mb=128))
+    assert (result.status, result.stdout) == ("ok", "1")
+
+
+SIBLING = """
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <sched.h>
+#include <sys/syscall.h>
+int main() { printf("%d", syscall(SYS_clone, CLONE_PARENT | SIGCHLD, 0, 0, 0, 0) < 0 && errno == EPERM); }
+"""
+
+
+def test_a_program_forks_no_sibling() -> None:
+    """Processes that pass their memory on to siblings and end would be gone whenever their memory is measured."""
+    assert outcome(SIBLING, Limits(5.0)).stdout == "1"
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import asyncio
 import time
 from typing import Any
 
-from rstar.judge.queue.jobs import Answer, Job
+from rstar.judge.queue.jobs import Answer, Cell, Job
 from rstar.judge.settings import JudgeSettings
 from rstar.judge.worker.executor import MAX_LOSSES, Executor
 from rstar.sandbox import LocalSandbox, Result, RunLostError
@@ -126,3 +126,20 @@ def test_exit_code_0_is_success_however_a_program_ends() -> None:
     assert found[:2] == [(True, "ok", 0, None)] * 2
     assert found[2] == (False, "killed", 3, None)
     assert found[3][:2] == (False, "killed")
+
+
+def test_a_session_is_rebuilt_only_if_its_cells_end_as_before() -> None:
+    cells = (Cell("x = 1"), Cell("x = 2\n1 / 0", status="error"))
+
+    async def answer(history: tuple[Cell, ...]) -> Answer:
+        async with LocalSandbox(workers=1) as sandbox:
+            job = Job("new", "me", "cell", "x", expires=time.time() + 60, state="old", history=history)
+            return await Executor("w", sandbox, JudgeSettings()).execute(job)
+
+    same = asyncio.run(answer(cells))
+    assert (same.status, same.stdout) == ("ok", "2\n")
+    for other in ((Cell("1 / 0"), *cells), (*cells, Cell("x = 3", status="error"))):
+        lost = asyncio.run(answer(other))
+        assert (lost.status, lost.lives) == ("killed", False)
+        assert lost.error is not None
+        assert lost.error[0] == "StateLost"

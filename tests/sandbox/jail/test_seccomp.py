@@ -8,7 +8,7 @@ import struct
 import pytest
 
 from rstar.sandbox.jail import kernel, seccomp
-from rstar.sandbox.jail.syscalls import ALLOWED, METADATA, NEWEST, NUMBERS, SPACE
+from rstar.sandbox.jail.syscalls import ALLOWED, COPYING, METADATA, NEWEST, NUMBERS, SPACE
 
 ALLOW, NOTIFY, KILL, EPERM, ENOSYS, EOPNOTSUPP = 0x7FFF0000, 0x7FC00000, 0x80000000, 0x50001, 0x50026, 0x5005F
 PRETEND, EAGAIN, EINVAL = 0x50000, 0x5000B, 0x50016
@@ -48,6 +48,7 @@ def test_every_number(forks: int, metadata: int) -> None:
     allowed = {NUMBERS[name] for name in (*ALLOWED, *((*METADATA, *SPACE) if metadata else ())) if name in NUMBERS}
     guarded = {NUMBERS[name] for name in GUARDED}
     refused = {NUMBERS["clone3"]: ENOSYS, NUMBERS["fallocate"]: EOPNOTSUPP}
+    refused |= dict.fromkeys(COPYING.values(), EINVAL)
     for number in set(range(NEWEST + 1)) - guarded:
         assert decide(program, number) == (ALLOW if number in allowed else refused.get(number, EPERM)), number
     for number in (NEWEST + 1, 1000, 0x40000000, 0x40000029, -1):
@@ -100,6 +101,13 @@ def test_forks_and_threads() -> None:
     for bit in (0x80, 0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000):
         assert call("clone", thread | bit) == EPERM
         assert call("clone", seccomp.FORK | bit) == EPERM
+
+
+def test_programs_fork_children_only() -> None:
+    clone = seccomp.build(forks=False, namespaces=True, programs=True), NUMBERS["clone"]
+    for flags in (17, 0x4111, 0x3D0F00):  # fork, vfork, thread
+        assert decide(*clone, flags) == ALLOW
+        assert decide(*clone, flags | kernel.CLONE_PARENT) == EPERM  # a sibling
 
 
 @pytest.mark.parametrize("name", ["clock_gettime", "clock_getres", "clock_nanosleep"])

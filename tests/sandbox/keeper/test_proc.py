@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from rstar.sandbox.folders import remove_tree
-from rstar.sandbox.keeper.proc import PAGE, CrowdedError, Proc
+from rstar.sandbox.keeper.proc import MAP_BYTES, PAGE, SOCKET_BYTES, CrowdedError, Proc
 
 CODE = """
 import mmap, sys, threading
@@ -64,7 +65,7 @@ def test_memory(child: int) -> None:
     assert space > rss
     assert rss > 50 << 20
     assert rss % PAGE == 0
-    assert 50 << 20 <= proc.memory(child, 0) <= rss + proc.page_tables(child)
+    assert 50 << 20 <= proc.memory(child, 0) <= rss + proc.page_tables(child) + proc.maps(child) * MAP_BYTES
     assert 0 < proc.page_tables(child) < 1 << 20
     assert 50 << 20 <= proc.mapped(child, b"Private_") <= rss
 
@@ -80,6 +81,38 @@ def test_memory_of_a_group_counts_shared_pages_once() -> None:
         assert Proc().progress(process.pid).processes == 5
         assert 50 << 20 <= Proc().memory(process.pid, 0) <= 130 << 20
         os.killpg(process.pid, signal.SIGKILL)
+
+
+HOLDS_SOCKETS = """
+import socket
+held = [socket.socketpair() for _ in range(40)]
+"""
+HOLDS_MAPS = """
+import ctypes
+call = ctypes.CDLL(None).mmap
+call.restype, call.argtypes = ctypes.c_void_p, [ctypes.c_void_p, *[ctypes.c_long] * 5]
+held = [call(None, 4096, number % 2, 34, -1, 0) for number in range(20_000)]
+"""
+
+
+@pytest.mark.parametrize("forks", [False, True])
+@pytest.mark.parametrize(("held", "size"), [(HOLDS_SOCKETS, 79 * SOCKET_BYTES), (HOLDS_MAPS, 20_000 * MAP_BYTES)])
+def test_memory_that_the_kernel_takes_for_a_process(held: str, size: int, forks: bool) -> None:
+    """In a group of processes, sockets count once, and maps for each."""
+
+    def memory(code: str) -> int:
+        code += "import os, time\nos.fork() or time.sleep(60)\n" if forks else ""
+        with subprocess.Popen(
+            [sys.executable, "-c", code + CODE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+        ) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"ready\n"
+            found = Proc().memory(process.pid, 0)
+            os.killpg(process.pid, signal.SIGKILL)
+            return found
+
+    more = memory(held) - memory(re.sub(r"range\([\d_]+\)", "()", held))
+    assert 0.9 * size <= more <= 3 * size
 
 
 def test_nobody_can_tell_of_what_is_not_there() -> None:

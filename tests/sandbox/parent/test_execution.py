@@ -19,6 +19,7 @@ from rstar.sandbox.parent.execution import MAX_STRETCH, Execution, read_report
 from rstar.sandbox.parent.memory import MemoryWatch
 from rstar.sandbox.parent.pool import Link
 from rstar.sandbox.parent.scheduler import Scheduler
+from rstar.sandbox.parent.threads import ThreadBudget
 
 SECONDS = 0.2
 
@@ -65,7 +66,7 @@ class NoCache:
 
 
 async def run(keeper: Keeper, limits: Limits, processes: int = 2) -> Result:
-    async with Scheduler(1, 1, MemoryWatch(1 << 40, NoCache())).slot() as slot:
+    async with Scheduler(1, 1, MemoryWatch(1 << 40, NoCache()), ThreadBudget(1 << 20)).slot() as slot:
         execution = Execution(cast(Link, keeper), limits, slot, processes=processes)
         outcome = await execution.outcome({"do": "run", "id": keeper.next_id()})
     return outcome.result
@@ -225,7 +226,7 @@ def test_a_look_at_the_files_that_ends_after_the_run_kills_nothing() -> None:
     keeper = Keeper(death={"signal": None, "code": 1, "cpu": 0.0})
 
     async def work() -> bool:
-        async with Scheduler(1, 1, MemoryWatch(1 << 40, NoCache())).slot() as slot:
+        async with Scheduler(1, 1, MemoryWatch(1 << 40, NoCache()), ThreadBudget(1 << 20)).slot() as slot:
             execution = Execution(cast(Link, keeper), Limits(), slot)
             await execution.outcome({"do": "run", "id": keeper.next_id()})
         answer = asyncio.get_running_loop().create_future()

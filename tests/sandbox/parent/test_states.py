@@ -394,11 +394,11 @@ def test_states_with_threads_leave_some_to_others() -> None:
     async def work(sandbox: LocalSandbox) -> list[str]:
         start, _ = await sandbox.start().run("x = 1")
         assert start is not None
-        found = [await start.run(TAKES_THREADS.format(most=300)) for _ in range(6)]
+        found = [await start.run(TAKES_THREADS.format(most=200)) for _ in range(8)]
         assert all(state for state, _ in found)
         return [result.stdout for _, result in found]
 
-    assert with_sandbox(work) == ["300\n"] * 6
+    assert with_sandbox(work) == ["200\n"] * 8
 
 
 @pytest.mark.parametrize("level", [level for level in LEVELS if level != "limits" and not probe().missing(level)])
@@ -420,19 +420,20 @@ def test_states_with_threads_leave_some_to_other_solutions(level: Level) -> None
     assert kept
 
 
-def test_a_run_that_takes_all_threads_keeps_nobody_from_being_forked() -> None:
+def test_runs_that_take_all_threads_keep_nobody_from_being_forked() -> None:
     async def work(sandbox: LocalSandbox) -> tuple[int, list[str]]:
         start, _ = await sandbox.start().run("x = 1")
         assert start is not None
-        greedy = asyncio.create_task(start.run(TAKES_THREADS.format(most=10_000) + "import time\ntime.sleep(2)"))
+        takes = TAKES_THREADS.format(most=10_000) + "import time\ntime.sleep(2)"
+        greedy = [asyncio.create_task(start.run(takes)) for _ in range(5)]
         await asyncio.sleep(1)
         others = await asyncio.gather(*(start.run("print(x)") for _ in range(20)))
-        _, taken = await greedy
-        return int(taken.stdout), [result.stdout for _, result in others]
+        taken = sum(int(result.stdout) for _, result in await asyncio.gather(*greedy))
+        return taken, [result.stdout for _, result in others]
 
     roomy = replace(QUICK, memory_mb=512)  # a thread that finds no memory to begin with is waited for without end
     taken, others = with_sandbox(work, roomy)
-    assert 500 < taken < 1_100
+    assert 900 < taken < 1_100
     assert others == ["1\n"] * 20
 
 

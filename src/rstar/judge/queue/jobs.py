@@ -51,10 +51,11 @@ _MARK = b"T"
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """Code run in a session, with the limits for its replay."""
+    """Code run in a session, with the limits for its replay, and the status with which it ended."""
 
     code: str
     limits: Limits = LIMITS
+    status: str = "ok"
 
     @property
     def size(self) -> int:

@@ -63,7 +63,7 @@ def add_sessions(app: fastapi.FastAPI, service: Service) -> None:
                 raise HTTPException(503, answer.message or "no worker was free", {"Retry-After": "1"})
             after: str | None = None if cell.fork else session_id
             if answer.lives:
-                ran = Cell(job.code, job.limits)
+                ran = Cell(job.code, job.limits, answer.status)
                 session = Session(job.id, answer.worker, (*before.cells, ran), size, memory, host)
                 if cell.fork:
                     after = sessions.add(session)

@@ -120,7 +120,7 @@ class Executor:
         return answer
 
     async def _state(self, job: Job) -> State | None:
-        """The source state of a cell, rebuilt if this worker lacks it; None if that fails."""
+        """The source state of a cell, rebuilt if this worker lacks it; None if a cell now ends differently."""
         if not job.state:
             return self._sandbox.start(job.host)
         if job.state in self._hosts:
@@ -130,8 +130,8 @@ class Executor:
         state: State | None = self._sandbox.start(job.host)
         for cell in job.history:
             assert state is not None
-            state, _ = await state.run(cell.code, cell.limits)
-            if state is None:
+            state, result = await state.run(cell.code, cell.limits)
+            if state is None or result.status != cell.status:
                 return None
         assert state is not None
         self._store(job.state, state, job.host)

@@ -18,7 +18,7 @@ from rstar.judge.queue.redis_worker import RedisSource
 from rstar.judge.settings import JudgeSettings
 from rstar.judge.worker.executor import Executor
 from rstar.judge.worker.worker import SocketSource, Source, Worker
-from rstar.sandbox import LocalSandbox, memory_for_programs
+from rstar.sandbox import LocalSandbox, memory_for_programs, threads_for_programs
 
 _BYTES_PER_BACKGROUND_RUN = 8 << 20
 """Memory budget per background run; a sleeping run owns 2 to 4 MB."""
@@ -28,6 +28,7 @@ async def work(settings: JudgeSettings, arguments: dict[str, Any]) -> None:
     """Process jobs until SIGTERM."""
     slots = arguments["slots"]
     memory = memory_for_programs() * slots // settings.workers
+    threads = threads_for_programs() * slots // settings.workers
     extra = memory // _BYTES_PER_BACKGROUND_RUN
     name = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"  # containers may share host name and pid
     source: Source
@@ -36,7 +37,12 @@ async def work(settings: JudgeSettings, arguments: dict[str, Any]) -> None:
     else:
         source = RedisSource(settings.redis, name)
     async with LocalSandbox(
-        settings.level, workers=slots, background_runs=extra, total_mb=memory >> 20, attempts=1
+        settings.level,
+        workers=slots,
+        background_runs=extra,
+        total_mb=memory >> 20,
+        total_threads=threads,
+        attempts=1,
     ) as sandbox:
         await sandbox.warm()
         job_loop = asyncio.create_task(Worker(source, Executor(name, sandbox, settings), slots, extra).run())

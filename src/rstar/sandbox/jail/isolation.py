@@ -107,7 +107,7 @@ class Jail:
         self.namespaces, self.landlock = "namespaces" in mechanisms, "landlock" in mechanisms
         self.seccomp = "seccomp" in mechanisms
         self.folder = SCRATCH if self.namespaces else folder
-        self.proc = Proc()
+        self.proc = Proc(same_memory=kernel.same_memory)
         self._capabilities: tuple[int, ...] = ()
         self._ruleset = -1
         self._rules: list[tuple[str, int]] = []
@@ -181,7 +181,7 @@ class Jail:
         for handle, target in zip(handles, (proc_fd, ruleset_fd), strict=True):
             os.dup2(handle, target)
             os.close(handle)
-        self.proc, self._ruleset = Proc(proc_fd), ruleset_fd
+        self.proc, self._ruleset = Proc(proc_fd, kernel.same_memory), ruleset_fd
 
     def clone(self, *, new: bool, parent: bool = False) -> int:
         """Fork; 0 in the child. `new`: into new namespaces; `parent`: as a child of this process's parent."""
@@ -267,8 +267,9 @@ class Jail:
             on_listener = (lambda listener: socket.send_fds(link, [b"listener"], [listener])) if listens else None
             limits = Limits(cpu_seconds=10, memory_mb=64, scratch_mb=1)
             self.confine(limits, self.folder, self.folder, on_listener, forks=listens)
-            # The first process of a namespace cannot make a sibling.
-            if listens and not self.namespaces and self.clone(new=False, parent=True) == 0:
+            # The first process of a namespace cannot make a sibling, and a program may not.
+            siblings = listens and not self.namespaces and not self.starts_programs
+            if siblings and self.clone(new=False, parent=True) == 0:
                 os._exit(0)
             check()
             link.send(b"confined")
@@ -287,6 +288,7 @@ class Jail:
         on_listener: Callable[[int], object] | None,
         *,
         forks: bool,
+        threads: int = _THREADS,
     ) -> None:
         """Confine this process irrevocably, before the first line of model-written code.
 
@@ -297,6 +299,7 @@ class Jail:
             on_listener: sends the descriptor of the listener (see `seccomp.build_gate`) to the keeper while this
                 process still can. None: no listener.
             forks: it is a state that may be forked.
+            threads: the most threads it may have, or processes and threads together; of a state, its keeper decides.
 
         Raises:
             MechanismRefusedError: a mechanism failed; the process is unusable.
@@ -308,7 +311,7 @@ class Jail:
         with mechanism("limits"):
             os.chdir(scratch)
             os.umask(0o077)
-            for kind, value in self._rlimits(limits, forks):
+            for kind, value in self._rlimits(limits, forks, threads):
                 resource.setrlimit(kind, value)
         with mechanism("identity"):
             kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -345,9 +348,12 @@ class Jail:
         """Raise a state's process limit so that it can be forked whatever threads others have, or restore the limit."""
         _set_soft(pid, resource.RLIMIT_NPROC, self._tasks + _STATES_THREADS + (_MAX_FORKS if raised else 0))
 
-    def _rlimits(self, limits: Limits, forks: bool) -> list[tuple[int, tuple[int, int]]]:
+    def _rlimits(self, limits: Limits, forks: bool, threads: int) -> list[tuple[int, tuple[int, int]]]:
         space, cpu = self.base + limits.memory, limits.whole_cpu_seconds
-        tasks = self._tasks + (_STATES_THREADS if forks else _PROCESSES if self.starts_programs else _THREADS)
+        most = _PROCESSES if self.starts_programs else _THREADS
+        if self.namespaces:  # otherwise the threads of other runs count, too
+            most = min(most, threads)
+        tasks = self._tasks + (_STATES_THREADS if forks else most)
         most = tasks + (_MAX_FORKS if forks else 0)
         return [
             (resource.RLIMIT_AS, (space, space)),

@@ -42,7 +42,7 @@ SCM_CREDENTIALS, SO_PASSCRED = 2, 16
 RULESET_FD, PROC_FD, LINK_FD = 3, 4, 5
 """Descriptors that a zygote's children inherit; all higher ones are closed in them."""
 
-_MADV_COLLAPSE = 25
+_MADV_COLLAPSE, _KCMP_VM = 25, 1
 _HUGE = 1 << 21
 _SECCOMP_SET_MODE_FILTER, _FLAG_SPEC_ALLOW, _FLAG_NEW_LISTENER = 1, 4, 8
 _NOTIF_RECV, _NOTIF_SEND, _NOTIF_CONTINUE = 0xC0502100, 0xC0182101, 1
@@ -68,6 +68,11 @@ def _checked(result: int, name: str) -> int:
 def prctl(option: int, *arguments: int) -> int:
     """``prctl(2)``; missing arguments are 0."""
     return _checked(libc.prctl(option, *(*arguments, 0, 0, 0, 0)[:4]), f"prctl {option}")
+
+
+def same_memory(pid: int, other: int) -> bool:
+    """Whether two processes share one address space. Raises `OSError` if the kernel does not say."""
+    return call("kcmp", pid, other, _KCMP_VM) == 0
 
 
 def tid_address() -> int:

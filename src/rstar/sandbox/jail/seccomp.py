@@ -11,7 +11,7 @@ import platform
 import struct
 
 from rstar.sandbox.jail import kernel
-from rstar.sandbox.jail.syscalls import ALLOWED, METADATA, NEWEST, NUMBERS, PROGRAMS, SENDING, SPACE
+from rstar.sandbox.jail.syscalls import ALLOWED, COPYING, METADATA, NEWEST, NUMBERS, PROGRAMS, SENDING, SPACE
 
 Code = list[tuple[int, int, int, int]]
 """Instructions: operation, jump if true, jump if false, constant."""
@@ -65,15 +65,16 @@ def build(*, forks: bool, namespaces: bool, programs: bool = False) -> kernel.Pr
         programs: allow starting other programs, and pipes between them.
     """
     allowed = ALLOWED | METADATA | SPACE if namespaces else ALLOWED
-    actions = {number: _result(_EOPNOTSUPP) for number in SPACE.values()}  # the C library then writes the file
+    actions = {number: _result(_EINVAL) for number in COPYING.values()}
+    actions |= {number: _result(_EOPNOTSUPP) for number in SPACE.values()}  # the C library then writes the file
     actions |= {number: _result(_ALLOW) for number in allowed.values()}
     actions |= {NUMBERS[name]: code for name, code in _guarded(forks).items()}
     if programs:
         allowed = PROGRAMS | SENDING if namespaces else PROGRAMS
         actions |= {number: _result(_ALLOW) for number in allowed.values()}
-        actions[NUMBERS["clone"]] = [
+        actions[NUMBERS["clone"]] = [  # no siblings: processes that replace each other would escape every count
             _argument(0),
-            (_ANY_BIT, 2, 0, _NAMESPACES),
+            (_ANY_BIT, 2, 0, _NAMESPACES | kernel.CLONE_PARENT),
             (_ANY_BIT, 0, 2, kernel.CLONE_THREAD),
             (_ANY_BIT, 1, 0, kernel.CLONE_FILES),
             *_result(_EPERM),

@@ -37,7 +37,7 @@ from rstar.sandbox.api import Limits
 from rstar.sandbox.folders import copy_tree, fingerprint
 from rstar.sandbox.jail import kernel
 from rstar.sandbox.jail.isolation import Jail
-from rstar.sandbox.keeper.proc import CrowdedError, Progress, used_of
+from rstar.sandbox.keeper.proc import SOCKET_BYTES, CrowdedError, Progress, used_of
 from rstar.sandbox.keeper.processes import (
     HELLO,
     LISTENER,
@@ -59,8 +59,8 @@ from rstar.sandbox.keeper.processes import (
 from rstar.sandbox.keeper.scratch import Scratch
 
 _REAP_MS = 20
-_THREAD_BYTES, _SOCKET_BYTES = 24 << 10, 256 << 10
-"""Kernel memory per thread, and the most that the buffer of a socket takes."""
+_THREAD_BYTES = 24 << 10
+"""Kernel memory per thread."""
 
 _MAX_GROWN, _MAX_NEW_MAPS = 4 << 20, 1_000
 """Allowed growth of a state at rest through a fork: bytes (the kernel may merge pages) and memory maps."""
@@ -167,20 +167,20 @@ class Keeper:
             folder = self._folder  # the run mounts a private one there
         else:
             folder = self._scratch.make(message["folder"], limits)
-        self._send_order(self._spawn(message["id"], folder, limits), message, fds)
+        self._send_order(self._spawn(message["id"], folder, limits, message["threads"]), message, fds)
 
     def _start_tree(self, message: channel.Message, fds: list[int]) -> None:
         """Start a further keeper, which has its own link to the parent."""
         folder = self._scratch.of_tree(message["id"])
         self._send_order(self._spawn(message["id"], folder, None), message, fds)
 
-    def _spawn(self, number: int, folder: str, limits: Limits | None) -> Run:
+    def _spawn(self, number: int, folder: str, limits: Limits | None, threads: int = 0) -> Run:
         """Start a fresh process, which will send a hello."""
         ours, theirs = channel.pair()
         ours.setsockopt(socket.SOL_SOCKET, kernel.SO_PASSCRED, 1)
         self._template.fork(theirs)
         theirs.close()
-        return self._register(Run(number, ours, folder, limits))
+        return self._register(Run(number, ours, folder, limits, threads))
 
     def _fork_run(self, message: channel.Message, fds: list[int]) -> None:
         """Start a run in a copy of another run's process."""
@@ -213,7 +213,8 @@ class Keeper:
                 self._emit(message["id"], reason)
                 return
             inode = os.fstat(theirs.fileno()).st_ino
-        run = Run(message["id"], ours, folder, limits, rss_before=source.rss, source=source, link_inode=inode)
+        threads = message["threads"]
+        run = Run(message["id"], ours, folder, limits, threads, rss_before=source.rss, source=source, link_inode=inode)
         self._register(run)
         run.pending_order, run.started_at = (message, fds), time.monotonic()
         source.pending_forks.append(run)
@@ -226,7 +227,7 @@ class Keeper:
             channel.close_all(fds)
             self._emit(message["id"], "gone")
             return
-        run.running, run.started_at = True, time.monotonic()
+        run.running, run.started_at, run.threads = True, time.monotonic(), message["threads"]
         run.progress_before = self._jail.proc.progress(self._host_pid(run))
         self._jail.set_soft_limits(run.pid, Limits(**message["limits"]), cpu_of(run.pid))
         self._jail.set_fork_limit(run.pid, raised=False)
@@ -385,13 +386,23 @@ class Keeper:
         """
         run = next((run for run in self._runs.values() if run.pid == caller), None)
         if flags & kernel.CLONE_THREAD:
-            allowed = run.running if run is not None else not is_child(caller)
+            allowed = (run.running if run is not None else not is_child(caller)) and self._has_thread_left()
             kernel.answer(listener, cookie, None if allowed else errno.EAGAIN)
         elif run is None or not run.forks_requested:
             kernel.answer(listener, cookie, errno.EPERM)
         elif kernel.answer(listener, cookie, None):
             run.forks_requested -= 1
             run.forks_unconfirmed += 1
+
+    def _has_thread_left(self) -> bool:
+        """Whether the runs at work have fewer threads than they may have together."""
+        used = most = 0
+        for run in self._runs.values():
+            if run.running and run.pid:
+                most += run.threads
+                with suppress(OSError):  # it has ended
+                    used += self._jail.proc.threads(self._host_pid(run))
+        return used < most
 
     def _pipe_decision(self, run: Run) -> Callable[[int, int, int, int], None]:
         quota = PipeQuota(lambda: self._jail.proc.pipes(self._host_pid(run)))
@@ -424,7 +435,7 @@ class Keeper:
             files = self._jail.proc.open_files(host_pid)
             unforkable = threads > 1 or not files.keys() <= OWN_FDS
             sockets = len({file.st_ino for file in files.values() if stat.S_ISSOCK(file.st_mode)}) - 1  # its link
-            memory += (threads - 1) * _THREAD_BYTES + sockets * _SOCKET_BYTES + map_memory(run)
+            memory += (threads - 1) * _THREAD_BYTES + sockets * SOCKET_BYTES + map_memory(run)
             if self._jail.namespaces:
                 memory += used_of(run.folder)
                 unforkable |= not self._jail.seal_folder(run.folder, sealed=True)

@@ -8,13 +8,19 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
-_FEW, _MAPS = 8, 20
-"""Above `_FEW` processes their memory maps are counted too: 200 bytes per map, at most one map per page."""
+MAP_BYTES, SOCKET_BYTES = 256, 352 << 10
+"""Kernel memory per memory map, and the most that the buffer of a socket takes: three parts of up to 106 KB."""
+
+UNSEEN_SECONDS = 0.02
+"""A process that has used less CPU time has few memory maps, which are slow to count."""
+
+_HIDDEN_SOCKETS = 32
+"""Sockets that a process may have whose descriptors cannot be read: all that a program's process may have."""
 
 _MAX_MAPS_BYTES = 4 << 20
 """Longest text of the maps of a program: enough for the 65,530 that the kernel allows a process, if they are of no
@@ -59,11 +65,18 @@ def used_of(folder: str | int) -> int:
 class Proc:
     """An open handle to `/proc`, which a process in its own namespaces cannot reopen.
 
+    Args:
+        handle: its descriptor; opened if None.
+        same_memory: whether two processes share one address space. Raises `OSError` if that is unknown.
+
     Attributes:
         handle: the descriptor.
     """
 
-    def __init__(self, handle: int | None = None) -> None:
+    def __init__(
+        self, handle: int | None = None, same_memory: Callable[[int, int], bool] = lambda pid, other: pid == other
+    ) -> None:
+        self._same_memory = same_memory
         flags = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
         self.handle = os.open("/proc", flags) if handle is None else handle
 
@@ -142,7 +155,9 @@ class Proc:
         return Progress(sum(delays.values()) / 1e9, ran * _TICK, ready, len(owners))
 
     def memory(self, host_pid: int, rss_before: int) -> int:
-        """Bytes written by a running process and its descendants, page tables included; 0 if it has ended.
+        """Bytes that a running process and its descendants occupy; 0 if it has ended.
+
+        These are what they have written and, in the kernel, their page tables, memory maps and socket buffers.
 
         Args:
             host_pid: the process.
@@ -153,22 +168,56 @@ class Proc:
         """
         processes = self._processes(host_pid)
         alive = [name for name in processes.values() if name]
-        if alive and len(processes) == 1:
-            with suppress(OSError, ValueError, IndexError):
-                faults = int(self.read(f"{host_pid}/stat").rpartition(b")")[2].split()[7]) * PAGE
-                _, rss = self.sizes(alive[0])
-                return min(rss, max(faults, rss - rss_before)) + self.page_tables(alive[0])
-            return 0
-        for _ in self._all_maps(alive):
-            pass
-        used = 0
-        for name in alive:
+        faults, busy = 0, True
+        with suppress(OSError, ValueError, IndexError):
+            words = self.read(f"{host_pid}/stat").rpartition(b")")[2].split()
+            faults, busy = int(words[7]) * PAGE, sum(map(int, words[11:13])) * _TICK > UNSEEN_SECONDS
+        spaces = dict.fromkeys(alive, b"")
+        if busy or len(processes) > 1:
+            spaces = self._distinct_spaces(dict(zip(alive, self._all_maps(alive), strict=True)))
+        used = sum(text.count(b"\n") for text in spaces.values()) * MAP_BYTES + self._sockets(alive) * SOCKET_BYTES
+        for name in spaces:
             with suppress(OSError, ValueError, IndexError):  # it has ended
-                space, rss = self.sizes(name)
-                with suppress(PermissionError):  # it runs a program that it may not read
-                    rss = self.mapped(name, b"Pss:")
-                used += rss + self.page_tables(name) + (space // _MAPS if len(alive) > _FEW else 0)
+                _, rss = self.sizes(name)
+                if len(processes) == 1:
+                    rss = min(rss, max(faults, rss - rss_before))
+                else:
+                    with suppress(PermissionError):  # it runs a program that it may not read
+                        rss = self.mapped(name, b"Pss:")
+                used += rss + self.page_tables(name)
         return used
+
+    def _distinct_spaces(self, maps: dict[str, bytes]) -> dict[str, bytes]:
+        """One process of each address space, from the maps of all: a child shares its parent's until its `execve`."""
+        found: dict[str, bytes] = {}
+        alike: dict[bytes, list[int]] = {}
+        for name, text in maps.items():
+            pid, others = int(name.partition("/")[0]), alike.setdefault(text, [])
+            if not any(self._share_memory(pid, other) for other in others):
+                others.append(pid)
+                found[name] = text
+        return found
+
+    def _share_memory(self, pid: int, other: int) -> bool:
+        with suppress(OSError):  # it has ended, or the kernel does not say
+            return self._same_memory(pid, other)
+        return False
+
+    def _sockets(self, names: Iterable[str]) -> int:
+        """Number of sockets of a program's processes, one thread of each given, without the link to its keeper."""
+        found, hidden = set[str](), 0
+        for name in names:
+            try:
+                numbers = self._list(f"{name}/fd")
+            except PermissionError:  # it runs a program that it may not read
+                hidden += _HIDDEN_SOCKETS
+                continue
+            except OSError:  # it has ended
+                continue
+            for number in numbers:
+                with suppress(OSError):  # closed meanwhile
+                    found.add(os.readlink(f"{name}/fd/{number}", dir_fd=self.handle))
+        return hidden + max(0, sum(place.startswith("socket:") for place in found) - 1)
 
     def sizes(self, host_pid: int | str) -> tuple[int, int]:
         """Address space and resident size of a process, in bytes, shared pages included."""

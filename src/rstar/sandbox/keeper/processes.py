@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from rstar.sandbox import channel
 from rstar.sandbox.api import Limits
 from rstar.sandbox.jail import kernel
-from rstar.sandbox.keeper.proc import PAGE, Proc, Progress
+from rstar.sandbox.keeper.proc import MAP_BYTES, PAGE, UNSEEN_SECONDS, Proc, Progress
 
 HELLO, LISTENER = b"hello", b"listener"
 """Packets sent before any code runs: every process sends a hello, a tree's first run its listener before that."""
@@ -25,8 +25,7 @@ OWN_FDS = frozenset({"0", "1", "2", str(kernel.LINK_FD)})
 
 _ANCILLARY = socket.CMSG_SPACE(12) + socket.CMSG_SPACE(4)
 _LARGE, _WIDE = 16 << 20, 1 << 20
-_UNSEEN_SECONDS = 0.02
-_MAP_BYTES, _MAP_LINK_BYTES = 256, 64
+_MAP_LINK_BYTES = 64
 _MAX_PIPES, _MIN_PIPES, _ALL_PIPES = 32, 4, 512
 _MAX_REQUESTS, _COUNT_PAUSE = 10_000, 5
 _LOOK_PAUSE = 4
@@ -42,6 +41,7 @@ class Run:
         link: socket to it.
         folder: its scratch folder.
         limits: its hard limits; None for the keeper of a tree.
+        threads: the most threads it may have.
         pid: its pid, 0 until its hello.
         host_pid: its pid in the `/proc` of the zygote's parent; 0 until first looked up.
         started_at: time of its hello (`time.monotonic`).
@@ -69,6 +69,7 @@ class Run:
     link: socket.socket
     folder: str
     limits: Limits | None
+    threads: int = 0
     pid: int = 0
     host_pid: int = 0
     started_at: float = 0.0
@@ -269,13 +270,13 @@ def count_maps(proc: Proc, host_pid: int, run: Run, cpu: float) -> None:
     """
     run.unseen_cpu += cpu - run.cpu
     run.cpu = cpu
-    if run.unseen_cpu > _UNSEEN_SECONDS:
+    if run.unseen_cpu > UNSEEN_SECONDS:
         run.maps, run.unseen_cpu = proc.maps(host_pid), 0.0
 
 
 def map_memory(run: Run) -> int:
     """Kernel memory of a process's memory maps, in bytes: every map is linked with those that it was forked from."""
-    return run.maps * (_MAP_BYTES + _MAP_LINK_BYTES * run.generation)
+    return run.maps * (MAP_BYTES + _MAP_LINK_BYTES * run.generation)
 
 
 def own_memory(

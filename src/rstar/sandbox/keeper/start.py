@@ -86,7 +86,7 @@ def _become_run(link: socket.socket, message: channel.Message, jail: Jail) -> No
     on_listener = (
         (lambda listener: socket.send_fds(link, [LISTENER], [listener])) if forks or jail.starts_programs else None
     )
-    jail.confine(limits, folder, message["writable"], on_listener, forks=forks)
+    jail.confine(limits, folder, message["writable"], on_listener, forks=forks, threads=message["threads"])
     link.send(HELLO)
     os.close(RULESET_FD)
     os.close(PROC_FD)

@@ -30,6 +30,7 @@ from rstar.sandbox.parent.nodes import Node, Owner, Root
 from rstar.sandbox.parent.pool import RunLostError, TierMissingError, Zygote
 from rstar.sandbox.parent.scheduler import FOREGROUND_SECONDS, Scheduler, Slot
 from rstar.sandbox.parent.states import ATTEMPTS, States
+from rstar.sandbox.parent.threads import ThreadBudget, threads_for_programs
 from rstar.sandbox.tiers import RANKS, Tier, tier_of
 
 T = TypeVar("T")
@@ -66,6 +67,7 @@ class LocalSandbox(SharedContext):
         memory_budget_mb: memory for frozen states, in MiB; beyond it, states are dropped, and rebuilt on use.
         max_states: maximum number of frozen processes, whatever their size.
         total_mb: memory of all programs and states, in MiB; None for 60% of this machine's (see `memory`).
+        total_threads: threads of all programs; None for a quarter of this machine's (see `threads`).
         folder: parent of scratch folders at the weaker levels; None for the system's temporary folder.
         attempts: attempts per run that loses its zygote; after the last, `RunLostError` is raised.
 
@@ -83,6 +85,7 @@ class LocalSandbox(SharedContext):
         background_runs: int = 32,
         max_states: int = 512,
         total_mb: int | None = None,
+        total_threads: int | None = None,
         folder: Path | None = None,
         attempts: int = ATTEMPTS,
     ) -> None:
@@ -94,6 +97,7 @@ class LocalSandbox(SharedContext):
         self._background_runs = background_runs
         self._memory, self._max_states = memory_budget_mb << 20, max_states
         self.total = total_mb << 20 if total_mb is not None else memory_for_programs()
+        self._threads = ThreadBudget(threads_for_programs() if total_threads is None else total_threads)
         self._parent_folder = folder
         self._folder: Path | None = None
         self._folders = ExitStack()
@@ -123,7 +127,7 @@ class LocalSandbox(SharedContext):
         self._starting: dict[Tier, asyncio.Lock] = {tier: asyncio.Lock() for tier in get_args(Tier)}
         self._states = States(self._zygote, self._memory, self._max_states, self._attempts)
         self._memory_watch = MemoryWatch(self.total, self._states)
-        self._scheduler = Scheduler(self.workers, self._background_runs, self._memory_watch)
+        self._scheduler = Scheduler(self.workers, self._background_runs, self._memory_watch, self._threads)
         try:
             await self._zygote("bare")
         except BaseException:
@@ -203,6 +207,7 @@ class LocalSandbox(SharedContext):
                     "name": "<program>",
                     "how": {"echo": echo, "values": limits.values},
                     "limits": asdict(limits),
+                    "threads": slot.threads,
                 }
                 try:
                     execution = Execution(

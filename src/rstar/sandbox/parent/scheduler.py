@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractContextManager, asynccontextmanager
 
 from rstar.sandbox.parent.memory import MemoryWatch, Program
+from rstar.sandbox.parent.threads import ThreadBudget
 
 FOREGROUND_SECONDS = 0.05
 """Seconds until a run moves to the background."""
@@ -24,33 +25,36 @@ NICE, NICEST = 10, 19
 
 
 class Scheduler:
-    """Bounds the foreground and background runs; `memory` watches the memory of all of them.
+    """Bounds the foreground and background runs; `memory` watches the memory of all of them, `threads` their threads.
 
     When the background slots are full, a run keeps its foreground slot until a background run ends.
     """
 
-    def __init__(self, foreground: int, background: int, memory: MemoryWatch) -> None:
+    def __init__(self, foreground: int, background: int, memory: MemoryWatch, threads: ThreadBudget) -> None:
         self.foreground, self.free_background, self.memory = asyncio.Semaphore(foreground), background, memory
+        self._threads = threads
 
     @asynccontextmanager
     async def slot(self) -> AsyncIterator[Slot]:
         """Wait for a foreground slot."""
         await self.foreground.acquire()
-        slot = Slot(self)
-        try:
-            yield slot
-        finally:
-            if slot.background:
-                self.free_background += 1
-            else:
-                self.foreground.release()
+        with self._threads.share() as threads:
+            slot = Slot(self, threads)
+            try:
+                yield slot
+            finally:
+                if slot.background:
+                    self.free_background += 1
+                else:
+                    self.foreground.release()
 
 
 class Slot:
-    """The slot of one run."""
+    """The slot of one run, which may have so many `threads`."""
 
-    def __init__(self, scheduler: Scheduler) -> None:
+    def __init__(self, scheduler: Scheduler, threads: int) -> None:
         self._scheduler, self.background, self._reserved = scheduler, False, False
+        self.threads = threads
 
     def demote(self) -> bool:
         """Move to a background slot if one is free. Returns whether the run is now in the background."""

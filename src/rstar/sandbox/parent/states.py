@@ -119,7 +119,7 @@ class States:
             number, do, before = source.number, "continue", source.pages[:-1]
         else:
             number, do, before = tree.link.next_id(), "run", source.pages if source else ()
-        order = _order(do, child, number, source, limits) | {"how": {"values": limits.values}}
+        order = _order(do, child, number, source, limits, slot) | {"how": {"values": limits.values}}
         with _busy(source):
             outcome = await self._execute(tree, order, limits, node, slot)
         child.status, child.chain_seconds = outcome.result.status, node.chain_seconds + outcome.result.seconds
@@ -218,7 +218,7 @@ class States:
         process = Process(tree, number, ceiling)
         with _busy(source):
             for step in steps:
-                order = _order("run" if step is steps[0] else "continue", step, number, source, ceiling)
+                order = _order("run" if step is steps[0] else "continue", step, number, source, ceiling, slot)
                 outcome = await self._execute(tree, order, step.limits, base, slot)
                 process.pages = (*(source.pages if source else ()), Pages(outcome.memory))
                 process.cpu, process.threads = outcome.cpu, outcome.threads
@@ -358,7 +358,7 @@ def _busy(process: Process | None) -> Iterator[None]:
             process.busy -= 1
 
 
-def _order(do: str, node: Node, number: int, source: Process | None, limits: Limits) -> dict[str, Any]:
+def _order(do: str, node: Node, number: int, source: Process | None, limits: Limits, slot: Slot) -> dict[str, Any]:
     return {
         "do": do,
         "id": number,
@@ -366,6 +366,7 @@ def _order(do: str, node: Node, number: int, source: Process | None, limits: Lim
         "code": node.code,
         "name": node.name,
         "limits": asdict(limits),
+        "threads": slot.threads,
     }
 
 
