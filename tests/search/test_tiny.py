@@ -1,15 +1,18 @@
 """The search with the bundled model and the real sandbox, on few problems."""
 
 import asyncio
+import zlib
 from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 
-from rstar.config import Config, EngineConfig, Method
+from rstar.config import Config, EngineConfig, Method, MutualConfig
 from rstar.models.engine import Engine
-from rstar.models.spec import open_engine
+from rstar.models.spec import local_folder, open_engine
 from rstar.problems import Problem
 from rstar.sandbox import LocalSandbox, Sandbox
+from rstar.search.mutual import MutualSolver
 from rstar.search.solver import Solution, Solver
-from rstar.specs import parse_model
+from rstar.specs import Bundled, parse_model
 from rstar.tiny.generate import draw, pick
 from tests.search.scripted import nodes_of, settings, tree_line
 
@@ -38,6 +41,32 @@ def using(use: Callable[[Parts], Awaitable[None]]) -> None:
             await use((engine, sandbox))
 
     asyncio.run(opened())
+
+
+def test_bundled_models_reason_together() -> None:
+    """The policy takes every action, and the peer keeps some of its solutions."""
+    search = MutualConfig(peer=parse_model("tiny:peer"), rollouts=12, votes=3, cuts=2)
+    solver = MutualSolver(Config(policy=parse_model("tiny:actions"), search=search))
+    taken: set[str | None] = set()
+    kept = peer_tokens = 0
+    for solution in solver.solve(PROBLEMS):
+        peer_tokens += solution.peer_tokens
+        taken |= {node.step.action for node in nodes_of(solution) if node.step is not None and node.children}
+        kept += sum((trajectory.value or 0.0) > 0 for trajectory in solution.trajectories)
+    assert taken == {"step", "question", "reanswer", "rephrase"}
+    assert kept > 3
+    assert peer_tokens
+
+
+def test_bundled_models_are_small() -> None:
+    """In the package, policy, peer and PPM take at most 16 MB, the models of mutual reasoning at most 12 MB."""
+
+    def megabytes(folder: Path) -> float:
+        return sum(len(zlib.compress(file.read_bytes(), 1)) for file in folder.iterdir()) / 1e6
+
+    policy, peer, actions = (megabytes(local_folder(Bundled(part))) for part in ("policy", "peer", "actions"))
+    assert policy + peer + megabytes(local_folder(Bundled(), "ppm")) <= 16
+    assert actions + peer <= 12
 
 
 def test_equal_seeds_give_equal_results_whatever_the_timing() -> None:

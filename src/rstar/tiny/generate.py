@@ -26,7 +26,7 @@ from rstar.errors import ConfigError
 from rstar.jsonl import atomic_write
 from rstar.prompts import code_steps as prompt
 from rstar.seeds import derive
-from rstar.tiny.actions import with_actions
+from rstar.tiny.action_steps import with_actions
 from rstar.tiny.family import LEVELS, Family, Instance, Split
 from rstar.tiny.vary import blur, vary
 
@@ -87,7 +87,7 @@ class Drawn:
 
         Args:
             solution: add what a policy is trained on (see `rstar.tiny.vary`).
-            actions: write the solution in the actions of mutual reasoning (see `rstar.tiny.actions`).
+            actions: write the solution in the actions of mutual reasoning (see `rstar.tiny.action_steps`).
         """
         instance = self.instance
         row: dict[str, Any] = {

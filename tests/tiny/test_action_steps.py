@@ -9,7 +9,7 @@ import pytest
 from rstar.models.engine import Completion
 from rstar.prompts.code_steps import END_CODE, END_STEP, code_of
 from rstar.search.actions import CODE, opening, read
-from rstar.tiny.actions import conditions, with_actions
+from rstar.tiny.action_steps import conditions, with_actions
 from rstar.tiny.generate import draw
 
 
