@@ -18,7 +18,8 @@ from pydantic import PlainSerializer, PlainValidator
 MODEL_FORMS = {
     "tiny": "the bundled model; tiny:actions and tiny:peer are the bundled models for mutual reasoning",
     "hf:PATH": "a folder with a Llama, Qwen2 or Qwen3 model",
-    "openai:URL#MODEL": "an OpenAI-compatible server; append ?tokenizer=FOLDER for token ids, ?api=chat for chat",
+    "openai:URL#MODEL": "an OpenAI-compatible server, or several (URL,URL#MODEL); append ?tokenizer=FOLDER for token "
+    "ids, ?api=chat for chat",
     "fake:KIND": "no model: steps, noise or fail",
 }
 """The forms of a model name, with their meaning."""
@@ -68,7 +69,7 @@ class Server:
     """``openai:URL#MODEL``: a model behind an OpenAI-compatible server.
 
     Attributes:
-        url: base URL.
+        url: base URL; several replicas of the model are separated by commas.
         model: model name on the server.
         tokenizer: folder with the model's tokenizer; None: the engine works on text, without token ids.
         api: API of the server; auto: the server is asked.
@@ -86,17 +87,19 @@ class Server:
     continues: Literal["auto", "yes", "no"] = "auto"
 
     def __post_init__(self) -> None:
-        try:
-            parts = urlsplit(self.url)
-            parts.port  # noqa: B018  (raises for a port that is not a number)
-        except ValueError as error:
-            raise ValueError(f"{self}: {error}") from error
-        if parts.username or parts.password:
-            raise ValueError(
-                "openai: the URL must not contain credentials, because it is stored in run folders; use engine.key_file"
-            )
-        if parts.scheme not in ("http", "https") or not parts.hostname or not self.model:
-            raise ValueError(f"{self}: expected openai:URL#MODEL, such as openai:http://127.0.0.1:8000/v1#my-model")
+        for url in self.urls:
+            try:
+                parts = urlsplit(url)
+                parts.port  # noqa: B018  (raises for a port that is not a number)
+            except ValueError as error:
+                raise ValueError(f"{self}: {error}") from error
+            if parts.username or parts.password:
+                raise ValueError(
+                    "openai: the URL must not contain credentials, because it is stored in run folders; use "
+                    "engine.key_file"
+                )
+            if parts.scheme not in ("http", "https") or not parts.hostname or not self.model:
+                raise ValueError(f"{self}: expected openai:URL#MODEL, such as openai:http://127.0.0.1:8000/v1#my-model")
         if "#" in self.url or "?" in self.model:
             raise ValueError(f"{self}: expected a URL without '#' and a model name without '?'")
         for name, kinds in (("api", ("auto", "completions", "chat")), ("continues", ("auto", "yes", "no"))):
@@ -104,6 +107,11 @@ class Server:
                 raise ValueError(f"{self}: {name}: expected {', '.join(kinds)}")
         if self.api == "chat" and self.tokenizer is not None:
             raise ValueError(f"{self}: api=chat has no token ids, so tokenizer cannot be used with it")
+
+    @property
+    def urls(self) -> list[str]:
+        """The base URL of each replica."""
+        return self.url.split(",")
 
     def __str__(self) -> str:
         options = {one.name: value for one in fields(self)[2:] if (value := getattr(self, one.name)) != one.default}

@@ -108,6 +108,21 @@ def test_every_style_is_read_rightly(continues: str) -> None:
     }
 
 
+def test_several_servers_share_the_work() -> None:
+    """Replicas of one model: each gets requests, and the format is that of their API."""
+    with (
+        serving(chat_server(instruct, names_stops=True)) as one,
+        serving(chat_server(instruct, names_stops=True)) as two,
+    ):
+        config = Config(
+            policy=ServerSpec(f"{one.url},{two.url}", "m"), search={"method": "greedy"}, engine={"concurrency": 2}
+        )
+        found = {solution.problem.id: solution.answer for solution in open_solver(config).solve(PROBLEMS)}
+    assert {name: number(answer) for name, answer in found.items()} == {p.id: right(p) for p in PROBLEMS}
+    shares = [sum("messages" in body for body in server.asked) for server in (one, two)]
+    assert min(shares) > len(PROBLEMS) / 2
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_no_problem_is_lost_on_a_bad_server(method: Method) -> None:
     nonsense: list[int] = []

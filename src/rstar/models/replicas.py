@@ -58,11 +58,14 @@ class Replicas(SharedContext):
     Args:
         engines: at least one; opened and closed together.
         name: name of the model in run folders; default: that of the first.
+
+    Attributes:
+        engines: the replicas.
     """
 
     def __init__(self, engines: Sequence[Engine], name: str | None = None) -> None:
         super().__init__()
-        self._engines = list(engines)
+        self.engines = list(engines)
         self.name = name or engines[0].name
         self.max_context = min(engine.max_context for engine in engines)
         self._in_flight: Counter[Replica] = Counter()
@@ -74,16 +77,16 @@ class Replicas(SharedContext):
     @property
     def version(self) -> int:
         """Oldest version among the replicas."""
-        return min(engine.version for engine in self._engines)
+        return min(engine.version for engine in self.engines)
 
     def context(self, text: str) -> Context:
         """See `Engine.context`."""
-        start = self._engines[0].context(text)
+        start = self.engines[0].context(text)
         return _PlacedContext(start.text, start.ids)
 
     def append(self, context: Context, text: str) -> Context:
         """See `Engine.append`."""
-        longer = self._engines[0].append(context, text)
+        longer = self.engines[0].append(context, text)
         return _PlacedContext(longer.text, longer.ids, context.home) if isinstance(context, _PlacedContext) else longer
 
     async def complete(self, request: Request) -> Sequence[Completion]:
@@ -97,7 +100,7 @@ class Replicas(SharedContext):
 
     async def load(self, weights: Weights, version: int) -> None:
         """See `Engine.load`. All replicas load concurrently; see the module docstring for failures."""
-        await self._load_each(self._engines, lambda engine: engine.load(weights, version))
+        await self._load_each(self.engines, lambda engine: engine.load(weights, version))
 
     async def _load_each(
         self, replicas: Sequence[R], load: Callable[[R], Awaitable[None]], changed: bool = False
@@ -126,13 +129,13 @@ class Replicas(SharedContext):
 
     def capacity(self) -> Capacity:
         """The sum over all replicas."""
-        parts = [engine.capacity() for engine in self._engines]
+        parts = [engine.capacity() for engine in self.engines]
         tokens = [part.tokens for part in parts if part.tokens is not None]
         return Capacity(sum(part.samples for part in parts), sum(tokens) if len(tokens) == len(parts) else None)
 
     def _ready(self) -> Sequence[Replica]:
         """Replicas that can take requests now."""
-        return [engine for engine in self._engines if engine not in self._outdated]
+        return [engine for engine in self.engines if engine not in self._outdated]
 
     def _choose(self, context: Context) -> Replica:
         """Replica for the next request on `context`."""
@@ -149,9 +152,9 @@ class Replicas(SharedContext):
 
     async def _open(self) -> None:
         async with AsyncExitStack() as stack:
-            for engine in self._engines:
+            for engine in self.engines:
                 await stack.enter_async_context(engine)
-            self.max_context = min(engine.max_context for engine in self._engines)  # servers report theirs on opening
+            self.max_context = min(engine.max_context for engine in self.engines)  # servers report theirs on opening
             self._stack = stack.pop_all()
 
     async def _close(self) -> None:

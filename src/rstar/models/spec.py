@@ -18,6 +18,7 @@ from rstar.http_client import ServerClient
 from rstar.models.engine import Engine
 from rstar.models.fake import FakeEngine
 from rstar.models.openai import OpenAIEngine, base_url
+from rstar.models.replicas import Replicas
 from rstar.specs import Bundled, Fake, LocalModel, Model, Server
 
 if TYPE_CHECKING:
@@ -45,6 +46,13 @@ def open_engine(model: Model, settings: EngineConfig | None = None) -> Engine:
             return _server(model, settings)
         case _:
             return _local(model, settings)
+
+
+async def uses_chat(engine: Engine) -> bool:
+    """Whether an engine is a server, or replicas of one, that is asked by chat. Raises `EngineError`."""
+    if isinstance(engine, Replicas):
+        engine = engine.engines[0]
+    return isinstance(engine, OpenAIEngine) and await engine.api() == "chat"
 
 
 def check_model(model: Model) -> None:
@@ -143,23 +151,33 @@ def _local(model: Bundled | LocalModel, settings: EngineConfig) -> Engine:
 
 
 def _server(model: Server, settings: EngineConfig) -> Engine:
-    return OpenAIEngine(
-        model.url,
-        model.model,
-        name=str(model),
-        key=_key(settings.key_file),
-        tokenizer=None if model.tokenizer is None else _tokenizer(Path(model.tokenizer).expanduser()),
-        api=model.api,
-        continues=None if model.continues == "auto" else model.continues == "yes",
-        max_context=settings.max_context,
-        concurrency=settings.concurrency,
-        timeout=settings.timeout,
-        retries=settings.retries,
-    )
+    tokenizer = None if model.tokenizer is None else _tokenizer(Path(model.tokenizer).expanduser())
+    engines = [
+        OpenAIEngine(
+            url,
+            model.model,
+            name=str(model),
+            key=_key(settings.key_file),
+            tokenizer=tokenizer,
+            api=model.api,
+            continues=None if model.continues == "auto" else model.continues == "yes",
+            max_context=settings.max_context,
+            concurrency=settings.concurrency,
+            timeout=settings.timeout,
+            retries=settings.retries,
+        )
+        for url in model.urls
+    ]
+    return engines[0] if len(engines) == 1 else Replicas(engines)
 
 
 def server_client(model: Server, settings: EngineConfig) -> ServerClient:
-    """A client of a model's server, without an engine. Raises `ConfigError` if the key file cannot be read."""
+    """A client of a model's server, without an engine.
+
+    Raises `ConfigError` if the model has several servers, or the key file cannot be read.
+    """
+    if len(model.urls) > 1:
+        raise ConfigError(f"{model}: name a single server")
     return ServerClient(
         base_url(model.url),
         key=_key(settings.key_file),

@@ -24,8 +24,7 @@ from rstar.judge.client import JudgeClient, JudgeSandbox
 from rstar.judge.settings import read_token
 from rstar.lifecycle import SharedContext, run_bounded
 from rstar.models.engine import Engine
-from rstar.models.openai import OpenAIEngine
-from rstar.models.spec import check_model, is_local, open_engine
+from rstar.models.spec import check_model, is_local, open_engine, uses_chat
 from rstar.problems import Problem
 from rstar.sandbox import LocalSandbox
 from rstar.sandbox.api import Limits, Sandbox
@@ -203,7 +202,7 @@ class Solver(SharedContext):
 
     async def _format(self, config: AnySearch, policy: Engine) -> Format:
         """The format of the steps: as configured or, for a server, by its API."""
-        chat = config.format == "auto" and isinstance(policy, OpenAIEngine) and await policy.api() == "chat"
+        chat = config.format == "auto" and await uses_chat(policy)
         return FENCED if chat or config.format == "fenced" else CODE_STEPS
 
     async def _solution(self, search: Search[Any], started: float) -> Solution:
