@@ -16,11 +16,11 @@ import httpx
 
 @contextmanager
 def transformers_serve(folder: Path) -> Iterator[str]:
-    """The base URL of ``transformers serve`` with the model in `folder`; its name is the folder's path."""
+    """The base URL of ``transformers serve``, which keeps its log in `folder`. Models are named by their paths."""
     port = _free_port()
     command = [
-        str(Path(sys.executable).with_name("transformers")), "serve", str(folder), "--host", "127.0.0.1",
-        "--port", str(port), "--device", "cpu", "--dtype", "float32",
+        str(Path(sys.executable).with_name("transformers")), "serve", "--host", "127.0.0.1", "--port", str(port),
+        "--device", "cpu", "--dtype", "float32",
     ]  # fmt: skip
     with _process(command, folder / "serve.log", f"http://127.0.0.1:{port}/health"):
         yield f"http://127.0.0.1:{port}/v1"

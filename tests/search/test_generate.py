@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rstar.config import MutualConfig, Schedule
@@ -108,6 +108,7 @@ def test_exploration_schedules(schedule: Schedule, values: list[float]) -> None:
     assert exploration(2.0, schedule, 0, 1) == 2.0
 
 
+@settings(max_examples=30)
 @given(st.integers(0, 10**6))
 def test_trees_obey_the_rules(seed: int) -> None:
     """For any seed: succession, depth, single children, values in [0, 1], and visits that add up."""
