@@ -40,7 +40,7 @@ def make(
     ] = "numbers",
     solutions: Annotated[bool, typer.Option("--solutions", help="Add the reference solutions, for training.")] = False,
     actions: Annotated[
-        bool, typer.Option("--actions", help="Write the solutions in the actions of mutual reasoning.")
+        bool, typer.Option("--actions", help="Write the solutions as actions of mutual reasoning.")
     ] = False,
 ) -> None:
     """Draw synthetic problems with exact answers; by default, problems that the bundled model was not trained on.
@@ -75,7 +75,7 @@ def workups(
 ) -> None:
     """Draw cases for an agent with the environment `workup`: ask about the history, order tests, name the condition.
 
-    A case states a table of invented conditions and the findings that each requires. The findings of the case are
+    A case gives a table of invented conditions and the findings that each requires. The findings of the case are
     recorded, and the agent's tools look them up. Exactly one condition fits them all.
 
     Example: `rstar problems workups --n 500 --seed 7 --levels 1-3 --out cases.jsonl`

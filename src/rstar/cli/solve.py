@@ -102,7 +102,7 @@ def solve(
     answer_field: AnswerField = None,
     as_json: AsJson = False,
 ) -> None:
-    """Answer a question, or solve a file of problems, by searching over steps of code that run as they are written.
+    """Answer a question, or solve a file of problems, by searching over code steps, each run as soon as it is written.
 
     Given a question, the command prints the answer and the solution. With `--problems`, it stores each result in a run
     folder as soon as the problem is finished. To resume an interrupted run, repeat the command with the same `--out`.
