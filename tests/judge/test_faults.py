@@ -132,4 +132,5 @@ def test_the_disk_of_the_scratch_folders_is_full(tmp_path: Path, level: str, cou
             await asyncio.sleep(3.0)
             (inside / "other").unlink()
 
-        asyncio.run(asyncio.wait_for(all_right(url, [fill, fill], count), 300))
+        faults = [fill] * (2 if count == COUNT else 1)  # a few calls do not last for a second time
+        asyncio.run(asyncio.wait_for(all_right(url, faults, count), 300))

@@ -36,7 +36,12 @@ def keepers(service: Service) -> list[int]:
 def templates(service: Service) -> list[int]:
     """What programs are forked from, in all workers: the first child of each zygote."""
     zygotes = [zygote for worker in workers(service) for zygote in children(worker)]
-    return [min(found) for found in map(children, zygotes) if found]
+    return [min(found, key=_started) for found in map(children, zygotes) if found]
+
+
+def _started(process: int) -> int:
+    """When a process began, in clock ticks; its number does not tell, because numbers are used again."""
+    return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[19])
 
 
 def api(service: Service) -> list[int]:

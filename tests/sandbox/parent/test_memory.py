@@ -193,8 +193,11 @@ def test_programs_make_room_for_one_that_was_evicted_before(monkeypatch: pytest.
 
 
 def test_programs_that_exceed_the_bound_together_all_finish() -> None:
-    """Each takes 120 of 300 MB, and waits: three at a time are too many."""
-    code = "import time\na = bytearray(120 << 20)\ntime.sleep({})\nprint('done')"
+    """Each takes 120 of 300 MB, bit by bit, and waits: three at a time are too many."""
+    code = (
+        "import time\na = []\nfor _ in range(12):\n    a.append(bytearray(10 << 20))\n    time.sleep(0.02)\n"
+        "time.sleep({})\nprint('done')"
+    )
 
     async def work() -> tuple[list[str], int]:
         limits = Limits(seconds=20, memory_mb=200)
