@@ -4,8 +4,7 @@ An action opens with fixed text (``Step 2:``), which a template inserts, and the
 the sequence of these texts. Two styles exist: plain text, and code steps as in rStar-Math, in which a step's code runs
 in the sandbox. In the code style a step and the rest of a solution need no opening: they simply continue the program.
 
-To add an action: add an entry to `ACTIONS`, its opening to `TEXT` and `CODE`, its name to `rstar.prompts.domains`, and
-its prompts to the domains. This module asks no model; `rstar.search.generate` does.
+``docs/mutual.md`` lists the places to change for a new action. This module asks no model; `rstar.search.generate` does.
 """
 
 from __future__ import annotations
@@ -33,13 +32,11 @@ class Action:
         name: its name in settings, prompts and records.
         after: actions that it may follow; `ROOT` stands for the beginning of a solution.
         several: whether it has several children per node (`search.children`); otherwise one.
-        votes: whether several samples vote on the answer of a child.
     """
 
     name: ActionName
     after: frozenset[str]
     several: bool = False
-    votes: bool = False
 
 
 _ANY = frozenset({ROOT, "step", "question", "reanswer", "rephrase"})
@@ -47,9 +44,9 @@ ACTIONS: Mapping[ActionName, Action] = {
     action.name: action
     for action in (
         Action("step", _ANY, several=True),
-        Action("finish", _ANY, votes=True),
-        Action("question", _ANY - {"step"}, several=True, votes=True),
-        Action("reanswer", frozenset({"question"}), votes=True),
+        Action("finish", _ANY),
+        Action("question", _ANY - {"step"}, several=True),
+        Action("reanswer", frozenset({"question"})),
         Action("rephrase", frozenset({ROOT})),
     )
 }
@@ -107,6 +104,7 @@ CODE = Style(
 _STATED = re.compile(r"\\boxed|####|\banswers?\b[^.\n]{0,40}?(?:\bis\b|\bare\b|:|=)|答案", re.IGNORECASE)
 """A step with one of these states the final answer."""
 _DEFINITE = re.compile(r"\d|^(?:yes|no|true|false)\b", re.IGNORECASE)
+"""An answer like this counts without a statement."""
 _FINAL = re.compile(r"\bnow we can answer\b|\boriginal (?:question|problem)\b", re.IGNORECASE)
 """A sub-question with one of these is the question itself."""
 

@@ -65,7 +65,12 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class Vote:
-    """Several samples of the same text: the child of most of them, and the number of samples for each outcome."""
+    """Samples that continue the same draft.
+
+    Attributes:
+        child: the child with the most frequent outcome.
+        counts: number of samples for each outcome; failed samples are not counted.
+    """
 
     child: Node
     counts: Mapping[str, int]
@@ -167,7 +172,7 @@ class Generator(Expander):
             child = await self._sub_question(draft.written(completion), index)
         else:
             child = await self._grow(draft, action.name, completion)
-            if child.answer is not None:  # as many of the sampled solutions from here end
+            if child.answer is not None:  # its confidence needs samples, which `finish` takes anyway
                 child.value = await self._share(child.answer, await self._finish(node))
         node.texts[completion.text] = child
         return child
