@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from rstar.errors import ConfigError, DataError, ResumeError
+from rstar.config import Config, EngineConfig
+from rstar.errors import ConfigError, DataError, EngineError, ResumeError
 from rstar.jsonl import read_lines
 from rstar.rl.loop import train
 from rstar.rl.settings import RLConfig
@@ -113,6 +114,39 @@ def test_an_interrupted_training_ends_like_an_uninterrupted_one(
         sorted(line["id"] for line in read_lines(tmp_path / out / "rollouts.jsonl")) for out in ("whole", "parts")
     ]
     assert stored[0] == stored[1]
+
+
+@pytest.mark.parametrize(
+    ("ahead", "train_threads", "engine_threads", "expected"),
+    [
+        (1, None, None, (0, None)),  # one thread each: the model is small
+        (1, 2, None, (1, 2)),
+        (1, None, 2, (1, 2)),
+        (1, 2, 1, (1, 1)),
+        (0, 2, None, (0, None)),  # nothing is computed beside the updates
+    ],
+)
+def test_an_engine_beside_updates_with_threads_has_a_process_of_its_own(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    ahead: int,
+    train_threads: int | None,
+    engine_threads: int | None,
+    expected: tuple[int, int | None],
+) -> None:
+    """In one process, torch would round the same sums differently from run to run."""
+    seen: list[EngineConfig] = []
+
+    def solver(settings: Config) -> None:
+        seen.append(settings.engine)
+        raise EngineError("enough")
+
+    monkeypatch.setattr("rstar.rl.loop.AgentSolver", solver)
+    settings = config(tmp_path, ahead=ahead, engine={"processes": 0, "threads": engine_threads})
+    settings = settings.model_copy(update={"train": settings.train.model_copy(update={"threads": train_threads})})
+    with pytest.raises(EngineError, match="enough"):
+        run(settings, tmp_path / "out")
+    assert [(engine.processes, engine.threads) for engine in seen] == [expected]
 
 
 def test_rounding_is_fixed_when_the_run_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

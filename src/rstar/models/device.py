@@ -31,13 +31,25 @@ def open_device(device: str) -> torch.device:
         raise ConfigError(f"device {device!r}: {str(error).splitlines()[0]}") from error
 
 
+def is_small(model: nn.Module, device: torch.device) -> bool:
+    """Whether several threads gain little: they wait for each other, for very long on a busy machine."""
+    return device.type == "cpu" and sum(weight.numel() for weight in model.parameters()) < SMALL
+
+
+def useful_threads(model: nn.Module, device: torch.device) -> int:
+    """Number of threads for `model`: one if it `is_small`, else torch's choice.
+
+    The number changes how sums are rounded. Torch gives a new thread the number that any other thread set last, so a
+    thread whose results must be reproducible sets its own.
+    """
+    return 1 if is_small(model, device) else torch.get_num_threads()
+
+
 @contextmanager
 def few_threads(model: nn.Module) -> Iterator[None]:
-    """Run a small CPU model on one thread: several wait for each other, for very long on a busy machine."""
+    """Compute with the number of threads that `useful_threads` gives."""
     before = torch.get_num_threads()
-    weights = list(model.parameters())
-    if weights[0].device.type == "cpu" and sum(weight.numel() for weight in weights) < SMALL:
-        torch.set_num_threads(1)
+    torch.set_num_threads(useful_threads(model, next(model.parameters()).device))
     try:
         yield
     finally:

@@ -30,13 +30,14 @@ from typing import Any
 import torch
 
 from rstar.agent.solver import AgentSolver
-from rstar.config import Config
+from rstar.config import Config, EngineConfig
 from rstar.datasets import ProblemSet
 from rstar.errors import DataError
 from rstar.evals.run import read_source
 from rstar.jsonl import Record, RecordFile, read_lines, write_json
 from rstar.models.decoder import Decoder
 from rstar.models.decoder_files import copy_tokenizer, load_decoder, save_decoder
+from rstar.models.device import useful_threads
 from rstar.models.spec import check_model, fingerprint, is_local, local_folder
 from rstar.rl.algorithms import ALGORITHMS
 from rstar.rl.batches import Weighted, micro_batches
@@ -136,7 +137,10 @@ class _Run:
         self._best_reward = 0.0
 
     def _new_trainer(self, model: Decoder) -> Trainer[Decoder]:
-        return Trainer(model, self._objective, self._train, self._ranks)
+        settings = self._train
+        if self._config.ahead and not settings.threads:  # the engine needs the processors, too
+            settings = settings.model_copy(update={"threads": useful_threads(model, self._ranks.device)})
+        return Trainer(model, self._objective, settings, self._ranks)
 
     async def train(self, problems: ProblemSet, held_out: ProblemSet) -> None:
         """All stages."""
@@ -152,7 +156,7 @@ class _Run:
         self._made = self._unfinished(done)
         settings = Config(
             policy=LocalModel(str(self._base)), seed=config.seed, search=config.search, sandbox=config.sandbox,
-            engine=config.engine,
+            engine=self._engine(),
         )  # fmt: skip
         solver = AgentSolver(settings)
         self._maker = Maker(solver, problems, config.rollouts, config.seed, majority=config.reward == "majority")
@@ -168,6 +172,18 @@ class _Run:
                     await self._evaluate()
                 await self._stages([problem.id for problem in problems.problems])
         self._finish()
+
+    def _engine(self) -> EngineConfig:
+        """The engine's settings; it gets a process of its own where updates beside it would make it irreproducible.
+
+        Torch on the CPU rounds the same sums differently from run to run if two threads of a process compute at once,
+        and one of them has threads of its own.
+        """
+        engine, threads = self._config.engine, self._trainer.threads
+        beside = self._config.ahead and self._ranks.device.type == "cpu" and max(threads, engine.threads or 1) > 1
+        if not beside or engine.processes:
+            return engine
+        return engine.model_copy(update={"processes": 1, "threads": engine.threads or threads})
 
     def _unfinished(self, done: int) -> dict[tuple[int, int], Group]:
         """Stored groups of steps that an interruption left unfinished, by step and draw."""
@@ -256,6 +272,7 @@ class _Run:
     def _update(self, step: int, groups: list[Group]) -> dict[str, float]:
         """Train on the selected rollouts of a step."""
         config, trainer = self._config, self._trainer
+        torch.set_num_threads(trainer.threads)  # in this thread; an engine in this process has set its own
         chosen: list[list[Weighted]] = [
             select(group, self._algorithm, config.keep, derive(config.seed, "keep", step, group.draw))
             for group in groups

@@ -37,8 +37,6 @@ def training_folder(config: C, data: Sequence[Path], folder: Path) -> Iterator[t
         ResumeError: `folder` has another configuration or other data, or is in use by another process.
     """
     check_trackers(config)
-    if config.threads:
-        torch.set_num_threads(config.threads)
     with process_group(config.device) as ranks, ExitStack() as stack:
         with ranks.main_first():
             old = read_config(folder)

@@ -179,6 +179,10 @@ class Trainer(Generic[M]):
         objective: loss; the same in every process.
         config: optimizers, clipping, dtype and seed; ``bf16`` is resolved to true or false.
         ranks: this process among those that train the model.
+
+    Attributes:
+        threads: CPU threads for the updates; the caller sets them in the thread that calls `step`.
+        steps_done: number of updates so far.
     """
 
     def __init__(self, model: M, objective: Objective[M, Any], config: TrainConfig, ranks: Ranks) -> None:
@@ -187,6 +191,7 @@ class Trainer(Generic[M]):
         ranks.place(model)
         self.model, self.objective, self.config, self.ranks = model, objective, config, ranks
         self.optimizers = build_optimizers(model, config)
+        self.threads = config.threads or torch.get_num_threads()
         self._base_lrs = [[group["lr"] for group in o.param_groups] for o in self.optimizers]
         self.steps_done = 0
 
@@ -269,6 +274,7 @@ def run(trainer: Trainer[M], data: MicroBatches[Any], folder: Path, report: Call
     warmup = config.warmup_tokens / data.tokens_per_step
     if trainer.steps_done == steps:
         return
+    torch.set_num_threads(trainer.threads)
     saved = time.monotonic()
     with opened_trackers(config, folder, trainer.steps_done, main) as trackers:
         while trainer.steps_done < steps:

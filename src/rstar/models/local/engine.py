@@ -33,7 +33,7 @@ from rstar.errors import ConfigError, ContextFullError, EngineError
 from rstar.lifecycle import SharedContext
 from rstar.models.decoder import Decoder
 from rstar.models.decoder_files import DTYPES, load_decoder
-from rstar.models.device import SMALL, open_device, resolve_device
+from rstar.models.device import is_small, open_device, resolve_device, useful_threads
 from rstar.models.engine import Capacity, Completion, Context, Request, Weights
 from rstar.models.local.batch import Batch, Job
 from rstar.models.local.cached_decoder import ROW_STEP, CachedDecoder
@@ -71,7 +71,7 @@ class ModelSettings:
         batch_size: samples generated at once, rounded up to a multiple of `ROW_STEP`.
         dtype: one of `DTYPES`.
         device: a torch device.
-        threads: CPU threads; None is torch's choice.
+        threads: CPU threads.
     """
 
     folder: Path
@@ -79,7 +79,7 @@ class ModelSettings:
     batch_size: int
     dtype: str
     device: str
-    threads: int | None
+    threads: int
 
     def batch(self, decoder: Decoder, tokens: TokenText) -> Batch:
         """Create an empty batch with the weights of `decoder`."""
@@ -124,16 +124,14 @@ class LocalEngine(SharedContext):
         device, dtype = resolve_device(device, dtype)
         if dtype not in DTYPES:
             raise ConfigError(f"dtype {dtype!r} is not one of auto, {', '.join(DTYPES)}")
-        open_device(device)
+        where = open_device(device)
         stamps = file_stamps(folder)
         decoder = load_decoder(folder)
-        small = sum(weight.numel() for weight in decoder.parameters()) < SMALL
-        if threads is None and small:
-            threads = 1
+        threads = threads or useful_threads(decoder, where)
         longest = decoder.config.max_position_embeddings
         self.tokens = TokenText(folder)
         self.max_context = min(max_context or longest, longest)
-        self.uses_one_processor = small and threads == 1 and torch.device(device).type == "cpu"
+        self.uses_one_processor = threads == 1 and is_small(decoder, where)
         """Whether the model occupies only one processor."""
         self.settings = ModelSettings(folder.absolute(), stamps, batch, dtype, device, threads)
         self._batch = self.settings.batch(decoder, self.tokens)
@@ -242,8 +240,7 @@ class LocalEngine(SharedContext):
 
     def _run(self) -> None:
         """Thread body: compute until the engine is closed."""
-        if self._threads is not None:
-            torch.set_num_threads(self._threads)
+        torch.set_num_threads(self._threads)
         try:
             with torch.inference_mode():
                 self._batch.clear()

@@ -87,8 +87,7 @@ def main(descriptor: int) -> None:
     try:
         settings: ModelSettings
         settings, parent = connection.recv()
-        if settings.threads is not None:
-            torch.set_num_threads(settings.threads)
+        torch.set_num_threads(settings.threads)
         batch = settings.batch(load_decoder(settings.folder), TokenText(settings.folder))
         if file_stamps(settings.folder) != settings.stamps:
             raise ConfigError(f"{settings.folder}: the model was replaced after it had been opened")
