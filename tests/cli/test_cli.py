@@ -31,6 +31,19 @@ def test_question_for_people() -> None:
     assert "rollouts" in text
 
 
+def test_drawn_problems_and_rollouts_of_an_agent(tmp_path: Path) -> None:
+    command = ["solve", "--family", "search", "--method", "agent", "--policy", "fake:steps", "--samples", "3"]
+    command += ["--temperature", "0.5", "--seed", "5", "--out", "run", "--limit"]
+    assert "accuracy" in rstar(*command, "4", cwd=tmp_path).stdout
+    drawn = [json.loads(line) for line in (tmp_path / "run" / "problems.jsonl").read_text().splitlines()]
+    results = [json.loads(line) for line in (tmp_path / "run" / "results.jsonl").read_text().splitlines()]
+    assert [row["id"] for row in drawn] == [row["id"] for row in results]
+    assert {row["rollouts"] for row in results} == {3}
+    search = json.loads((tmp_path / "run" / "config.json").read_text())["config"]["search"]
+    assert (search["samples"], search["temperature"]) == (3, 0.5)
+    assert "begun with another configuration" in rstar(*command, "3", cwd=tmp_path, code=2).stderr
+
+
 def test_problem_file_then_view(tmp_path: Path) -> None:
     rstar(
         "problems",
@@ -78,7 +91,10 @@ def test_default_run_folder_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (["solve"], "give either a question or --problems"),
+        (["solve"], "give a question, --problems FILE or --family NAME"),
+        (["solve", "q", "--family", "search"], "give a question, --problems FILE or --family NAME"),
+        (["solve", "--family", "serch"], "unknown family 'serch', did you mean 'search'?"),
+        (["solve", "q", "--samples", "2"], "search.samples is a setting of sample, best-of-n, agent"),
         (["solve", "q", "--set", "search.rolouts=3"], "did you mean 'search.rollouts'"),
         (["solve", "q", "--policy", "gpt"], "model 'gpt' is not one of tiny"),
         (["solve", "q", "--value", "gold"], "agreement"),

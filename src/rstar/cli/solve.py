@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
 import typer
@@ -34,11 +36,12 @@ from rstar.errors import NO_ANSWER, ConfigError
 from rstar.evals.compare import Entry, compare_methods, comparison_table, groups_by, read_entries, run_entries
 from rstar.evals.compare_samples import solve_entry
 from rstar.evals.metrics import percent
-from rstar.evals.run import FinishedRun, solve_run
+from rstar.evals.run import FinishedRun, read_source, solve_run
 from rstar.jsonl import Record, read_lines
 from rstar.problems import Problem
 from rstar.runs import RESULTS
 from rstar.search.solver import Solution
+from rstar.tiny.source import ProblemSource
 from rstar.view.progress import progress
 from rstar.view.terminal import NOTICES, reasons, results_table, search_tree
 
@@ -46,6 +49,8 @@ SkipBad = Annotated[
     bool, typer.Option("--skip-bad", help="Skip bad entries of the problem file, and report how many there were.")
 ]
 Limit = Annotated[int | None, typer.Option(help="Solve only the first N problems.", min=1, show_default=False)]
+DRAWN = 100
+"""Problems that `--family` draws, if `--limit` does not say how many."""
 Out = Annotated[
     Path | None, typer.Option(help="Run folder. If it already holds a run, that run is resumed.", show_default="runs/…")
 ]
@@ -57,6 +62,14 @@ def solve(
         Path | None,
         typer.Option(
             help="Problem file (JSONL, JSON list, CSV or Parquet) with questions, and gold answers if known.",
+            show_default=False,
+        ),
+    ] = None,
+    family: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Draw problems instead of reading a file: from this family or kind of family (see `rstar problems"
+            f" families`), as many as `--limit` says, or {DRAWN}. May be repeated.",
             show_default=False,
         ),
     ] = None,
@@ -93,6 +106,17 @@ def solve(
         ),
     ] = None,
     out: Out = None,
+    samples: Annotated[
+        int | None,
+        typer.Option(
+            help="Number of solutions or rollouts per problem (methods `sample`, `best-of-n`, `agent`).",
+            min=1,
+            show_default=False,
+        ),
+    ] = None,
+    temperature: Annotated[
+        float | None, typer.Option(help="Sampling temperature; 0 is greedy.", min=0, show_default=False)
+    ] = None,
     seed: Seed = None,
     limit: Limit = None,
     config: ConfigFile = None,
@@ -121,12 +145,20 @@ def solve(
     `rstar solve --problems problems.jsonl --method mcts --set search.rollouts=32 --out runs/first`
 
     `rstar solve --problems problems.jsonl --policy openai:http://localhost:8000#my-model`
+
+    `rstar solve --family search --method agent --samples 8 --limit 50`
     """
-    options = {"search.method": method, "policy": policy, "value": value, "sandbox.place": sandbox, "seed": seed}
-    options |= {"search.peer": peer}
+    options: dict[str, object] = {
+        "search.method": method,
+        "policy": policy,
+        "value": value,
+        "sandbox.place": sandbox,
+        "seed": seed,
+    }
+    options |= {"search.peer": peer, "search.samples": samples, "search.temperature": temperature}
     settings = resolve(config, set_ or (), options)
-    if (question is None) == (problems is None):
-        raise ConfigError("give either a question or --problems FILE")
+    if (question is not None) + (problems is not None) + bool(family) != 1:
+        raise ConfigError("give a question, --problems FILE or --family NAME")
     if question is not None:
         file_options: dict[str, object] = {"--out": out, "--limit": limit, "--skip-bad": skip_bad or None}
         file_options |= {"--question-field": question_field, "--answer-field": answer_field}
@@ -134,24 +166,34 @@ def solve(
             raise ConfigError(f"{', '.join(used)}: only with --problems; with a question, nothing is stored")
         _solve_question(settings, question, as_json)
         return
-    assert problems is not None
-    problem_set = read_problems(problems, skip_bad, question_field, answer_field).head(limit)
     folder = out or run_folder(settings.search.method)
+    if problems is not None:
+        read = read_problems(problems, skip_bad, question_field, answer_field).head(limit)
+        _solve_set(settings, read, folder, as_json)
+        return
+    source = ProblemSource(n=limit or DRAWN, seed=settings.seed, family=family or [], split="numbers")
+    with TemporaryDirectory() as scratch:
+        drawn = Path(scratch) / "problems.jsonl"
+        _solve_set(settings, read_source(source, drawn, progress), folder, as_json)
+        shutil.copy(drawn, folder)
+
+
+def _solve_set(settings: Config, problems: ProblemSet, folder: Path, as_json: bool) -> None:
     try:
-        finished = solve_file(settings, problem_set, folder)
+        finished = solve_file(settings, problems, folder)
     except KeyboardInterrupt:
         done = len(list(read_lines(folder / RESULTS))) if (folder / RESULTS).is_file() else 0
         console(stderr=True).print(
-            f"interrupted with {done} of {counted(len(problem_set), 'problem')} solved;"
+            f"interrupted with {done} of {counted(len(problems), 'problem')} solved;"
             f" to resume, repeat the command with [bold]--out {escape(str(folder))}[/]",
             highlight=False,
         )
         raise typer.Exit(130) from None
     if as_json:
-        print_json(finished.summary | {"out": str(folder), "skipped": len(problem_set.skipped)})
+        print_json(finished.summary | {"out": str(folder), "skipped": len(problems.skipped)})
         return
     console().print(results_table(finished.results[:50]))
-    print_summary(finished.results, folder, problem_set.skipped)
+    print_summary(finished.results, folder, problems.skipped)
 
 
 def solve_file(settings: Config, problems: ProblemSet, folder: Path) -> FinishedRun:
