@@ -11,6 +11,7 @@ from statistics import mean
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.markup import escape
 
 from rstar.cli.common import AsJson, print_result
 from rstar.prompts import code_steps as prompt
@@ -202,6 +203,38 @@ def judge(
         numbers = ("" if row[key] is None else f"{row[key]:,}" for key in row if key != "wrong")
         table.add(name, *numbers, str(row["wrong"] or ""))
     print_result(figures, as_json, table)
+
+
+@app.command("agent")
+def agent(
+    rollouts: Annotated[int, typer.Option(help="Number of rollouts, all made at once.", min=1)] = 2_048,
+    turns: Annotated[int, typer.Option(help="Turns of a rollout; every turn but the last calls a tool.", min=2)] = 4,
+    url: Annotated[str | None, typer.Option(help="URL of a running service.", show_default="starts a service")] = None,
+    pid: Annotated[
+        int, typer.Option(help="Process id of a running local service, to measure its CPU time.", show_default=False)
+    ] = 0,
+    token_file: Annotated[
+        Path | None, typer.Option(help="File with the token for a running service.", show_default=False)
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make many rollouts of an agent at once, with their tool calls in sessions of a judge service.
+
+    The model is a script and takes no time. Each rollout adds numbers in a session of its own, so a lost or mixed-up
+    session gives a wrong sum. The CPU time of a tool call is compared with that of a program without a session, sent
+    one at a time.
+    """
+    from rstar.agent.bench import bench_agent
+
+    load = asyncio.run(bench_agent(url, rollouts, turns, pid=pid, token_file=token_file))
+    lines = [f"{load.right:,} of {load.rollouts:,} rollouts with the right sum, in {load.seconds:.1f} s"]
+    if load.cpu_ms is not None and load.single_cpu_ms is not None:
+        lines.append(
+            f"CPU time of the service: {load.cpu_ms:.2f} ms per tool call ({load.calls:,} calls); "
+            f"{load.single_cpu_ms:.2f} ms per program sent alone"
+        )
+    lines += (f"{count:,} rollouts: {escape(what)}" for what, count in load.lost.items())
+    print_result(asdict(load), as_json, *lines)
 
 
 @app.command("rollout")

@@ -253,7 +253,7 @@ async def bench_judge(
 ) -> dict[str, LoadResult]:
     """Run several load tests, by name. Without a URL, start a service with one worker per processor."""
     async with AsyncExitStack() as stack:
-        service, pid = (url, pid) if url is not None else await stack.enter_async_context(_service(redis))
+        service, pid = (url, pid) if url is not None else await stack.enter_async_context(bench_service(redis))
         await run_load(service, mixed(_WARM_CALLS), token=token)
         kinds = [(f"{name}, one at a time", [name] * (calls // 4), 1, 1) for name in PROGRAMS]
         kinds += [(f"{name}, batches of 32", [name] * calls, 32, 8) for name in PROGRAMS]
@@ -274,7 +274,11 @@ async def bench_judge(
 
 
 @asynccontextmanager
-async def _service(redis: str | None) -> AsyncIterator[tuple[str, int]]:
+async def bench_service(redis: str | None) -> AsyncIterator[tuple[str, int]]:
+    """Start a service with one worker per processor; yields its URL and its process id.
+
+    Raises `SandboxError` if it does not start.
+    """
     command = [sys.executable, "-c", "from rstar.cli.app import main; main()", "judge", "serve", "--port", "0"]
     command += ["--redis", redis] if redis else []
     process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
