@@ -81,9 +81,10 @@ def serving(
     disk: Path | None = None,
     temp: Path | None = None,
     setup: str = "",
+    port: int | None = None,
 ) -> Iterator[tuple[str, Service]]:
     """A service and its URL, once its workers are there. See `Service`."""
-    port = free_port()
+    port = port or free_port()
     command = ("serve", "--port", str(port), "--workers", str(workers), *arguments)
     service = Service(*command, log=folder / "judge.log", disk=disk, temp=temp, setup=setup)
     url = f"http://127.0.0.1:{port}"

@@ -17,6 +17,7 @@ from rstar.rl.loop import train
 from rstar.rl.settings import RLConfig
 from rstar.sections import read_recipe
 from rstar.tiny.generate import draw_set, write_set
+from tests.judge.services import free_port, serving
 from tests.rl.test_loop import no_bar, without_times
 
 WORLD = '''
@@ -105,6 +106,45 @@ def test_sandboxes_that_die(recipe: Path, tmp_path: Path) -> None:
         train(settings, tmp_path / "disturbed", lambda text: None, no_bar)
     assert len(deaths) > 2
     assert_equal(tmp_path / "disturbed", tmp_path / "whole")
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(600)
+def test_a_judge_that_restarts(recipe: Path, tmp_path: Path) -> None:
+    """Cells and rewards go through the service; a training with a sandbox of its own gives the same."""
+    longer = ["search.max_turns=3", "search.max_turn_tokens=64", "search.max_response_tokens=300"]
+    settings = read_recipe(RLConfig, recipe, overrides=longer)
+    train(settings, tmp_path / "whole", lambda text: None, no_bar)
+    assert any(step["calls"] > 0 for step in without_times(tmp_path / "whole" / "metrics.jsonl"))
+    port = free_port()
+    remote = read_recipe(RLConfig, recipe, overrides=[*longer, f"sandbox.place=http://127.0.0.1:{port}"])
+    with judge_restarting(tmp_path, port, every=2.0) as starts:
+        train(remote, tmp_path / "disturbed", lambda text: None, no_bar)
+    assert len(starts) > 2
+    assert_equal(tmp_path / "disturbed", tmp_path / "whole")
+
+
+@contextmanager
+def judge_restarting(folder: Path, port: int, every: float) -> Iterator[list[float]]:
+    """A judge service that is stopped every so many seconds and started again; yields the times of its starts."""
+    starts: list[float] = []
+    serves, ended = threading.Event(), threading.Event()
+
+    def serve() -> None:
+        while not ended.is_set():
+            with serving(folder, port=port):
+                starts.append(time.monotonic())
+                serves.set()
+                ended.wait(every)
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        assert serves.wait(60)
+        yield starts
+    finally:
+        ended.set()
+        thread.join()
 
 
 @contextmanager
