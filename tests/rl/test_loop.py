@@ -1,12 +1,14 @@
 """A whole training: it learns, and an interrupted one ends as an uninterrupted one."""
 
 import json
+import threading
 from collections.abc import Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from rstar.config import Config, EngineConfig
 from rstar.errors import ConfigError, DataError, EngineError, ResumeError
@@ -14,6 +16,7 @@ from rstar.jsonl import read_lines
 from rstar.rl.loop import train
 from rstar.rl.settings import RLConfig
 from rstar.sections import read_recipe
+from rstar.train.loop import Trainer, Update
 
 WORLD = '''
 from rstar.agent.environment import Mathematics
@@ -147,6 +150,21 @@ def test_an_engine_beside_updates_with_threads_has_a_process_of_its_own(
     with pytest.raises(EngineError, match="enough"):
         run(settings, tmp_path / "out")
     assert [(engine.processes, engine.threads) for engine in seen] == [expected]
+
+
+def test_all_updates_run_in_one_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every thread that has updated once keeps gigabytes of its own."""
+    threads: list[tuple[int, int]] = []
+    step = Trainer.step
+
+    def watched(self: Trainer[Any], *args: Any) -> Update:
+        threads.append((threading.get_ident(), torch.get_num_threads()))
+        return step(self, *args)
+
+    monkeypatch.setattr(Trainer, "step", watched)
+    run(config(tmp_path, ahead=1), tmp_path / "out")
+    assert len(threads) > 2
+    assert len(set(threads)) == 1
 
 
 def test_rounding_is_fixed_when_the_run_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

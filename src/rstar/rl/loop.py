@@ -21,6 +21,7 @@ import shutil
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from itertools import accumulate
 from pathlib import Path
@@ -164,6 +165,10 @@ class _Run:
         self._held_out = [problem.id for problem in held_out.problems]
         with ExitStack() as stack:
             self._log = stack.enter_context(json_lines(folder, done))
+            # One thread for all updates: each new one would keep memory of its own, and a number of threads by chance.
+            threads = self._trainer.threads
+            updates = ThreadPoolExecutor(1, "rstar updates", initializer=torch.set_num_threads, initargs=(threads,))
+            self._updates = stack.enter_context(updates)
             async with solver:
                 self._solver = solver
                 if done:
@@ -222,7 +227,9 @@ class _Run:
                 waiting = asyncio.create_task(self._collect(names, step + 1)) if config.ahead and step < last else None
                 collected = time.perf_counter()
                 try:
-                    metrics = await asyncio.to_thread(self._update, step, groups)
+                    metrics = await asyncio.get_running_loop().run_in_executor(
+                        self._updates, self._update, step, groups
+                    )
                     updated = time.perf_counter()
                     if waiting is not None:
                         await asyncio.wait([waiting])
@@ -272,7 +279,6 @@ class _Run:
     def _update(self, step: int, groups: list[Group]) -> dict[str, float]:
         """Train on the selected rollouts of a step."""
         config, trainer = self._config, self._trainer
-        torch.set_num_threads(trainer.threads)  # in this thread; an engine in this process has set its own
         chosen: list[list[Weighted]] = [
             select(group, self._algorithm, config.keep, derive(config.seed, "keep", step, group.draw))
             for group in groups
