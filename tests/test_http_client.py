@@ -96,6 +96,29 @@ def test_a_client_that_is_not_open_or_has_no_server() -> None:
         using("http://127.0.0.1:9", lambda client: client.request("GET", "/x"), retries=1)
 
 
+def test_a_server_that_breaks_off() -> None:
+    """As one does that ends an answer when the next request arrives."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{")
+        await writer.drain()
+        writer.close()
+
+    async def scenario() -> None:
+        async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+            url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+            client = ServerClient(url, key=None, concurrency=1, timeout=5.0, retries=1, pause=0.001)
+            await client.open()
+            try:
+                with pytest.raises(ServerError, match=r"\(2 attempts\); the server broke off its answer"):
+                    await client.request("GET", "/x")
+            finally:
+                await client.close()
+
+    asyncio.run(scenario())
+
+
 def test_retry_after() -> None:
     def delay(value: str) -> float | None:
         return _retry_after(httpx.Headers({"Retry-After": value}))

@@ -11,7 +11,7 @@ import asyncio
 import json
 import random
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
@@ -37,6 +37,13 @@ class HttpRefusedError(ServerError):
     def retryable(self) -> bool:
         """Whether the same request may succeed later."""
         return self.status in (408, 429) or self.status >= 500
+
+
+_HINTS: Mapping[type[httpx.TransportError], str] = {
+    httpx.ConnectError: "; is a server running there?",
+    httpx.RemoteProtocolError: "; the server broke off its answer: it may serve one request at a time",
+}
+"""What errors of the connection can mean."""
 
 
 class ServerClient:
@@ -168,7 +175,7 @@ class ServerClient:
             except httpx.TransportError as error:
                 if not retries_left:
                     reason = f"{type(error).__name__}: {error}".removesuffix(": ")
-                    hint = "; is a server running there?" if isinstance(error, httpx.ConnectError) else ""
+                    hint = next((hint for kind, hint in _HINTS.items() if isinstance(error, kind)), "")
                     tries = f"{retries + 1} attempt{'s' * (retries > 0)}"
                     raise ServerError(f"{self.url}{path}: {reason} ({tries}){hint}") from error
             # Jitter keeps failed requests from retrying in lockstep.

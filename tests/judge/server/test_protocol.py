@@ -3,6 +3,7 @@
 import asyncio
 import socket
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from threading import Thread
@@ -16,7 +17,14 @@ from starlette.types import Receive, Scope, Send
 
 from rstar.judge.queue.quotas import ClientQuotas
 from rstar.judge.server import protocol
-from rstar.judge.server.protocol import MAX_BEHIND, MAX_HEAD, BoundedProtocol
+from rstar.judge.server.protocol import (
+    HEADER_BYTES,
+    MAX_BEHIND,
+    MAX_HEAD,
+    MAX_HEADERS,
+    SMALL_PIECE,
+    BoundedProtocol,
+)
 
 SECONDS = 0.4
 LARGE = 30 << 20
@@ -328,3 +336,72 @@ def test_a_tunnel_is_not_made(connect: Callable[[], socket.socket]) -> None:
     link = connect()
     link.sendall(b"CONNECT me:1 HTTP/1.1\r\nhost: me\r\nconnection: upgrade\r\nupgrade: h2c\r\n\r\n")
     assert all_of(link).startswith(b"HTTP/1.1 400 ")
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_request_has_so_many_headers(connect: Callable[[], socket.socket], whole: bool) -> None:
+    link = connect()
+    few = b"".join(b"%x:\r\n" % number for number in range(MAX_HEADERS))
+    link.sendall(b"GET / HTTP/1.1\r\n" + few + b"\r\n")
+    assert until(link, b"0 bytes;").startswith(b"HTTP/1.1 200 ")
+    link.sendall(b"GET / HTTP/1.1\r\n" + few + b"x:\r\ny:\r\n" + b"\r\n" * whole)
+    assert all_of(link).startswith(b"HTTP/1.1 431 ")
+    assert all(len(one.headers or ()) <= MAX_HEADERS for one in Recorded.made)
+
+
+def test_headers_of_a_request_that_has_not_ended_are_charged(
+    connect: Callable[[], socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = ClientQuotas(1 << 20)
+    monkeypatch.setattr(BoundedProtocol, "memory", memory)
+    link = connect()
+    link.sendall(b"GET / HTTP/1.1\r\n" + b"x: y\r\n" * 60)
+    until_true(lambda: memory._used >= 60 * HEADER_BYTES)
+    link.close()
+    until_true(lambda: memory._used == 0)
+
+
+def test_tiny_chunks_take_turns(connect: Callable[[], socket.socket], monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one iteration of the event loop, little of them is parsed, however many connections send them."""
+    parsed: Counter[int] = Counter()
+    iterations = 0
+
+    def tick(loop: asyncio.AbstractEventLoop) -> None:
+        nonlocal iterations
+        iterations += 1
+        loop.call_soon(tick, loop)
+
+    on_body = BoundedProtocol.on_body
+
+    def watched(self: BoundedProtocol, body: bytes) -> None:
+        if not iterations:
+            tick(self.loop)
+        parsed[iterations] += 1
+        on_body(self, body)
+
+    monkeypatch.setattr(BoundedProtocol, "on_body", watched)
+    links = [connect() for _ in range(4)]
+    for link in links:
+        link.sendall(b"POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n" + b"1\r\n \r\n" * 4_000 + b"0\r\n\r\n")
+    for link in links:
+        assert until(link, b"4000 bytes;").startswith(b"HTTP/1.1 200 ")
+    assert sum(parsed.values()) == 16_000
+    assert max(parsed.values()) <= 2 * SMALL_PIECE / len(b"1\r\n \r\n")
+
+
+def test_large_chunks_are_parsed_in_large_pieces(
+    connect: Callable[[], socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes: list[int] = []
+    feed = BoundedProtocol._feed
+
+    def watched(self: BoundedProtocol, size: int) -> None:
+        sizes.append(min(size, len(self._behind)))
+        feed(self, size)
+
+    monkeypatch.setattr(BoundedProtocol, "_feed", watched)
+    link = connect()
+    chunk = b"8000\r\n" + bytes(0x8000) + b"\r\n"
+    link.sendall(b"POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n" + chunk * 60 + b"0\r\n\r\n")
+    assert until(link, b"%d bytes;" % (60 * 0x8000)).startswith(b"HTTP/1.1 200 ")
+    assert max(sizes) == MAX_HEAD

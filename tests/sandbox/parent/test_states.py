@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import os
 import sys
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -611,3 +612,28 @@ frame.f_globals["_fork"] = grow
         return shown, held
 
     assert with_sandbox(work) == (["1\n"] * 2, [False] * 2)
+
+
+def test_runs_that_wait_for_a_rebuilt_state_hold_no_slot(box: Box) -> None:
+    """A state with a thread cannot be copied: every run from it replays its code first, one after another."""
+    kept = (
+        "import threading, time\nthreading.Thread(target=time.sleep, args=(60,), daemon=True).start()\ntime.sleep(0.5)"
+    )
+
+    async def scenario() -> tuple[float, list[Result]]:
+        async with LocalSandbox(workers=2) as sandbox:
+            state, result = await sandbox.start().run(kept, Limits(seconds=5))
+            assert state is not None, result
+            forks = [asyncio.create_task(state.run("1", Limits(seconds=5))) for _ in range(6)]
+            await asyncio.sleep(0.3)  # they have begun to wait
+            started = time.monotonic()
+            others = [await sandbox.run("print(1)", limits=QUICK) for _ in range(3)]
+            seconds = time.monotonic() - started
+            ended = await asyncio.gather(*forks)
+            rest = time.monotonic() - started - seconds
+            assert all(fork.ok for _, fork in ended)
+            return seconds / rest, others
+
+    share, others = asyncio.run(scenario())
+    assert [other.stdout for other in others] == ["1\n"] * 3
+    assert share < 1 / 2  # else they waited for most of the replays

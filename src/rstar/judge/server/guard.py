@@ -95,7 +95,8 @@ class Guard:
             header = headers.get(b"authorization", b"").decode("latin-1")
             if not allowed(self._settings, header):
                 detail = "wrong token" if header else "a bearer token is required"
-                refusal = JSONResponse({"detail": detail}, 401, {"WWW-Authenticate": "Bearer"})
+                # Closed, or the body would be received and parsed for nothing.
+                refusal = JSONResponse({"detail": detail}, 401, {"WWW-Authenticate": "Bearer", "Connection": "close"})
                 await refusal(scope, receive, send)
                 return
         if int(headers.get(b"content-length", b"0")) > MAX_BODY:  # the parser admits only numbers

@@ -4,6 +4,9 @@ uvicorn bounds none of these with its fast parser. `guard` checks the body.
 
 A connection has one request at a time: the bytes behind it are parsed when it has been answered and its reply been
 read. Until then few of them are kept, and reading pauses.
+
+Parsing a body in tiny chunks costs a hundred times as much as others of its size. So connections with chunked bodies
+take turns, one in each iteration of the event loop, with pieces as small as their chunks require.
 """
 
 from __future__ import annotations
@@ -13,7 +16,8 @@ import fcntl
 import resource
 import sys
 import termios
-from typing import Any
+from collections import deque
+from typing import Any, ClassVar
 
 import httptools
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
@@ -23,6 +27,15 @@ from rstar.judge.queue.quotas import ClientQuotas
 
 MAX_HEAD = 32_768
 """Bytes of request line and headers, and of data after a body."""
+
+MAX_HEADERS = 100
+"""Headers per request, trailers included."""
+
+HEADER_BYTES = 150
+"""Memory per header, beside its text."""
+
+SMALL_PIECE, SMALL_CHUNK = 2_048, 256
+"""Bytes of a chunked body to parse at once if its chunks, or the last ones seen, have fewer bytes on average."""
 
 HEAD_SECONDS, BODY_SECONDS = 15.0, 120.0
 """Time limits for head and body of a request to arrive."""
@@ -54,6 +67,29 @@ class _Flow(FlowControl):
             super().resume_reading()
 
 
+class _ParseTurns:
+    """Connections that wait to parse a piece of a chunked body; one has its turn in each iteration of the loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self._waiting: deque[BoundedProtocol] = deque()
+
+    def wait(self, connection: BoundedProtocol) -> None:
+        """Take a place at the end of the queue."""
+        self._waiting.append(connection)
+        if len(self._waiting) == 1:
+            self.loop.call_soon(self._next)
+
+    def _next(self) -> None:
+        connection = self._waiting[0]
+        try:
+            connection.take_turn()
+        finally:
+            self._waiting.popleft()
+            if self._waiting:
+                self.loop.call_soon(self._next)
+
+
 class BoundedProtocol(HttpToolsProtocol):
     """uvicorn's protocol with bounded connections, request heads and times.
 
@@ -64,6 +100,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     hosts: ClientQuotas | None = None
     memory: ClientQuotas | None = None
+    _turns: ClassVar[_ParseTurns | None] = None
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
@@ -74,6 +111,8 @@ class BoundedProtocol(HttpToolsProtocol):
         self._body_left, self._chunked = 0, False  # of the request being parsed
         self._head_end = b""  # the last bytes of its incomplete head
         self._parser_bytes = 0  # bytes the parser may hold: of a head, or after a body
+        self._head_memory = 0  # of the headers of the present request
+        self._chunks, self._piece, self._waits_for_turn = 0, SMALL_PIECE, False
         self._deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -94,6 +133,7 @@ class BoundedProtocol(HttpToolsProtocol):
         """Release the connection's share and memory."""
         self._cancel_deadline()
         self._behind.clear()
+        self._parser_bytes = self._head_memory = 0
         self.resume_writing()
         if BoundedProtocol.hosts is not None and self._host is not None:
             BoundedProtocol.hosts.add(self._host, -1)
@@ -138,15 +178,10 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _parse(self) -> None:
         """Parse what has arrived, up to the end of a request."""
-        while self._behind and not self._is_busy and not self.transport.is_closing():
-            size = self._piece_size()
-            piece = bytes(self._behind[:size])
-            del self._behind[:size]
-            self._head_end = (self._head_end + piece)[-3:]
-            self._parser_bytes += len(piece)
-            super().data_received(piece)
-            if self._parser_bytes > MAX_HEAD:
-                self._refuse(_LARGE)
+        while self._has_input and not self._chunked:
+            self._feed(self._piece_size())
+        if self._has_input:
+            self._wait_for_turn()
         if self.transport.is_closing():
             self._behind.clear()
         self._charge()
@@ -156,11 +191,43 @@ class BoundedProtocol(HttpToolsProtocol):
         elif was_full and (self.cycle is None or len(self.cycle.body) <= HIGH_WATER_LIMIT):
             self.flow.resume_reading()
 
+    @property
+    def _has_input(self) -> bool:
+        return bool(self._behind) and not self._is_busy and not self.transport.is_closing()
+
+    def _feed(self, size: int) -> None:
+        """Parse at most `size` of the bytes that have arrived."""
+        piece = bytes(self._behind[:size])
+        del self._behind[:size]
+        self._head_end = (self._head_end + piece)[-3:]
+        self._parser_bytes += len(piece)
+        super().data_received(piece)
+        if self._parser_bytes > MAX_HEAD:
+            self._refuse(_LARGE)
+
+    def _wait_for_turn(self) -> None:
+        if self._waits_for_turn:
+            return
+        self._waits_for_turn = True
+        if BoundedProtocol._turns is None or BoundedProtocol._turns.loop is not self.loop:
+            BoundedProtocol._turns = _ParseTurns(self.loop)
+        BoundedProtocol._turns.wait(self)
+
+    def take_turn(self) -> None:
+        """Parse a piece of a chunked body, and what follows it."""
+        self._waits_for_turn = False
+        if self._has_input and self._chunked:
+            self._chunks = 0
+            size = min(self._piece, len(self._behind))
+            self._feed(size)
+            self._piece = SMALL_PIECE if size < SMALL_CHUNK * self._chunks else MAX_HEAD
+        self._parse()
+
     def _piece_size(self) -> int:
         """How many bytes to parse at once: up to the end of a head or body, if known; never a large head."""
         if self._body_left:
             return self._body_left
-        end = -1 if self._chunked else (self._head_end + self._behind[:MAX_HEAD]).find(_HEAD_END)
+        end = (self._head_end + self._behind[:MAX_HEAD]).find(_HEAD_END)
         return MAX_HEAD if end < 0 else end + len(_HEAD_END) - len(self._head_end)
 
     def on_message_begin(self) -> None:
@@ -172,7 +239,16 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._is_answering:
             raise ValueError("a request behind a chunked one")
         super().on_message_begin()
+        self._head_memory, self._piece = 0, SMALL_PIECE
         self._set_deadline(HEAD_SECONDS)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Keep a header or trailer, or refuse the request if it has too many."""
+        self._head_memory += len(name) + len(value) + HEADER_BYTES
+        if len(self.headers) < MAX_HEADERS:
+            super().on_header(name, value)
+        else:
+            self._refuse(_LARGE)
 
     @property
     def _is_upgrade(self) -> bool:
@@ -193,7 +269,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """Check the size of the head and start the deadline of the body."""
-        if self._is_upgrade:
+        if self._is_upgrade or self.transport.is_closing():
             return
         self._parser_bytes = 0
         if len(self.url) + sum(len(name) + len(value) + len(b": \r\n") for name, value in self.headers) > MAX_HEAD:
@@ -208,6 +284,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_body(self, body: bytes) -> None:
         """Forward the body unless the request was refused."""
         self._parser_bytes = 0
+        self._chunks += 1
         self._body_left = max(0, self._body_left - len(body))
         if not self.transport.is_closing():
             super().on_body(body)
@@ -236,8 +313,9 @@ class BoundedProtocol(HttpToolsProtocol):
         self._read_deadline = self.loop.call_later(READ_SECONDS, check)
 
     def _charge(self) -> None:
-        """Charge unread replies and requests behind to the client; close the connection if they exceed its share."""
-        size = len(self._behind) + (self.transport.get_write_buffer_size() if self.flow.write_paused else 0)
+        """Charge headers, unread replies and requests behind to the client; abort if they exceed its share."""
+        size = len(self._behind) + self._parser_bytes + self._head_memory
+        size += self.transport.get_write_buffer_size() if self.flow.write_paused else 0
         if BoundedProtocol.memory is None or size == self._charged:
             return
         client = "" if self.client is None else "{}:{}".format(*self.client)

@@ -43,10 +43,7 @@ class Scheduler:
             try:
                 yield slot
             finally:
-                if slot.background:
-                    self.free_background += 1
-                else:
-                    self.foreground.release()
+                slot.leave()
 
 
 class Slot:
@@ -54,7 +51,23 @@ class Slot:
 
     def __init__(self, scheduler: Scheduler, threads: int) -> None:
         self._scheduler, self.background, self._reserved = scheduler, False, False
+        self._left = False
         self.threads = threads
+
+    def leave(self) -> None:
+        """Give the slot back, because the run has ended or waits for another one."""
+        if self._left:
+            return
+        self._left = True
+        if self.background:
+            self._scheduler.free_background += 1
+        else:
+            self._scheduler.foreground.release()
+
+    async def take(self) -> None:
+        """Wait for a foreground slot again, after `leave`."""
+        await self._scheduler.foreground.acquire()
+        self.background = self._left = False
 
     def demote(self) -> bool:
         """Move to a background slot if one is free. Returns whether the run is now in the background."""

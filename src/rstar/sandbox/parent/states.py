@@ -17,9 +17,10 @@ ends. A tree's keeper and its template own about 3 MiB. Scratch folders in memor
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -152,7 +153,7 @@ class States:
         """
         if node.parent is None:
             return await self._tree(node.root, tier), None
-        async with node.lock:
+        async with _locked(node.lock, slot):
             process = self._usable_process(node, tier, limits)
             if process is None:
                 self._kill(node)
@@ -344,6 +345,18 @@ class States:
                 self._kill(node)
         if number is None:
             self.trees.pop(tree, None)
+
+
+@asynccontextmanager
+async def _locked(lock: asyncio.Lock, slot: Slot) -> AsyncIterator[None]:
+    """Hold the lock of a state; wait for it without a slot, because its holder may replay code for long."""
+    waits = lock.locked()
+    if waits:
+        slot.leave()
+    async with lock:
+        if waits:
+            await slot.take()
+        yield
 
 
 @contextmanager
