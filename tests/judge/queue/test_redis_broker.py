@@ -83,6 +83,30 @@ def test_calls_outlast_errors_that_pass(redis: Redis) -> None:
     asyncio.run(asyncio.wait_for(run(), 30))
 
 
+def test_a_call_too_large_for_redis_fails_alone(redis: Redis) -> None:
+    """In a full Redis, no answer could be written, so neither this call nor any other would end."""
+    keys = Keys("large")
+
+    async def run() -> tuple[Answer, bool, int]:
+        async with RedisBroker(redis.url, "me", keys=keys) as broker:
+            used = (await broker._client.info("memory"))["used_memory"]
+            await broker._client.config_set("maxmemory", used + (40 << 20))
+            try:
+                size = (used + (40 << 20)) // 4
+                large = broker.submit(replace(pending_job(), id="large", code="x" * size))
+                small = broker.submit(replace(pending_job(), id="small", code="x" * (size // 2)))
+                answer = await asyncio.wait_for(large, 10)
+                while not await broker._client.xlen(keys.short):
+                    await asyncio.sleep(0.01)
+                return answer, small.done(), await broker._client.xlen(keys.short)
+            finally:
+                await broker._client.config_set("maxmemory", 0)
+
+    answer, small_ended, entries = asyncio.run(run())
+    assert (answer.outcome, small_ended, entries) == ("failed", False, 1)
+    assert "a quarter of its maxmemory" in answer.message
+
+
 def test_redis_s_errors_are_told_apart(redis: Redis) -> None:
     with Client.from_url(redis.url) as client:
         client.set("text", "1")

@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
@@ -50,6 +51,9 @@ _WINDOW_SECONDS = 0.02
 _LOAD_SECONDS = 0.5
 _MIN_RETRY_SECONDS = 10.0
 """Minimum new deadline, in seconds, of a job that Redis has lost, even if expired: it may have begun."""
+
+_LARGEST_SHARE = 1 / 4
+"""Share of Redis's ``maxmemory`` for one job. A larger one could leave no room for answers, and would never end."""
 
 _SWEEP_SECONDS = 1.0
 _TRIM_BYTES = 1 << 16
@@ -94,6 +98,7 @@ class RedisBroker:
         self._cancelled: list[_Pending] = []
         self._cancelling = asyncio.Event()
         self._disconnected = False
+        self._largest = 0.0  # size of a job in bytes; 0: not known yet
         self._last_answer: bytes | str = "0"
         self._tasks: list[asyncio.Task[None]] = []
         self._background: set[asyncio.Task[None]] = set()
@@ -194,17 +199,28 @@ class RedisBroker:
         if not batch:
             return
         try:
+            if not self._largest:
+                await self._find_largest()
             async with self._client.pipeline(transaction=False) as pipeline:
                 # First: workers drop the jobs of a dead owner.
                 pipeline.set(self._keys.owner(self._owner), 1, ex=ALIVE_SECONDS)
-                for pending in batch:
-                    pipeline.xadd(pending.stream, {"j": pack_job(pending.job)})
+                for pending in batch.copy():
+                    packed = pack_job(pending.job)
+                    if len(packed) <= self._largest:
+                        pipeline.xadd(pending.stream, {"j": packed})
+                    else:
+                        batch.remove(pending)
+                        self._fail(pending, SandboxError("the call takes more than a quarter of its maxmemory"))
                 _, *added = await pipeline.execute(raise_on_error=False)
                 self._record_entries(batch, added)
         except BaseException:
             for pending in batch:
                 self._enqueue(pending)
             raise
+
+    async def _find_largest(self) -> None:
+        memory = await self._client.info("memory")
+        self._largest = memory.get("maxmemory", 0) * _LARGEST_SHARE or math.inf
 
     async def _next_batch(self) -> list[_Pending]:
         """Take the jobs that can be added now. Redis is queried first, so an outage loses no job."""
@@ -308,6 +324,7 @@ class RedisBroker:
                 self._disconnected, checked = False, time.monotonic()
             self._running.total = max(_WINDOW, sum(capacity for _, capacity in await self._workers()))
             self._outbox.resume()
+            await self._find_largest()
             await self._redirect([pending for pending in self._pending.values() if pending.worker])
             await asyncio.sleep(HEARTBEAT_SECONDS)
 
