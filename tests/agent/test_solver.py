@@ -49,6 +49,14 @@ def test_the_answer_is_that_of_most_rollouts() -> None:
     assert len(solution.trajectories) == 3
 
 
+def test_rollouts_that_give_up_do_not_vote() -> None:
+    solution = solve(answers("unknown", "42", "unknown"), samples=3)
+    assert (solution.answer, solution.value) == ("42", 1.0)
+    assert solution.failures == {"gave_up": 2}
+    none = solve(answers("unknown"), samples=2)
+    assert (none.answer, none.failures) == (None, {"gave_up": 2})
+
+
 def test_rollouts_without_an_answer_are_counted_by_their_reason() -> None:
     solution = solve(FakeEngine(script=lambda *_: "<code>\n1<end_of_code>"), samples=2, max_turns=2)
     assert solution.answer is None

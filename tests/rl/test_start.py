@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
+from rstar.agent.environment import GIVEN_UP
 from rstar.agent.turns import CodeTurns
 from rstar.datasets import read_problems
 from rstar.errors import DataError
 from rstar.models.engine import Completion
-from rstar.rl.start import GIVEN_UP, StartConfig, write_traces
+from rstar.rl.start import StartConfig, write_traces
 from rstar.trajectories import Segment, Step
 from rstar.trees import Tree, TreeNode
 

@@ -64,6 +64,10 @@ class Environment(Protocol):
         ...
 
 
+GIVEN_UP = "unknown"
+"""Answer of a rollout that gives up."""
+
+
 class Mathematics:
     """Problems with one final answer, and Python to work them out (arXiv 2508.20722, section 2)."""
 

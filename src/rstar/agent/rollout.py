@@ -9,8 +9,9 @@ Rules (arXiv 2508.20722, section 2):
 * A turn without a call ends the rollout, with its answer if it has one.
 * A call that cannot be read or made returns its error as the tool's response, and the rollout goes on.
 * Text is only appended, never rendered again, so the ids of a trajectory are exactly what the model saw and wrote.
-* Every rollout ends exactly once: with an answer, without one, at a limit, or at its deadline. A failure of the engine
-  or the sandbox is no end but an exception: the whole group counts as never made.
+* Every rollout ends exactly once: with an answer, without one, at a limit, or at its deadline. The answer "unknown"
+  counts as none, so that rollouts that give up do not outvote one that does not. A failure of the engine or the sandbox
+  is no end but an exception: the whole group counts as never made.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from rstar.agent.calls import BadCall, Call
-from rstar.agent.environment import Environment
+from rstar.agent.environment import GIVEN_UP, Environment
 from rstar.agent.tools import Session, ToolResult, cut_middle, refused
 from rstar.agent.turns import Turns
 from rstar.config import AgentConfig
@@ -210,8 +211,10 @@ class Group:
         if completion.stop_reason == "length":
             node.finish_reason = "length"
         elif not turn.calls:
-            node.answer = None if turn.final is None else self._environment.answer(turn.final)
-            node.finish_reason = "no_answer" if node.answer is None else "answer"
+            answer = None if turn.final is None else self._environment.answer(turn.final)
+            gives_up = answer == GIVEN_UP
+            node.answer = None if gives_up else answer
+            node.finish_reason = "gave_up" if gives_up else "no_answer" if answer is None else "answer"
         elif len(branch.place) + 1 >= self._max_turns:
             node.finish_reason = "too_deep"
         else:

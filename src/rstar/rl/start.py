@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from rstar.agent.environment import GIVEN_UP
 from rstar.agent.turns import CodeTurns
 from rstar.answers import AnswerKey
 from rstar.datasets import ProblemSet
@@ -27,9 +28,6 @@ from rstar.prompts import code_steps as markers
 from rstar.runs import TREES
 from rstar.seeds import derive
 from rstar.trees import Tree
-
-GIVEN_UP = "unknown"
-"""Answer of a trace that gives up."""
 
 
 @dataclass(frozen=True, slots=True)

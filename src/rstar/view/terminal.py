@@ -20,6 +20,7 @@ REASONS = {
     "code_error": "its code failed",
     "no_step": "no step written",
     "no_answer": "no answer in the last step",
+    "gave_up": "gave up",
     "too_deep": "too many steps",
     "length": "too long",
     "deadline": "out of time",
