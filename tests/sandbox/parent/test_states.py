@@ -8,7 +8,7 @@ import os
 import sys
 import time
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
@@ -18,6 +18,11 @@ from rstar.errors import SandboxError
 from rstar.sandbox import LEVELS, Level, Limits, LocalSandbox, Result, probe
 from rstar.sandbox.parent import execution
 from rstar.sandbox.parent.local import LocalState
+from rstar.sandbox.parent.memory import MemoryWatch
+from rstar.sandbox.parent.nodes import Node, Root
+from rstar.sandbox.parent.scheduler import Scheduler
+from rstar.sandbox.parent.states import _locked
+from rstar.sandbox.parent.threads import ThreadBudget
 from tests.sandbox.conftest import QUICK, Box, descendants, settles
 
 NAMES = ("a", "b", "c")
@@ -637,3 +642,34 @@ def test_runs_that_wait_for_a_rebuilt_state_hold_no_slot(box: Box) -> None:
     share, others = asyncio.run(scenario())
     assert [other.stdout for other in others] == ["1\n"] * 3
     assert share < 1 / 2  # else they waited for most of the replays
+
+
+@pytest.mark.parametrize("late", range(4))
+def test_a_lock_and_slots_never_wait_for_each_other(late: int) -> None:
+    """Runs that arrive while the lock passes from one run to the next must not keep the slots that it needs."""
+
+    async def scenario() -> list[str]:
+        watch, threads = MemoryWatch(1 << 40, cast(Any, None)), ThreadBudget(100)
+        scheduler, node, ended = Scheduler(2, 1, watch, threads), Node(Root()), list[str]()
+        go_on = asyncio.Event()
+
+        async def run(name: str, *, first: bool = False) -> None:
+            async with scheduler.slot() as slot, _locked(node, slot):
+                if first:
+                    slot.demote()
+                    await go_on.wait()
+                ended.append(name)
+
+        tasks = [asyncio.create_task(run("first", first=True))]
+        await asyncio.sleep(0.01)
+        tasks.append(asyncio.create_task(run("next")))
+        await asyncio.sleep(0.01)
+        go_on.set()
+        for _ in range(late):
+            await asyncio.sleep(0)
+        tasks += [asyncio.create_task(run(name)) for name in "abc"]
+        await asyncio.wait_for(asyncio.gather(*tasks), 5)
+        assert (scheduler.foreground._value, scheduler.free_background, node.lock_users) == (2, 1, 0)
+        return ended
+
+    assert sorted(asyncio.run(scenario())) == ["a", "b", "c", "first", "next"]

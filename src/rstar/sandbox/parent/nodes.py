@@ -66,6 +66,8 @@ class Node:
     Attributes:
         chain_seconds: total run time of the code from the start.
         unforkable: its process cannot be copied; see `states`.
+        lock: of a run that takes or rebuilds the process.
+        lock_users: runs that hold the lock or wait for it.
     """
 
     root: Root
@@ -80,6 +82,7 @@ class Node:
     unforkable: bool = False
     released: bool = False
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    lock_users: int = 0
 
     @property
     def name(self) -> str:

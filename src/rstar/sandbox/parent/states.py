@@ -17,7 +17,6 @@ ends. A tree's keeper and its template own about 3 MiB. Scratch folders in memor
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -153,7 +152,7 @@ class States:
         """
         if node.parent is None:
             return await self._tree(node.root, tier), None
-        async with _locked(node.lock, slot):
+        async with _locked(node, slot):
             process = self._usable_process(node, tier, limits)
             if process is None:
                 self._kill(node)
@@ -348,15 +347,23 @@ class States:
 
 
 @asynccontextmanager
-async def _locked(lock: asyncio.Lock, slot: Slot) -> AsyncIterator[None]:
-    """Hold the lock of a state; wait for it without a slot, because its holder may replay code for long."""
-    waits = lock.locked()
-    if waits:
-        slot.leave()
-    async with lock:
+async def _locked(node: Node, slot: Slot) -> AsyncIterator[None]:
+    """Hold the lock of a state; wait for it without a slot, because its holder may replay code for long.
+
+    Whoever has the lock may wait for a slot, so nobody with a slot may wait for the lock. `locked` does not tell: it is
+    false while the next one in the queue has not woken up.
+    """
+    waits = node.lock_users > 0
+    node.lock_users += 1
+    try:
         if waits:
-            await slot.take()
-        yield
+            slot.leave()
+        async with node.lock:
+            if waits:
+                await slot.take()
+            yield
+    finally:
+        node.lock_users -= 1
 
 
 @contextmanager
