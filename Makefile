@@ -32,7 +32,7 @@ lint: $(ROOT).venv/.dev ## Format the code, and fix what can be fixed automatica
 	$(RUN) $(BIN)/ruff format . && $(BIN)/ruff check --fix .
 
 # Repeat the command to resume an interrupted training.
-weights: $(ROOT).venv/.local $(addprefix $(ROOT)runs/,sft-1.jsonl sft-2.jsonl sft-3.jsonl actions.jsonl peer-1.jsonl peer-2.jsonl) ## Train all bundled models from scratch (about six hours on 2 cores)
+weights: $(ROOT).venv/.local $(addprefix $(ROOT)runs/,sft-1.jsonl sft-2.jsonl sft-3.jsonl actions.jsonl peer-1.jsonl peer-2.jsonl agent.jsonl) ## Train all bundled models from scratch (about eight hours on 2 cores)
 	$(RUN) $(BIN)/rstar train sft recipes/tiny/sft.toml --data runs/sft-1.jsonl --data runs/sft-2.jsonl --out runs/sft
 	$(RUN) $(BIN)/rstar train sft recipes/tiny/sft-2.toml --data runs/sft-3.jsonl --out runs/sft-2
 	$(RUN) $(BIN)/rstar evolve run recipes/tiny/bundle.toml --out runs/bundle
@@ -45,6 +45,13 @@ weights: $(ROOT).venv/.local $(addprefix $(ROOT)runs/,sft-1.jsonl sft-2.jsonl sf
 	$(RUN) mkdir -p src/rstar/tiny/actions src/rstar/tiny/peer
 	$(RUN) cp runs/actions/model/* src/rstar/tiny/actions/
 	$(RUN) cp runs/peer/model/* src/rstar/tiny/peer/
+	$(RUN) $(BIN)/rstar solve --problems runs/agent.jsonl --method sample --samples 8 --temperature 1 --out runs/agent-samples
+	$(RUN) $(BIN)/rstar rl start runs/agent-samples --problems runs/agent.jsonl --out runs/agent-traces.jsonl
+	$(RUN) $(BIN)/rstar train sft recipes/tiny/agent-start.toml --data runs/agent-traces.jsonl --out runs/agent-start
+	$(RUN) mkdir -p src/rstar/tiny/agent-start src/rstar/tiny/agent
+	$(RUN) cp runs/agent-start/model/* src/rstar/tiny/agent-start/
+	$(RUN) $(BIN)/rstar rl run recipes/tiny/agent.toml --out runs/agent
+	$(RUN) cp runs/agent/model/* src/rstar/tiny/agent/
 
 REFERENCES := $(BIN)/rstar problems make --split train --solutions
 $(ROOT)runs/sft-1.jsonl: | $(ROOT).venv/.local
@@ -55,6 +62,8 @@ $(ROOT)runs/sft-3.jsonl: | $(ROOT).venv/.local
 	$(RUN) $(REFERENCES) --n 70000 --seed 1003 --out $@
 $(ROOT)runs/actions.jsonl: | $(ROOT).venv/.local
 	$(RUN) $(REFERENCES) --actions --n 25000 --seed 1013 --out $@
+$(ROOT)runs/agent.jsonl: | $(ROOT).venv/.local
+	$(RUN) $(BIN)/rstar problems make --split train --n 2400 --seed 2101 --family search --levels 1-3 --out $@
 $(ROOT)runs/peer-1.jsonl: | $(ROOT).venv/.local
 	$(RUN) $(REFERENCES) --actions --n 25000 --seed 1011 --levels 1-2 --family all --family search:2 --out $@
 $(ROOT)runs/peer-2.jsonl: | $(ROOT).venv/.local

@@ -106,6 +106,7 @@ def test_a_setting_that_is_no_name_is_refused(field: str, wrong: object) -> None
     [
         ("tiny", Bundled()),
         ("tiny:peer", Bundled("peer")),
+        ("tiny:agent-start", Bundled("agent-start")),
         ("hf:~/models/qwen", LocalModel("~/models/qwen")),
         ("openai:http://h:8000/v1#a/model", Server("http://h:8000/v1", "a/model")),
         ("openai:http://h#m?tokenizer=~/a%20b", Server("http://h", "m", "~/a b")),

@@ -16,7 +16,8 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 from pydantic import PlainSerializer, PlainValidator
 
 MODEL_FORMS = {
-    "tiny": "the bundled model; tiny:actions and tiny:peer are the bundled models for mutual reasoning",
+    "tiny": "the bundled policy; tiny:actions and tiny:peer are those for mutual reasoning, tiny:agent the one for "
+    "agents, and tiny:agent-start the agent before reinforcement learning",
     "hf:PATH": "a folder with a Llama, Qwen2 or Qwen3 model",
     "openai:URL#MODEL": "an OpenAI-compatible server, or several (URL,URL#MODEL); append ?tokenizer=FOLDER for token "
     "ids, ?api=chat for chat",
@@ -27,7 +28,7 @@ MODEL_FORMS = {
 FakeKind = Literal["steps", "noise", "fail"]
 
 
-BundledPart = Literal["policy", "actions", "peer"]
+BundledPart = Literal["policy", "actions", "peer", "agent", "agent-start"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,8 @@ class Bundled:
 
     Attributes:
         part: which one. ``policy`` (named ``tiny``) writes code steps; ``actions`` and ``peer`` (``tiny:actions``,
-            ``tiny:peer``) know the actions of mutual reasoning.
+            ``tiny:peer``) know the actions of mutual reasoning. ``agent`` calls tools; ``agent-start`` is the model
+            from which its reinforcement learning began.
     """
 
     part: BundledPart = "policy"

@@ -59,7 +59,7 @@ def test_bundled_models_reason_together() -> None:
 
 
 def test_bundled_models_are_small() -> None:
-    """In the package, policy, peer and PPM take at most 16 MB, the models of mutual reasoning at most 12 MB."""
+    """In the package, policy, peer and PPM take at most 16 MB; mutual reasoning's and agents' models 12 MB."""
 
     def megabytes(folder: Path) -> float:
         return sum(len(zlib.compress(file.read_bytes(), 1)) for file in folder.iterdir()) / 1e6
@@ -67,6 +67,7 @@ def test_bundled_models_are_small() -> None:
     policy, peer, actions = (megabytes(local_folder(Bundled(part))) for part in ("policy", "peer", "actions"))
     assert policy + peer + megabytes(local_folder(Bundled(), "ppm")) <= 16
     assert actions + peer <= 12
+    assert sum(megabytes(local_folder(Bundled(part))) for part in ("agent", "agent-start")) <= 12
 
 
 def test_equal_seeds_give_equal_results_whatever_the_timing() -> None:

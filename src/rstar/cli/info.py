@@ -33,6 +33,7 @@ def info(
         return
     isolation = probe()
     bundled = {"tiny": "weights", "ppm:tiny": "ppm", "tiny:actions": "actions", "tiny:peer": "peer"}
+    bundled |= {"tiny:agent": "agent", "tiny:agent-start": "agent-start"}
     facts: dict[str, Any] = {
         "versions": versions(),
         "machine": f"{platform.system()} {platform.release()}, {os.cpu_count()} processors",
