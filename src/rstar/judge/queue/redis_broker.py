@@ -55,6 +55,9 @@ _MIN_RETRY_SECONDS = 10.0
 _LARGEST_SHARE = 1 / 4
 """Share of Redis's ``maxmemory`` for one job. A larger one could leave no room for answers, and would never end."""
 
+_SMALL = 1 << 20
+"""A job of so many bytes waits in any case until Redis has room."""
+
 _SWEEP_SECONDS = 1.0
 _TRIM_BYTES = 1 << 16
 """Size of the answers already read that Redis may keep."""
@@ -219,8 +222,8 @@ class RedisBroker:
             raise
 
     async def _find_largest(self) -> None:
-        memory = await self._client.info("memory")
-        self._largest = memory.get("maxmemory", 0) * _LARGEST_SHARE or math.inf
+        most = (await self._client.info("memory")).get("maxmemory", 0)
+        self._largest = max(most * _LARGEST_SHARE, _SMALL) if most else math.inf
 
     async def _next_batch(self) -> list[_Pending]:
         """Take the jobs that can be added now. Redis is queried first, so an outage loses no job."""
