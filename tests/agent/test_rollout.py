@@ -138,6 +138,29 @@ def test_every_rollout_ends_once_and_ids_are_what_the_model_saw(count: int, seed
         )
 
 
+@pytest.mark.parametrize("slow", ["0", "1", "2", ""])
+def test_the_tree_does_not_depend_on_which_tool_responds_first(slow: str) -> None:
+    """A training selects rollouts by their place, so another order would be another training."""
+
+    class Slow(Tools):
+        async def call(self, call: Call) -> tuple[Session, ToolResult]:
+            await asyncio.sleep(0.03 if call.arguments["code"] == slow else 0)
+            return self, ToolResult("done")
+
+    class SlowWorld(World):
+        def start(self, problem: Problem, sandbox: Any, limits: Limits) -> Session:
+            return Slow(self.made, self.live)
+
+    def script(request: Request, sample: int) -> str:
+        made = cells(request.context.text)
+        return f"<code>\n{sample}{CODE}" if made < 2 else f"<answer>\\boxed{{{sample}}}{ANSWER}"
+
+    tree = run(script, 3, SlowWorld())
+    assert [one.steps[0].text.split()[1][0] for _, one in tree.ends()] == ["0", "1", "2"]
+    places = {id(node): place for place, node in enumerate(tree.nodes)}
+    assert all(places[id(node.parent)] < places[id(node)] for node in tree.nodes[1:])
+
+
 def test_a_call_that_cannot_be_read_is_answered_and_the_rollout_goes_on() -> None:
     ((_, trajectory),) = run(by_turn(f"what{CODE}", f"<answer>\\boxed{{4}}{ANSWER}"), 1).ends()
     assert [(call.name, call.status) for call in trajectory.steps[0].calls] == [("", "bad_call")]

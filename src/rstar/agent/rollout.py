@@ -158,6 +158,7 @@ class Group:
             for lease in self._leases:  # a failure leaves some behind
                 if lease.users:
                     lease.session.release()
+        self.tree.nodes[:] = _in_order(root)
         return self.tree
 
     async def _go_on(self, branch: _Branch, lease: _Lease) -> None:
@@ -279,6 +280,15 @@ class Group:
 def _record(call: Call | BadCall, result: ToolResult) -> ToolCall:
     name, arguments = ("", {}) if isinstance(call, BadCall) else call
     return ToolCall(name, arguments, result.status, result.text)
+
+
+def _in_order(root: TreeNode) -> list[TreeNode]:
+    """All nodes, depth first: an order that does not depend on which tool responded first."""
+    found, left = [], [root]
+    while left:
+        found.append(node := left.pop())
+        left += reversed(node.children)
+    return found
 
 
 def _parts(completions: Sequence[Completion]) -> list[tuple[Completion, int]]:
