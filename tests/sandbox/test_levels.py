@@ -93,6 +93,11 @@ def test_forks_at_a_level(level: Level) -> None:
     async def run() -> str:
         async with LocalSandbox(level, limits=QUICK) as sandbox:
             result = await sandbox.run(code)
+            for _ in range(20):  # without namespaces, the kernel counts the processes of other tests, too
+                if level != "limits" or result.error is None or result.error.kind != "BlockingIOError":
+                    break
+                await asyncio.sleep(0.5)
+                result = await sandbox.run(code)
             await sandbox.run("1")
             async with asyncio.timeout(10):
                 while _named(marker[:15]):
