@@ -47,7 +47,12 @@ _HINTS: Mapping[type[httpx.TransportError], str] = {
 
 
 class ServerClient:
-    """HTTP client for one server; use in ``async with``."""
+    """HTTP client for one server; use in ``async with``.
+
+    Attributes:
+        url: base URL.
+        overloads: how often the server has refused a request because it had too many (429 or 503).
+    """
 
     def __init__(
         self,
@@ -61,6 +66,7 @@ class ServerClient:
     ) -> None:
         """`url` is the base of all paths; `pause` is the first retry delay, in seconds."""
         self.url = url.rstrip("/")
+        self.overloads = 0
         self._headers = {"Authorization": f"Bearer {key}"} if key else {}
         self._concurrency, self._timeout, self._retries, self._pause = concurrency, timeout, retries, pause
         self._client: httpx.AsyncClient | None = None
@@ -167,6 +173,7 @@ class ServerClient:
                 async with self._slots:
                     return await attempt(self._client)
             except HttpRefusedError as error:
+                self.overloads += error.status in (429, 503)
                 if not error.retryable or not retries_left:
                     raise
                 wait = error.retry_after

@@ -1,7 +1,7 @@
 """Rollouts: every one ends once, on exactly the ids that the model saw and wrote."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -15,8 +15,9 @@ from rstar.agent.tools import Session, ToolResult
 from rstar.agent.turns import CodeTurns
 from rstar.config import AgentConfig
 from rstar.errors import EngineError, SandboxError
-from rstar.models.engine import Request
+from rstar.models.engine import Completion, Engine, Request
 from rstar.models.fake import FakeEngine
+from rstar.models.replicas import Replicas
 from rstar.problems import Problem
 from rstar.sandbox.api import Limits
 from rstar.trajectories import ToolCall
@@ -91,6 +92,32 @@ def test_turns_alternate_until_the_answer() -> None:
     assert [segment.author for segment in trajectory.segments] == ["policy", "tool", "policy"]
     assert (trajectory.finish_reason, trajectory.answer) == ("answer", "4")
     assert [step.calls for step in trajectory.steps] == [(ToolCall("jupyter_code", {"code": "x"}, "ok", "ran x"),), ()]
+
+
+def test_rollouts_do_not_depend_on_the_number_of_replicas() -> None:
+    def script(request: Request, sample: int) -> str:
+        if cells(request.context.text) < 2:
+            return f"<code>\n{'abc'[sample % 3]}{CODE}"
+        return f"<answer>\\boxed{{{sample}}}{ANSWER}"
+
+    class Spy(FakeEngine):
+        asked = 0
+
+        async def complete(self, request: Request) -> Sequence[Completion]:
+            self.asked += 1
+            await asyncio.sleep(0)
+            return await super().complete(request)
+
+    async def made(engine: Engine) -> Tree:
+        parts = World(), CodeTurns(), PlainSandbox()
+        async with engine:
+            return await Group(Problem("p", "How much?"), engine, *parts, AgentConfig(), Limits(), 7).run(24)
+
+    spies = [Spy(script=script) for _ in range(3)]
+    replicas = Replicas(spies)
+    tree = asyncio.run(made(replicas))
+    assert tree.to_json(tokens=True) == asyncio.run(made(FakeEngine(script=script))).to_json(tokens=True)
+    assert all(spy.asked for spy in spies), "the branches spread over the replicas"
 
 
 def test_equal_turns_are_decoded_and_called_once_and_the_votes_add_up() -> None:

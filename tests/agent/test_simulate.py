@@ -6,8 +6,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rstar.agent.growth import Growth
-from rstar.agent.scheduler import Start
 from rstar.agent.simulate import (
     SCHEDULERS,
     Hardware,
@@ -20,6 +18,8 @@ from rstar.agent.simulate import (
     simulate,
 )
 from rstar.agent.traces import Trace, draw_traces
+from rstar.models.growth import Growth
+from rstar.models.scheduler import Start
 
 PLAIN = Hardware(capacity=1_000, max_turns=4, step=1.0, per_turn=0.0, per_token=0.0, prefill=0.1)
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from rstar.errors import EngineError
 from rstar.models.engine import Capacity, Completion, Context, Engine, Request, Weights
 from rstar.models.fake import FakeEngine
-from rstar.models.replicas import REBALANCE_THRESHOLD, Replicas
+from rstar.models.replicas import YOUNG, Replicas
 from rstar.prompts.code_steps import STOPS, prompt
 from rstar.specs import Fake
 
@@ -23,9 +23,10 @@ from rstar.specs import Fake
 class Spy(FakeEngine):
     """Counts what it is asked, can be held back, and can refuse new weights."""
 
-    def __init__(self, capacity: Capacity = Capacity(3, 100), max_context: int = 16384, broken: bool = False) -> None:  # noqa: B008
+    def __init__(self, capacity: Capacity = Capacity(16, None), max_context: int = 16384, broken: bool = False) -> None:  # noqa: B008
         super().__init__(Fake(max_context=max_context))
         self.asked: list[Request] = []
+        self.overloads = 0
         self.opened = 0
         self.go_on = asyncio.Event()
         self.go_on.set()
@@ -43,7 +44,7 @@ class Spy(FakeEngine):
         await super().load(weights, version)
 
     def capacity(self) -> Capacity:
-        return self._capacity
+        return replace(self._capacity, overloads=self.overloads)
 
     async def __aenter__(self) -> Spy:
         if self._broken and self.opened < 0:
@@ -84,7 +85,8 @@ def test_completions_do_not_depend_on_the_number_of_replicas(count: int, seed: i
     spies = [Spy() for _ in range(count)]
     found = asyncio.run(texts_of(Replicas(spies), seed, asked))
     assert found == asyncio.run(texts_of(FakeEngine(), seed, asked))
-    assert sum(bool(spy.asked) for spy in spies) == min(count, len(asked))
+    if asked:
+        assert all(spy.asked for spy in spies[: len(asked)]), "no replica is left out"
 
 
 def test_contexts_are_those_of_the_engines() -> None:
@@ -99,9 +101,9 @@ def test_contexts_are_those_of_the_engines() -> None:
     assert engine.append(bare, "d") == one.append(bare, "d")
 
 
-def holding(count: int) -> tuple[Replicas, list[Spy]]:
+def holding(count: int, capacity: Capacity = Capacity(16, None)) -> tuple[Replicas, list[Spy]]:  # noqa: B008
     """Replicas that answer only when they are told to."""
-    spies = [Spy() for _ in range(count)]
+    spies = [Spy(capacity) for _ in range(count)]
     for spy in spies:
         spy.go_on.clear()
     return Replicas(spies), spies
@@ -114,28 +116,45 @@ async def ask(engine: Engine, context: Context, n: int) -> asyncio.Task[Sequence
     return task
 
 
-@given(load=st.integers(0, 2 * REBALANCE_THRESHOLD))
-def test_a_context_keeps_its_home_until_the_loads_differ(load: int) -> None:
+def test_a_conversation_stays_at_its_home() -> None:
+    async def scenario() -> None:
+        engine, spies = Replicas([Spy(), Spy()]), None
+        spies = [one for one in engine.engines if isinstance(one, Spy)]
+        async with engine:
+            context = engine.context("Add 1 and 2.")
+            for turn in range(3):
+                others = [await ask(engine, engine.context("x"), turn) for turn in range(1, turn + 2)]
+                (completion,) = await engine.complete(Request(context))
+                context = engine.append(context.extend(completion), "more")
+                await asyncio.gather(*others)
+        homes = {number for number, spy in enumerate(spies) for one in spy.asked if one.context.text.startswith("Add")}
+        assert len(homes) == 1
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("tokens", [YOUNG // 2, 2 * YOUNG])
+def test_a_young_conversation_moves_to_a_replica_that_does_far_less(tokens: int) -> None:
     async def scenario() -> None:
         engine, (home, other) = holding(2)
         async with engine:
-            context = engine.context("Add 1 and 2.")
+            context = engine.context("Add 1 and 2." + "x" * tokens)
             tasks = [await ask(engine, context, 1)]
             assert (len(home.asked), len(other.asked)) == (1, 0)
             home.go_on.set()
             (completion,) = await tasks.pop()
             home.go_on.clear()
-            if load:
-                engine._in_flight[home] = load
+            busy = [await ask(engine, engine.context("y"), 3) for _ in range(4)]  # two on each
+            other.go_on.set()
+            await asyncio.sleep(0.01)
+            assert [task.done() for task in busy].count(True) == 2
             longer = engine.append(context.extend(completion), "more")
-            tasks.append(await ask(engine, longer, 1))
-            assert len(other.asked) == (load >= REBALANCE_THRESHOLD)
-            engine._in_flight[home] = 0
-            tasks.append(await ask(engine, longer, 1))
-            assert len(other.asked) == 2 * (load >= REBALANCE_THRESHOLD)  # the new home is kept just so
+            task = await ask(engine, longer, 1)
+            asked = other.asked if tokens < YOUNG else home.asked
+            assert asked[-1].context == longer
             for spy in (home, other):
                 spy.go_on.set()
-            await asyncio.gather(*tasks)
+            await asyncio.gather(*busy, task)
 
     asyncio.run(scenario())
 
@@ -145,27 +164,128 @@ def test_new_contexts_go_where_least_is_under_way() -> None:
         engine, spies = holding(3)
         async with engine:
             tasks = [await ask(engine, engine.context(str(n)), n) for n in (5, 2, 4, 1, 1, 1)]
-            assert [[request.n for request in spy.asked] for spy in spies] == [[5], [2, 1, 1, 1], [4]]
+            assert [[request.n for request in spy.asked] for spy in spies] == [[5], [2, 1, 1], [4, 1]]
             tasks.append(await ask(engine, Context("bare"), 1))  # of nobody's making
-            assert spies[2].asked[-1].context.text == "bare"
+            assert spies[1].asked[-1].context.text == "bare"
             for spy in spies:
                 spy.go_on.set()
             await asyncio.gather(*tasks)
-            assert [engine._in_flight[spy] for spy in spies] == [0, 0, 0]
 
     asyncio.run(scenario())
 
 
-def test_cancelled_requests_are_not_under_way() -> None:
+def test_requests_wait_until_a_replica_has_room_and_not_for_a_certain_one() -> None:
+    async def scenario() -> None:
+        engine, (first, second) = holding(2)
+        async with engine:
+            tasks = [await ask(engine, engine.context(str(n)), 8) for n in range(6)]
+            assert (len(first.asked), len(second.asked)) == (2, 2)
+            second.go_on.set()
+            await asyncio.sleep(0.01)
+            assert (len(first.asked), len(second.asked)) == (2, 4), "the second does what has waited"
+            assert [task.done() for task in tasks].count(True) == 4
+            first.go_on.set()
+            await asyncio.gather(*tasks)
+
+    asyncio.run(scenario())
+
+
+def test_the_ledger_of_a_replica_with_known_capacity_limits_what_starts() -> None:
+    async def scenario() -> None:
+        engine, (spy,) = holding(1, Capacity(64, 40_000))
+        async with engine:
+            contexts = [engine.context("x" * 10_000) for _ in range(6)]
+            tasks = [await ask(engine, context, 1) for context in contexts]
+            started = len(spy.asked)
+            assert 1 <= started < 4, "four of them alone would hold 40,000 tokens"
+            spy.go_on.set()
+            await asyncio.gather(*tasks)
+            assert len(spy.asked) == 6
+            for context in contexts:
+                context.end()
+            assert engine._scheduler is not None
+            assert not engine._scheduler._rollouts
+
+    asyncio.run(scenario())
+
+
+def test_contexts_that_nobody_ends_keep_no_others_waiting() -> None:
+    async def scenario() -> None:
+        engine = Replicas([Spy(Capacity(64, 40_000))])
+        async with engine:
+            for _ in range(20):
+                await asyncio.wait_for(engine.complete(Request(engine.context("x" * 10_000))), 5)
+
+    asyncio.run(scenario())
+
+
+def test_forks_go_on_apart() -> None:
+    async def scenario() -> None:
+        engine = Replicas([Spy(), Spy()])
+        spies = [one for one in engine.engines if isinstance(one, Spy)]
+        async with engine:
+            start = engine.context("start")
+            completions = await engine.complete(Request(start, n=8))
+            for spy in spies:
+                spy.asked.clear()
+                spy.go_on.clear()
+            forks = [start.fork().extend(completion) for completion in completions]
+            tasks = [await ask(engine, fork, 1) for fork in forks]
+            assert all(len(spy.asked) >= 2 for spy in spies)
+            for spy in spies:
+                spy.go_on.set()
+            await asyncio.gather(*tasks)
+            for context in (start, *forks):
+                context.end()
+            assert engine._scheduler is not None
+            assert not engine._scheduler._rollouts
+
+    asyncio.run(scenario())
+
+
+def test_concurrent_requests_of_one_conversation_run_in_one_place() -> None:
+    async def scenario() -> None:
+        engine, spies = holding(2)
+        async with engine:
+            context = engine.context("a")
+            tasks = [await ask(engine, context, n) for n in (1, 2, 3)]
+            await asyncio.sleep(0.01)
+            assert [[request.n for request in spy.asked] for spy in spies] == [[1, 2, 3], []]
+            spies[0].go_on.set()
+            await asyncio.gather(*tasks)
+
+    asyncio.run(scenario())
+
+
+def test_a_server_that_is_overloaded_gets_less() -> None:
     async def scenario() -> None:
         engine, (spy,) = holding(1)
         async with engine:
-            task = await ask(engine, engine.context("x"), 7)
-            assert engine._in_flight[spy] == 7
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-            assert engine._in_flight[spy] == 0
+            spy.go_on.set()
+            await engine.complete(Request(engine.context("a")))
+            spy.overloads = 1
+            await engine.complete(Request(engine.context("b")))
+            spy.asked.clear()
+            spy.go_on.clear()
+            tasks = [await ask(engine, engine.context(str(n)), 1) for n in range(20)]
+            assert 6 <= len(spy.asked) <= 9
+            spy.go_on.set()
+            await asyncio.gather(*tasks)
+
+    asyncio.run(scenario())
+
+
+def test_cancelled_requests_hold_nothing() -> None:
+    async def scenario() -> None:
+        engine, (spy,) = holding(1)
+        async with engine:
+            running, waiting = await ask(engine, engine.context("x"), 16), await ask(engine, engine.context("y"), 16)
+            assert len(spy.asked) == 1
+            waiting.cancel()
+            running.cancel()
+            await asyncio.gather(waiting, running, return_exceptions=True)
+            spy.go_on.set()
+            await asyncio.wait_for(engine.complete(Request(engine.context("z"), n=16)), 5)
 
     asyncio.run(scenario())
 
@@ -210,7 +330,7 @@ def test_the_error_of_a_replica_passes() -> None:
             context = engine.context("x")
             with pytest.raises(EngineError, match="failed on purpose"):
                 await engine.complete(Request(context))
-            assert engine._in_flight[failing] == 0
+            assert engine.under_way(failing) == 0
         with pytest.raises(EngineError, match="no new weights here"):
             await Replicas([Spy(), Spy(broken=True)]).load(Path("new"), 1)
 

@@ -19,6 +19,7 @@ from rstar.config import Config, EngineConfig, Method, MutualConfig
 from rstar.errors import EngineError
 from rstar.models.check import Report, check
 from rstar.models.export import export
+from rstar.models.kv_capacity import ask_kv_tokens
 from rstar.models.spec import local_folder, server_client
 from rstar.problems import Problem
 from rstar.search.solver import Solution
@@ -117,6 +118,11 @@ def test_an_agent_needs_token_ids(served: Server, kind: str, model: Path) -> Non
     else:
         with pytest.raises(EngineError, match=r"token ids.*this server may not accept"):
             solve(with_tokenizer, {"method": "agent"})
+
+
+def test_the_size_of_the_cache(served: Server, kind: str) -> None:
+    tokens = asyncio.run(ask_kv_tokens(served.url))
+    assert (tokens or 0) >= 1024 if kind == "vLLM" else tokens is None
 
 
 def checked(server: Server) -> Report:

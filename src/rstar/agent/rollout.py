@@ -126,6 +126,7 @@ class Group:
         self._environment, self._problem, self._sandbox, self._limits = environment, problem, sandbox, limits
         self._max_turns = config.max_turns or environment.max_turns
         self._on_turn = on_turn
+        self._begins = after is None
         if after is None:
             prompt = turns.prompt(problem.question, environment.system, environment.tools)
             self._start = engine.context(prompt)
@@ -158,6 +159,8 @@ class Group:
             for lease in self._leases:  # a failure leaves some behind
                 if lease.users:
                     lease.session.release()
+            if self._begins:
+                self._start.end()
         self.tree.nodes[:] = _in_order(root)
         return self.tree
 
@@ -174,8 +177,18 @@ class Group:
             return
         finally:
             lease.leave()
-        turns = [self._take_turn(branch, i, parts[i], lease) for i in range(len(parts))]
-        await gather_or_cancel(turns)
+        # Each part goes on by itself, on another replica if that is better.
+        forks = [branch.context.fork() for _ in parts] if len(parts) > 1 else [branch.context]
+        try:
+            turns = zip(forks, parts, strict=True)
+            await gather_or_cancel(
+                self._take_turn(replace(branch, context=context), number, part, lease)
+                for number, (context, part) in enumerate(turns)
+            )
+        finally:
+            if len(forks) > 1:
+                for context in forks:
+                    context.end()
 
     async def _sample(self, branch: _Branch) -> Sequence[Completion]:
         config = self._config

@@ -20,9 +20,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
-from rstar.agent.growth import Growth
-from rstar.agent.scheduler import Scheduler, Start
 from rstar.agent.traces import Trace, draw_traces
+from rstar.models.growth import Growth
+from rstar.models.scheduler import Scheduler, Start
 from rstar.seeds import derive
 
 FIRST_GUESS = 2_500
@@ -193,7 +193,7 @@ class LeastRequests(Router):
 
 
 class Scheduled(Router):
-    """`rstar.agent.scheduler.Scheduler`, which knows nothing of the traces."""
+    """`rstar.models.scheduler.Scheduler`, which knows nothing of the traces."""
 
     def __init__(self, capacities: Sequence[int | None], growth: Growth, group: int) -> None:
         self._scheduler, self._group = Scheduler(capacities, growth), group

@@ -34,10 +34,12 @@ class Capacity:
     Attributes:
         samples: samples generated at once, or concurrent requests to its server.
         tokens: total tokens of contexts and completions that fit its cache; None if unknown.
+        overloads: how often it has refused work until now, because it had too much.
     """
 
     samples: int
     tokens: int | None
+    overloads: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,13 @@ class Context:
     def extend(self, completion: Completion) -> Context:
         """Append a completion that the model produced."""
         return Context(self.text + completion.text, self.ids + completion.ids)
+
+    def fork(self) -> Context:
+        """The same context, which goes on apart from its siblings: with several replicas, each may go elsewhere."""
+        return self
+
+    def end(self) -> None:
+        """Tell the engine that nothing grown from the same start, or the same fork, will be continued."""
 
 
 @dataclass(frozen=True, slots=True)

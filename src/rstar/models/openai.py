@@ -43,6 +43,7 @@ from rstar.models.chat import (
     without_repetition,
 )
 from rstar.models.engine import Capacity, Completion, Context, Request, StopReason, Weights
+from rstar.models.kv_capacity import ask_kv_tokens
 from rstar.models.responses import Sample, count_tokens, first_stop, n_bytes
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ class OpenAIEngine(SharedContext):
         timeout: float = 120.0,
         retries: int = 5,
         pause: float = 0.5,
+        asks_capacity: bool = False,
     ) -> None:
         """Configure the client; no request is sent before ``async with``.
 
@@ -93,6 +95,7 @@ class OpenAIEngine(SharedContext):
             timeout: seconds per request.
             retries: attempts after the first.
             pause: seconds before the first retry, doubled each time.
+            asks_capacity: ask the server for the size of its KV cache, which `Replicas` use.
         """
         super().__init__()
         url = base_url(url)
@@ -113,7 +116,8 @@ class OpenAIEngine(SharedContext):
         self._limit_name = "max_tokens"
         if tokenizer is not None:
             self._optional_fields["completions"]["return_token_ids"] = True
-        self._concurrency = concurrency
+        self._concurrency, self._asks_capacity = concurrency, asks_capacity
+        self._kv_tokens: int | None = None
         self._model_names: list[str] = []
         self._ignores_n = False
         self._includes_stops = False
@@ -195,8 +199,8 @@ class OpenAIEngine(SharedContext):
         raise EngineError(f"{self.name}: a server cannot load new weights; restart it with the new model folder")
 
     def capacity(self) -> Capacity:
-        """The maximum number of concurrent requests."""
-        return Capacity(self._concurrency, None)
+        """The maximum number of concurrent requests; the KV cache, if the server tells."""
+        return Capacity(self._concurrency, self._kv_tokens, self._client.overloads)
 
     async def _open(self) -> None:
         await self._client.open()
@@ -214,6 +218,8 @@ class OpenAIEngine(SharedContext):
             if model.get("id") == self._model:
                 longest = model.get("max_model_len")
                 self.max_context = min(self.max_context, longest if isinstance(longest, int) else self.max_context)
+        if self._asks_capacity:
+            self._kv_tokens = await ask_kv_tokens(self._client.url)
 
     async def _close(self) -> None:
         await self._client.close()

@@ -165,6 +165,7 @@ def _server(model: Server, settings: EngineConfig) -> Engine:
             concurrency=settings.concurrency,
             timeout=settings.timeout,
             retries=settings.retries,
+            asks_capacity=len(model.urls) > 1,
         )
         for url in model.urls
     ]

@@ -171,6 +171,8 @@ class Discriminator(Expander):
             (completion,) = await self._complete(request)
         except ContextFullError:
             return None, 0
+        finally:
+            context.end()
         source, done = path[0].parent, 0
         for node in path[:-1]:  # the last whole step before the cut; a step that was replaced is not in the text
             written = node.context.text[start:]

@@ -92,7 +92,8 @@ class Expander:
         self._runs: dict[tuple[int, str], asyncio.Future[Any]] = {}
 
     def release(self) -> None:
-        """Release all interpreter states, including those of children left by a cancelled expansion."""
+        """End the contexts, and release all interpreter states, those of children of a cancelled expansion included."""
+        self.root.context.end()
         for state in self._states:
             state.release()
 

@@ -111,6 +111,12 @@ class Generator(Expander):
         self._finishes: dict[Node, Vote] = {}
         self.rollouts = 0
 
+    def release(self) -> None:
+        """See `Expander.release`."""
+        for context in self._prompts.values():
+            context.end()
+        super().release()
+
     async def rollout(self) -> Node | None:
         """Make one rollout. Returns its answer if that is new. A dead end backs up 0 and is closed."""
         config, node, new = self._mutual, self.root, False

@@ -8,23 +8,18 @@ import signal
 import subprocess
 import sys
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from rstar.config import EngineConfig
 from rstar.errors import ContextFullError, EngineError
 from rstar.models.engine import Completion, Context, Engine, Request
 from rstar.models.local.engine import LocalEngine
-from rstar.models.local.pool import MAX_WORKERS, LocalPool, useful_workers
+from rstar.models.local.pool import MAX_WORKERS, LocalPool, Worker, useful_workers
 from rstar.models.local.worker import Cancel
-from rstar.models.replicas import REBALANCE_THRESHOLD
 from rstar.models.spec import open_engine
 from rstar.specs import parse_model
 from tests.models.local.pools import LONG, all_of, pool, requests, texts, until, using, warm
@@ -68,59 +63,30 @@ def test_completions_are_those_of_one_engine(folder: Path, monkeypatch: pytest.M
         monkeypatch.setattr(engine._front, "complete", None)
         assert await all_of(engine, requests(engine, 40)) == expected
         assert await all_of(engine, requests(engine, 40)[::-1]) == expected[::-1]
-        assert [engine._in_flight[worker] for worker in engine.workers] == [0, 0]
+        assert [engine.under_way(worker) for worker in engine.workers] == [0, 0]
 
     using(engine, use, warmed=False)
 
 
-def test_a_text_stays_at_home(folder: Path) -> None:
-    engine = pool(folder)
+def test_a_text_stays_at_home(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, asked, complete = pool(folder), list[Worker](), Worker.complete
 
-    async def grow(context: Context) -> list[Engine | None]:
-        homes = []
-        for seed in range(4):
-            (completion,) = await engine.complete(Request(context, max_tokens=5, seed=seed))
-            context = engine.append(context.extend(completion), "12")
-            homes.append(context.home.replica)  # type: ignore[attr-defined]
-        return homes
+    async def noted(self: Worker, request: Request) -> Sequence[Completion]:
+        asked.append(self)
+        return await complete(self, request)
 
     async def use() -> None:
-        homes = await asyncio.gather(*(grow(engine.context(text)) for text in texts(6)))
-        assert all(len(set(of_text)) == 1 for of_text in homes)
-        assert {of_text[0] for of_text in homes} == set(engine.workers)
+        monkeypatch.setattr(Worker, "complete", noted)
+        for text in texts(6):
+            context = engine.context(text)
+            for seed in range(4):
+                (completion,) = await engine.complete(Request(context, max_tokens=5, seed=seed))
+                context = engine.append(context.extend(completion), "12")
+        homes = [set(asked[4 * text : 4 * text + 4]) for text in range(6)]
+        assert all(len(home) == 1 for home in homes)
+        assert set.union(*homes) == set(engine.workers)
 
     using(engine, use)
-
-
-class Stub(SimpleNamespace):
-    """An engine or a worker; hashed by identity, as both are."""
-
-    __hash__ = object.__hash__
-
-
-@given(loads=st.lists(st.integers(0, 60), min_size=1, max_size=5), ready=st.integers(0, 31), home=st.integers(0, 5))
-def test_where_a_text_goes(loads: list[int], ready: int, home: int) -> None:
-    one: Any = Stub(name="m", max_context=9, tokens=None, context=Context)
-    engine = LocalPool(one, len(loads))
-    workers: list[Any] = [Stub(number=i, ready=bool(ready >> i & 1)) for i in range(len(loads))]
-    engine.workers = workers
-    engine._in_flight = Counter(dict(zip(workers, loads, strict=True)))
-    context: Any = engine.context("text")
-    context.home.replica = workers[home] if home < len(workers) else None
-    chosen: Any = engine._choose(context)
-    least = min((load for load, worker in zip(loads, workers, strict=True) if worker.ready), default=None)
-    if least is None:
-        assert chosen is one
-        return
-    assert chosen.ready
-    assert loads[chosen.number] < least + REBALANCE_THRESHOLD
-    if home < len(workers) and workers[home].ready and loads[home] < least + REBALANCE_THRESHOLD:
-        assert chosen is workers[home]
-    else:
-        assert loads[chosen.number] == least
-    assert engine._choose(context) is chosen
-    anyone: Any = engine._choose(Context("text"))
-    assert loads[anyone.number] == least
 
 
 def test_contexts_compare_as_contexts_do(folder: Path) -> None:
@@ -155,7 +121,7 @@ def test_requests_that_cannot_be(folder: Path) -> None:
             await engine.complete(Request(Context("", (1,) * 256)))
         with pytest.raises(EngineError, match=r"engine\.context"):
             await engine.complete(Request(Context("text")))
-        assert engine._in_flight[engine.workers[0]] == 0
+        assert engine.under_way(engine.workers[0]) == 0
 
     using(engine, use)
     with pytest.raises(EngineError, match="not open"):
@@ -170,15 +136,15 @@ def test_cancelling_is_told_to_the_worker(folder: Path, monkeypatch: pytest.Monk
         sent: list[Any] = []
         send = worker._connection.send
         monkeypatch.setattr(worker._connection, "send", lambda order: (sent.append(order), send(order)))
-        tasks = [asyncio.create_task(engine.complete(Request(engine.context(text), **LONG))) for text in texts(9)]
-        await until(lambda: len(sent) == 9)
+        tasks = [asyncio.create_task(engine.complete(Request(engine.context(text), **LONG))) for text in texts(4)]
+        await until(lambda: len(sent) == 4)
         for task in tasks:
             task.cancel()
         results = await asyncio.gather(*tasks, return_exceptions=True)
         assert all(isinstance(result, asyncio.CancelledError) for result in results)
-        assert engine._in_flight[worker] == 0
+        assert engine.under_way(worker) == 0
         await all_of(engine, requests(engine, 1))
-        assert sent[9:18] == [Cancel(ask.key) for ask in sent[:9]]
+        assert sent[4:8] == [Cancel(ask.key) for ask in sent[:4]]
 
     using(engine, use)
 
@@ -188,7 +154,7 @@ def test_a_worker_that_dies_fails_its_requests_and_all_later_ones(folder: Path) 
 
     async def use() -> None:
         tasks = [asyncio.create_task(engine.complete(Request(engine.context(text), **LONG))) for text in texts(8)]
-        await until(lambda: all(engine._in_flight[worker] for worker in engine.workers))
+        await until(lambda: all(engine.under_way(worker) for worker in engine.workers))
         dead, other = engine.workers
         os.kill(dead.pid, signal.SIGKILL)
         named = f"worker process {dead.pid}: signal 9"
@@ -262,7 +228,7 @@ def test_closing_ends_the_workers_and_refuses_what_is_under_way(folder: Path) ->
                 pass
             pids = [worker.pid for worker in engine.workers]
             task = asyncio.create_task(engine.complete(Request(engine.context("a"), **LONG)))
-            await until(lambda: any(engine._in_flight[worker] for worker in engine.workers))
+            await until(lambda: any(engine.under_way(worker) for worker in engine.workers))
         with pytest.raises(EngineError, match="it was closed"):
             await task
         return pids

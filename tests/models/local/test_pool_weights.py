@@ -79,7 +79,7 @@ def test_samples_under_way_end_with_the_old_weights(folder: Path, new: Path) -> 
 
     async def use() -> None:
         running = [asyncio.create_task(engine.complete(request)) for request in some]
-        await until(lambda: all(engine._in_flight[worker] == 8 for worker in engine.workers))
+        await until(lambda: all(engine.under_way(worker) == 8 for worker in engine.workers))
         await asyncio.gather(*(worker.complete(Request(engine.context("a"), 1)) for worker in engine.workers))
         await engine.load(new, 1)  # what was asked before the last texts has begun
         before = [list(await task) for task in running]

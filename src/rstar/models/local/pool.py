@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import math
 import os
 import signal
 import sys
@@ -40,9 +41,13 @@ from rstar.models.engine import Completion, Context, Request, Weights
 from rstar.models.local.engine import LocalEngine, ModelSettings, call_in_loop, set_exception, set_result
 from rstar.models.local.worker import Cancel, Complete, LoadWeights, Order, Results, spawn
 from rstar.models.replicas import Replica, Replicas
+from rstar.models.scheduler import Scheduler
 
 START_DELAY = 2.0
 """Seconds of work before workers are started, about the cost of starting them."""
+
+QUEUED = 4
+"""Samples given to a worker at a time, in batches."""
 
 MAX_WORKERS = 4
 """Maximum number of workers: more would wait for the search process, whose share is over a fifth of the model's."""
@@ -208,12 +213,12 @@ class LocalPool(Replicas):
     """
 
     def __init__(self, engine: LocalEngine, workers: int, start_delay: float = START_DELAY) -> None:
-        super().__init__([engine])
+        super().__init__([engine], migrate_below=math.inf)
         self.tokens = engine.tokens
         self.workers: list[Worker] = []
         self._front, self._count, self._start_delay = engine, workers, start_delay
         self._packed: tuple[bytes, int] | None = None
-        self._waiting = 0
+        self._asked = 0
         self._first_request: float | None = None
 
     async def complete(self, request: Request) -> Sequence[Completion]:
@@ -221,13 +226,13 @@ class LocalPool(Replicas):
         self._front.job(request)
         for worker in self.workers:
             worker.check()
-        self._waiting += 1
+        self._asked += 1
         try:
             if self._users and not self.workers and self._should_start():
                 self.workers = [Worker(self._front, self._packed) for _ in range(self._count)]
             return await super().complete(request)
         finally:
-            self._waiting -= 1
+            self._asked -= 1
 
     async def load(self, weights: Weights, version: int) -> None:
         """See `Engine.load`. Workers started later begin with these weights."""
@@ -238,6 +243,16 @@ class LocalPool(Replicas):
         self._packed = packed, version
         await self._load_each(self.workers, lambda worker: worker.load(packed, version), changed=True)
 
+    def _new_scheduler(self) -> Scheduler:
+        """What is idle takes no room in a worker. A worker's queue should not run empty, so it is given more samples
+        than its batch holds.
+        """
+        window = QUEUED * self._front.capacity().samples
+        return Scheduler([None] * (1 + self._count), self._growth, self._migrate_below, window)
+
+    def _places(self) -> Sequence[Replica | None]:
+        return [self._front, *self.workers, *[None] * (self._count - len(self.workers))]
+
     def _ready(self) -> Sequence[Replica]:
         return [worker for worker in self.workers if worker.ready and worker not in self._outdated] or super()._ready()
 
@@ -245,7 +260,7 @@ class LocalPool(Replicas):
         """Whether work has lasted long enough to start workers, and more than one request is waiting."""
         now = time.monotonic()
         self._first_request = self._first_request or now
-        return self._waiting > 1 and now - self._first_request >= self._start_delay
+        return self._asked > 1 and now - self._first_request >= self._start_delay
 
     async def _open(self) -> None:
         self._first_request = None

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rstar.agent.growth import Growth
-from rstar.agent.scheduler import FIRST_WINDOW, FULL, Scheduler, Start
+from rstar.models.growth import Growth
+from rstar.models.scheduler import FIRST_WINDOW, FULL, Scheduler, Start
 
 
 class Driver:
@@ -26,7 +25,7 @@ class Driver:
         self.running: dict[int, int] = {}
         self.at_tool: set[int] = set()
         self.kv: dict[int, int] = {}
-        self.begun: Counter[int] = Counter()
+        self.available = [True] * len(capacities)
         self.finished: set[int] = set()
         self.dropped: set[int] = set()
 
@@ -51,6 +50,12 @@ class Driver:
             self.at_tool.discard(rollout)
         elif self.rng.random() < 0.05:
             self.scheduler.overloaded(self.rng.randrange(len(self.capacities)))
+        elif self.rng.random() < 0.05:
+            self.switch(self.rng.randrange(len(self.capacities)))
+        elif self.at_tool and self.rng.random() < 0.05:
+            self.fork(self.rng.choice(sorted(self.at_tool)))
+        elif self.running and self.rng.random() < 0.1:
+            self.scheduler.join(self.rng.choice(sorted(self.running)), self.rng.randint(1, 3))
         elif self.at_tool and (not self.running or self.rng.random() < 0.5):
             rollout = self.rng.choice(sorted(self.at_tool))
             self.at_tool.remove(rollout)
@@ -67,12 +72,30 @@ class Driver:
                 self.scheduler.finish(rollout, tokens)
                 self.finished.add(rollout)
 
+    def switch(self, replica: int) -> None:
+        """Take a replica away, or give it back; one is always there."""
+        if sum(self.available) > 1 or not self.available[replica]:
+            self.available[replica] = not self.available[replica]
+            self.scheduler.set_available(replica, self.available[replica])
+            if not self.available[replica]:
+                self.kv = {rollout: place for rollout, place in self.kv.items() if place != replica}
+
+    def fork(self, rollout: int) -> None:
+        """One more rollout that has what this one has."""
+        child = len(self.prompts)
+        self.prompts.append(self.prompts[rollout])
+        self.left.append(self.rng.randint(1, 3))
+        self.scheduler.fork(rollout, child, self.prompts[rollout] + 50)
+        self.at_tool.add(child)
+        if rollout in self.kv:
+            self.kv[child] = self.kv[rollout]
+
     def start(self, starts: list[Start]) -> None:
         for rollout, replica, warm in starts:
+            assert self.available[replica]
             assert rollout not in self.finished | self.dropped | self.at_tool | self.running.keys()
             assert not warm or self.kv[rollout] == replica, "KV is only where the last turn was"
             self.running[rollout] = replica
-            self.begun[rollout] += 1
         if starts:
             for number, one in enumerate(self.scheduler._replicas):
                 assert one.running == sum(replica == number for replica in self.running.values())
@@ -91,13 +114,13 @@ def test_every_turn_of_every_rollout_starts_once(
     capacities: list[int | None], rollouts: int, seed: int, drops: float
 ) -> None:
     driver = Driver(capacities, rollouts, seed, drops)
-    turns = list(driver.left)
     driver.play()
     for rollout in driver.finished:
-        assert driver.begun[rollout] == turns[rollout]
+        assert driver.left[rollout] == 0
     for replica in driver.scheduler._replicas:
         assert (replica.held, replica.reserved, replica.running, len(replica.resident)) == (0, 0, 0, 0)
     assert driver.scheduler._waiting == 0
+    assert not driver.scheduler._groups
     assert driver.scheduler._growth._under_way == Growth(4, 300)._under_way
 
 
@@ -135,11 +158,27 @@ def test_turns_under_way_come_before_new_rollouts() -> None:
     started = [start.rollout for start in scheduler.dispatch()]
     assert started == [0]
     scheduler.call_tool(0, 500)
-    assert scheduler.dispatch() == [], "what it holds stays reserved while its tool runs"
     scheduler.resume(0, 10)
     assert [start.rollout for start in scheduler.dispatch()] == [0]
     scheduler.finish(0, 10)
     assert scheduler.dispatch()[0].rollout == 1
+
+
+def test_what_a_rollout_holds_stays_reserved_while_its_tool_runs() -> None:
+    scheduler = Scheduler([8_000], Growth(4, 200))
+    for rollout in range(4):
+        scheduler.submit(rollout, 2_000)
+    running = [start.rollout for start in scheduler.dispatch()]
+    assert 2 <= len(running) < 4
+    scheduler.call_tool(running[0], 500)
+    assert scheduler.dispatch() == []
+    for rollout in running[1:]:
+        scheduler.call_tool(rollout, 500)
+    (start,) = scheduler.dispatch()
+    assert start.rollout not in running, "but no new rollout waits for an idle replica"
+    scheduler.finish(start.rollout, 10)
+    scheduler.resume(running[0], 10)
+    assert running[0] in [start.rollout for start in scheduler.dispatch()]
 
 
 def test_after_two_of_each_group_the_longest_group_comes_first() -> None:
@@ -161,7 +200,6 @@ def test_a_rollout_larger_than_a_replica_runs_alone() -> None:
     scheduler.submit(1, 10)
     assert [start.rollout for start in scheduler.dispatch()] == [0]
     scheduler.call_tool(0, 100)
-    assert scheduler.dispatch() == []
     scheduler.resume(0, 1)
     assert [start.rollout for start in scheduler.dispatch()] == [0]
 

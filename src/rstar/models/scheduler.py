@@ -1,10 +1,12 @@
 """Which rollout takes its next turn now, and on which replica: a pure state machine without clock or input/output.
 
 A rollout alternates between turns of the model and calls of tools. Meanwhile a replica of the model keeps its keys and
-values (KV), so that the next turn computes only what is new. Four decisions keep that cheap:
+values (KV), so that the next turn computes only what is new. `rstar.models.replicas` drives the scheduler with real
+engines, where a rollout is a search tree or a branch of an agent's rollouts, and a turn is what it asks for at a time.
+`rstar.agent.simulate` drives it with traces. Four decisions keep KV cheap:
 
 * *Admission.* The ledger of a replica holds, for every rollout on it, the tokens that it has and part of the tokens
-  that it is still expected to add (`rstar.agent.growth`). A new rollout starts only where these fit. The others wait
+  that it is still expected to add (`rstar.models.growth`). A new rollout starts only where these fit. The others wait
   here and not in the queue of a replica, so none is bound to a busy replica when another becomes free.
 * *Placement.* A new rollout goes to the replica with the most free tokens; ties take turns. Further turns stay on the
   replica that has their KV and come before new rollouts, because rollouts under way free memory soonest.
@@ -12,13 +14,13 @@ values (KV), so that the next turn computes only what is new. Four decisions kee
   the group that is expected to be longest: a long rollout that starts last keeps all others waiting at the end.
 * *Migration*, off by default: a rollout that waits for its replica and has few tokens may go to another one.
 
-A replica whose capacity is unknown, such as a remote server, has a window instead: the number of turns at a time. It
-grows by one turn for each window of turns that end well, and halves when the server reports overload (additive
+A replica whose capacity is unknown, such as a remote server, has a window instead: the number of samples at a time. It
+grows by one sample for each window of turns that end well, and halves when the server reports overload (additive
 increase, multiplicative decrease).
 
 Invariants: the tokens of the rollouts on a replica, expected growth of the running turns included, never exceed its
 capacity when a turn starts, except for a rollout that alone is larger. Every submitted rollout starts, and each of its
-turns starts once. No rollout waits while its replica is idle.
+turns starts once. No rollout waits while its replica is idle, and no new one while any is.
 """
 
 from __future__ import annotations
@@ -26,16 +28,16 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import NamedTuple
 
-from rstar.agent.growth import Growth
+from rstar.models.growth import Growth
 
 FULL = 0.88
 """Share of a replica's capacity that the ledger gives out."""
 FIRST_WINDOW = 16
-"""Turns at a time on a replica of unknown capacity, at first."""
+"""Samples at a time on a replica of unknown capacity, at first."""
 MOST_SHARE = 4.0
 """A group reserves at most so many times what an average rollout holds, however long its rollouts seem."""
 STALLED_BELOW = 0.5
@@ -70,9 +72,12 @@ class Start(NamedTuple):
 
 @dataclass(slots=True)
 class _Group:
-    """Rollouts that wait, how many have begun, and the tokens that these have added, or are expected to."""
+    """Rollouts that wait, the number of all, of those that have begun, and the tokens that these have added, or are
+    expected to.
+    """
 
     waiting: deque[int] = field(default_factory=deque)
+    members: int = 0
     begun: int = 0
     added: float = 0.0
 
@@ -84,10 +89,13 @@ class _Group:
 @dataclass(slots=True)
 class _Rollout:
     prompt: int
-    group: _Group
+    group: int
+    of_group: _Group
     tokens: int
+    samples: int
     turn: int = 0
-    added: int = 0
+    added: float = 0.0
+    forked: bool = False
     phase: Phase = Phase.WAITING
     replica: int | None = None
     held: float = 0.0
@@ -97,15 +105,24 @@ class _Rollout:
 
 @dataclass(slots=True)
 class _Replica:
-    """With sums over its rollouts: `held`, tokens and those of running turns; `reserved`, with expected growth."""
+    """With sums over its rollouts: `held`, tokens and those of running turns; `reserved`, with expected growth;
+    `samples`, of running turns.
+    """
 
     capacity: int | None
+    window: float
+    available: bool = True
     held: float = 0.0
     reserved: float = 0.0
     running: int = 0
-    window: float = FIRST_WINDOW
+    samples: int = 0
     resident: dict[int, None] = field(default_factory=dict)
     ready: deque[int] = field(default_factory=deque)
+
+    @property
+    def load(self) -> float:
+        """Samples under way where the capacity is unknown; else tokens."""
+        return self.samples if self.capacity is None else self.held
 
 
 class Scheduler:
@@ -115,15 +132,22 @@ class Scheduler:
         capacities: KV tokens of each replica; None where unknown.
         growth: expectations of how rollouts grow. A trainer keeps them from step to step.
         migrate_below: a waiting rollout of fewer tokens may move to another replica; 0: none may.
+        window: samples at a time where the capacity is unknown, at first.
 
     Raises:
         ValueError: no capacities, or one below 1; later, a call that does not fit the phase of its rollout.
     """
 
-    def __init__(self, capacities: Sequence[int | None], growth: Growth, migrate_below: int = 0) -> None:
+    def __init__(
+        self,
+        capacities: Sequence[int | None],
+        growth: Growth,
+        migrate_below: float = 0,
+        window: float = FIRST_WINDOW,
+    ) -> None:
         if not capacities or any(capacity is not None and capacity < 1 for capacity in capacities):
             raise ValueError(f"capacities {list(capacities)}: expected at least one, and none below 1")
-        self._replicas = [_Replica(capacity) for capacity in capacities]
+        self._replicas = [_Replica(capacity, window) for capacity in capacities]
         self._growth, self._migrate_below = growth, migrate_below
         self._rollouts: dict[int, _Rollout] = {}
         self._cold: deque[int] = deque()  # lost their KV
@@ -132,15 +156,25 @@ class Scheduler:
         self._waiting = 0
         self._changed = set(range(len(capacities)))
 
-    def submit(self, rollout: int, tokens: int, group: int = 0) -> None:
-        """Add a rollout with a prompt of `tokens`; those of a group have similar lengths."""
+    def submit(self, rollout: int, tokens: int, group: int = 0, samples: int = 1) -> None:
+        """Add a rollout with a prompt of `tokens`, whose first turn has `samples`; those of a group have similar
+        lengths.
+        """
         if rollout in self._rollouts:
             raise ValueError(f"rollout {rollout}: submitted before")
         of_group = self._groups.setdefault(group, _Group())
-        self._rollouts[rollout] = _Rollout(tokens, of_group, tokens)
+        of_group.members += 1
+        self._rollouts[rollout] = _Rollout(tokens, group, of_group, tokens, samples)
         of_group.waiting.append(rollout)
         self._waiting += 1
         self._changed.update(range(len(self._replicas)))
+
+    def join(self, rollout: int, samples: int) -> None:
+        """The running turn gets further `samples`, which start at once: they share its KV."""
+        one = self._of_phase(rollout, Phase.RUNNING)
+        assert one.replica is not None
+        one.samples += samples
+        self._replicas[one.replica].samples += samples
 
     def call_tool(self, rollout: int, tokens: int) -> None:
         """The running turn added `tokens` and ended with a call of a tool."""
@@ -148,17 +182,20 @@ class Scheduler:
         number = one.replica
         self._end_turn(rollout, one)
         one.tokens += tokens
-        one.replica, one.added, one.phase = number, tokens, Phase.AT_TOOL
-        self._keep(rollout, one, one.tokens)
+        one.added, one.phase = tokens / one.samples, Phase.AT_TOOL
+        assert number is not None
+        if self._replicas[number].available:
+            one.replica = number
+            self._keep(rollout, one, one.tokens)
 
-    def resume(self, rollout: int, tokens: int) -> None:
+    def resume(self, rollout: int, tokens: int, samples: int = 1) -> None:
         """The tool's response has `tokens`; the rollout wants its next turn."""
         one = self._of_phase(rollout, Phase.AT_TOOL)
         self._growth.end(one.turn, one.added + tokens, last=False)
         one.tokens += tokens
         self._count(one, max(one.tokens - one.prompt, one.counted))
         one.turn += 1
-        one.phase = Phase.WAITING
+        one.phase, one.samples = Phase.WAITING, samples
         if one.replica is None:  # its KV was released meanwhile
             self._cold.append(rollout)
             self._changed.update(range(len(self._replicas)))
@@ -168,33 +205,78 @@ class Scheduler:
 
     def finish(self, rollout: int, tokens: int) -> None:
         """The running turn added `tokens` and ended the rollout."""
-        one = self._of_phase(rollout, Phase.RUNNING)
-        self._growth.end(one.turn, tokens, last=True)
-        self._count(one, one.tokens + tokens - one.prompt)
-        self._end_turn(rollout, one)
-        del self._rollouts[rollout]
+        self.call_tool(rollout, tokens)
+        self.end(rollout)
+
+    def fork(self, rollout: int, child: int, tokens: int) -> None:
+        """A rollout that has called a tool splits: `child` has its KV, `tokens` in all, and calls a tool by itself."""
+        if child in self._rollouts:
+            raise ValueError(f"rollout {child}: submitted before")
+        one = self._of_phase(rollout, Phase.AT_TOOL)
+        one.forked = True
+        new = self._rollouts[child] = replace(one, tokens=tokens, replica=None, held=0.0, counted=0.0, forked=False)
+        new.of_group.members += 1
+        new.of_group.begun += 1
+        self._count(new, max(tokens - new.prompt, 1))
+        self._growth.begin(new.turn)
+        if one.replica is not None:
+            new.replica = one.replica
+            self._keep(child, new, tokens)
+
+    def end(self, rollout: int) -> None:
+        """The rollout that called a tool needs no further turn."""
+        one = self._of_phase(rollout, Phase.AT_TOOL)
+        if one.forked:
+            self._growth.abandon(one.turn)  # its forks tell how it went on
+        else:
+            self._growth.end(one.turn, one.added, last=True)
+        self._count(one, one.tokens - one.prompt)
+        self._release(rollout, one)
+        self._forget(rollout, one)
 
     def drop(self, rollout: int) -> None:
         """Forget a rollout, whatever it is doing: it failed, or its time is up."""
-        one = self._rollouts.pop(rollout, None)
+        one = self._rollouts.get(rollout)
         if one is None:
             raise ValueError(f"rollout {rollout}: unknown")
         if not one.counted:
             self._waiting -= 1
         elif one.phase is not Phase.WAITING:
             self._growth.abandon(one.turn)
-        for queue in (one.group.waiting, self._cold, *(replica.ready for replica in self._replicas)):
+        for queue in (one.of_group.waiting, self._cold, *(replica.ready for replica in self._replicas)):
             if rollout in queue:
                 queue.remove(rollout)
         if one.phase is Phase.RUNNING:
             self._end_turn(rollout, one)
         else:
             self._release(rollout, one)
+        self._forget(rollout, one)
+
+    def _forget(self, rollout: int, one: _Rollout) -> None:
+        del self._rollouts[rollout]
+        one.of_group.members -= 1
+        if not one.of_group.members:
+            del self._groups[one.group]
 
     def overloaded(self, replica: int) -> None:
         """The replica refused a turn, or reports that it has too many: halve its window."""
         one = self._replicas[replica]
         one.window = max(1.0, one.window / 2)
+
+    def set_available(self, replica: int, available: bool) -> None:
+        """Whether turns may start on the replica from now on. Rollouts that wait there go elsewhere, without KV."""
+        one = self._replicas[replica]
+        if one.available == available:
+            return
+        one.available = available
+        self._changed.update(range(len(self._replicas)))
+        for rollout in [] if available else list(one.resident):
+            if self._rollouts[rollout].phase is not Phase.RUNNING:
+                self._send_off(rollout, one)
+
+    def samples(self, replica: int) -> int:
+        """Number of samples of running turns on the replica."""
+        return self._replicas[replica].samples
 
     def dispatch(self) -> list[Start]:
         """Turns that start now."""
@@ -205,7 +287,8 @@ class Scheduler:
             if self._replicas[number].ready:
                 self._dispatch_ready(number, self._replicas[number], starts)
         while any(self._may_admit(self._replicas[number]) for number in changed) and (queue := self._next_queue()):
-            if (place := self._place(self._rollouts[queue[0]], changed)) is None:
+            one = self._rollouts[queue[0]]
+            if (place := self._place(one, changed)) is None and (place := self._idle(one, changed)) is None:
                 break
             starts.append(self._start(queue.popleft(), place, warm=False))
         return starts
@@ -221,7 +304,7 @@ class Scheduler:
 
     def _dispatch_ready(self, number: int, replica: _Replica, starts: list[Start]) -> None:
         """Start the ready rollouts of a replica while they fit; if it is idle, make room for one."""
-        while replica.ready:
+        while replica.ready and replica.available:
             rollout = replica.ready[0]
             one = self._rollouts[rollout]
             if (place := self._emptier(replica, one)) is not None:
@@ -229,7 +312,7 @@ class Scheduler:
                 starts.append(self._start(rollout, place, warm=False))
                 continue
             if not self._fits(replica, one) and replica.running < STALLED_BELOW * len(replica.resident):
-                self._make_room(replica, rollout)
+                self._make_room(replica, one)
             if self._fits(replica, one):
                 replica.ready.popleft()
                 starts.append(self._start(rollout, number, warm=True))
@@ -242,26 +325,41 @@ class Scheduler:
 
     def _emptier(self, replica: _Replica, one: _Rollout) -> int | None:
         """When no new rollouts wait: a replica that would hold far less, so that turns run faster there; if any."""
-        if self._waiting or replica.capacity is None:
+        if self._waiting or (replica.capacity is None and one.tokens >= self._migrate_below):
             return None
-        number = min(range(len(self._replicas)), key=lambda number: self._replicas[number].held)
+        loads = {number: other.load for number, other in enumerate(self._replicas) if other.available}
+        number = min(loads, key=loads.__getitem__)
         other = self._replicas[number]
-        emptier = other.held + one.tokens < REBALANCE_BELOW * replica.held
+        more = one.samples if other.capacity is None else one.tokens
+        emptier = loads[number] + more < REBALANCE_BELOW * replica.load
         return number if emptier and not other.ready and self._fits(other, one) else None
 
-    def _make_room(self, replica: _Replica, rollout: int) -> None:
+    def _idle(self, one: _Rollout, numbers: Sequence[int]) -> int | None:
+        """Among these replicas, one that runs nothing, after making room for a rollout there; if any."""
+        for number in numbers:
+            replica = self._replicas[number]
+            if self._may_admit(replica) and not replica.running:
+                self._make_room(replica, one)
+                return number
+        return None
+
+    def _make_room(self, replica: _Replica, one: _Rollout) -> None:
         """Release the KV of the smallest other rollouts until this one fits."""
-        idle = (other for other in replica.resident if self._rollouts[other].phase is not Phase.RUNNING)
-        others = sorted((other for other in idle if other != rollout), key=lambda other: self._rollouts[other].tokens)
-        for other in others:
-            if self._fits(replica, self._rollouts[rollout]):
+        idle = [rollout for rollout in replica.resident if self._rollouts[rollout].phase is not Phase.RUNNING]
+        for rollout in sorted(idle, key=lambda rollout: self._rollouts[rollout].tokens):
+            if self._fits(replica, one):
                 return
-            one = self._rollouts[other]
-            if one.phase is Phase.WAITING:
-                replica.ready.remove(other)
-                self._cold.append(other)
-                self._changed.update(range(len(self._replicas)))
-            self._release(other, one)
+            if self._rollouts[rollout] is not one:
+                self._send_off(rollout, replica)
+
+    def _send_off(self, rollout: int, replica: _Replica) -> None:
+        """Release the KV of a rollout that is not running; if it waits for a turn, it may take it anywhere."""
+        one = self._rollouts[rollout]
+        if one.phase is Phase.WAITING:
+            replica.ready.remove(rollout)
+            self._cold.append(rollout)
+            self._changed.update(range(len(self._replicas)))
+        self._release(rollout, one)
 
     def _place(self, one: _Rollout, numbers: Sequence[int]) -> int | None:
         """Among these replicas, the one with the most free tokens that has room for a rollout without KV, if any."""
@@ -271,7 +369,7 @@ class Scheduler:
             if not (self._may_admit(replica) and self._fits(replica, one)):
                 continue
             if replica.capacity is None:
-                free = replica.window - replica.running
+                free = 1 - replica.samples / replica.window
             elif replica.resident and self._reserve(one) + replica.reserved > FULL * replica.capacity:
                 continue
             else:
@@ -286,14 +384,14 @@ class Scheduler:
     def _may_admit(replica: _Replica) -> bool:
         """Whether the replica may have room for a rollout without KV; its own ready turns come first."""
         full = replica.capacity is not None and replica.reserved > FULL * replica.capacity
-        return not replica.ready and not (full and replica.resident)
+        return replica.available and not replica.ready and not (full and replica.running)
 
     def _fits(self, replica: _Replica, one: _Rollout) -> bool:
         """Whether the rollout's next turn fits beside what the replica holds; alone, everything fits."""
         if replica.capacity is None:
-            return replica.running < max(1, int(replica.window))
+            return not replica.running or replica.samples + one.samples <= replica.window
         here = one.replica is not None and self._replicas[one.replica] is replica
-        held = replica.held + one.tokens + self._growth.of_turn(one.turn) - (one.held if here else 0.0)
+        held = replica.held + one.tokens + self._grows(one) - (one.held if here else 0.0)
         return held <= FULL * replica.capacity or len(replica.resident) == here
 
     def _reserve(self, one: _Rollout) -> float:
@@ -301,7 +399,7 @@ class Scheduler:
         average, because young rollouts will soon have that.
         """
         mean = self._growth.mean()
-        share = min(one.group.expected(mean) / mean, MOST_SHARE) if one.group.begun >= PROBES else 1.0
+        share = min(one.of_group.expected(mean) / mean, MOST_SHARE) if one.of_group.begun >= PROBES else 1.0
         return max(one.held, one.prompt + share * self._growth.of_rollout())
 
     def _of_phase(self, rollout: int, phase: Phase) -> _Rollout:
@@ -316,23 +414,29 @@ class Scheduler:
         self._release(rollout, one)
         if not one.counted:
             self._waiting -= 1
-            one.group.begun += 1
+            one.of_group.begun += 1
             self._count(one, self._growth.mean())
         one.replica, one.phase = number, Phase.RUNNING
         replica.running += 1
-        self._keep(rollout, one, one.tokens + self._growth.of_turn(one.turn))
+        replica.samples += one.samples
+        self._keep(rollout, one, one.tokens + self._grows(one))
         self._growth.begin(one.turn)
         return Start(rollout, number, warm)
 
+    def _grows(self, one: _Rollout) -> float:
+        """Tokens that the next turn has added at a random moment."""
+        return one.samples * self._growth.of_turn(one.turn)
+
     def _count(self, one: _Rollout, added: float) -> None:
         """Count a rollout for its group with the tokens that it has added, or is expected to add."""
-        one.group.added += added - one.counted
+        one.of_group.added += added - one.counted
         one.counted = added
 
     def _end_turn(self, rollout: int, one: _Rollout) -> None:
         assert one.replica is not None
         replica = self._replicas[one.replica]
         replica.running -= 1
+        replica.samples -= one.samples
         replica.window += 1 / replica.window
         self._release(rollout, one)
 

@@ -35,7 +35,7 @@ class Growth:
         self._under_way[min(turn, len(self._taken) - 1)] += 1
         self._of_rollout = None
 
-    def end(self, turn: int, tokens: int, *, last: bool) -> None:
+    def end(self, turn: int, tokens: float, *, last: bool) -> None:
         """Record that this turn added `tokens`, and whether the rollout ended with it."""
         turn = min(turn, len(self._taken) - 1)
         self._under_way[turn] -= 1

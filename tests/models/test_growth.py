@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from rstar.agent.growth import Growth
+from rstar.models.growth import Growth
 
 
 def test_the_first_guess() -> None:
