@@ -238,6 +238,8 @@ def test_compare(tmp_path: Path) -> None:
     assert groups.pop("level=1") + groups.pop("level other than 1", 0) == 4
     assert sum(groups.values()) == 4
     assert "level=1 (n = " in rstar(*arguments, "--by", "level=1", cwd=tmp_path).stdout
+    rstar(*arguments, "--png", "curve.png", cwd=tmp_path)
+    assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
     assert "no problem has the label 'king'" in rstar(*arguments, "--by", "king", code=2, cwd=tmp_path).stderr
 
 

@@ -1,13 +1,26 @@
 """Recipes of comparisons, groups of problems, and the table."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
 
 from rstar.errors import ConfigError
-from rstar.evals.compare import Outcome, Outcomes, compare_methods, comparison_table, entries_of, groups_by
+from rstar.evals.compare import (
+    Outcome,
+    Outcomes,
+    compare_budgets,
+    compare_methods,
+    comparison_charts,
+    comparison_table,
+    cpu_seconds,
+    entries_of,
+    groups_by,
+    read_entries,
+)
 from rstar.evals.metrics import sign_test
+from rstar.evals.run import FinishedRun
 
 SAMPLES = {"name": "samples", "search": {"method": "sample", "samples": 4, "record_tokens": True}}
 
@@ -52,6 +65,79 @@ def test_an_entry_takes_the_samples_of_an_earlier_one() -> None:
 def test_samples_that_cannot_be_taken_are_named(tables: list[dict[str, Any]], problem: str) -> None:
     with pytest.raises(ConfigError, match=f"r.toml: entry 'again': .*{problem}"):
         entries_of(tables, {}, {}, "r.toml")
+
+
+BUDGETS = """
+budgets = {budgets}
+policy = "fake:steps"
+[[entry]]
+name = "mcts"
+search.method = "mcts"
+[[entry]]
+name = "greedy"
+search.method = "greedy"
+[[entry]]
+name = "samples"
+search = {{ method = "sample", record_tokens = true }}
+[[entry]]
+name = "again"
+samples_of = "samples"
+value = "logprob"
+search.choose = "best"
+"""
+
+
+def test_entries_run_once_for_each_budget(tmp_path: Path) -> None:
+    (recipe := tmp_path / "r.toml").write_text(BUDGETS.format(budgets=[300, 1000]))
+    entries = read_entries(recipe, {})
+    assert [(entry.name, entry.method, entry.budget, entry.samples_of) for entry in entries] == [
+        ("greedy", "greedy", None, None),
+        ("mcts at 300", "mcts", 300, None),
+        ("samples at 300", "samples", 300, None),
+        ("again at 300", "again", 300, "samples at 300"),
+        ("mcts at 1000", "mcts", 1000, None),
+        ("samples at 1000", "samples", 1000, None),
+        ("again at 1000", "again", 1000, "samples at 1000"),
+    ]
+    assert [entry.config.search.max_tokens for entry in entries if entry.budget] == [300] * 3 + [1000] * 3
+
+
+@pytest.mark.parametrize(("budgets", "problem"), [("[0]", "numbers of tokens"), ("3", "list"), ("[5, 5]", "twice")])
+def test_bad_budgets_are_refused(tmp_path: Path, budgets: str, problem: str) -> None:
+    (recipe := tmp_path / "r.toml").write_text(BUDGETS.format(budgets=budgets))
+    with pytest.raises(ConfigError, match=f"r.toml: budgets: .*{problem}"):
+        read_entries(recipe, {})
+
+
+def test_every_budget_has_its_table_and_every_method_its_curve(tmp_path: Path) -> None:
+    (recipe := tmp_path / "r.toml").write_text(BUDGETS.format(budgets=[10, 20]))
+    entries = read_entries(recipe, {})
+    found = {
+        entry.name: {str(n): Outcome(n < (entry.budget or 5), True, entry.budget or 5, {}) for n in range(20)}
+        for entry in entries
+    }
+    rows = compare_budgets(entries, found, {"all": lambda meta: True})
+    assert [[row.name for row in some] for some in rows.values()] == [
+        ["mcts at 10", "samples at 10", "again at 10", "greedy"],
+        ["mcts at 20", "samples at 20", "again at 20", "greedy"],
+    ]
+    assert [(row.won, row.lost) for row in rows["all", 20]] == [(None, None), (0, 0), (0, 0), (0, 15)]
+    cpu = {"mcts at 10": 1.0, "mcts at 20": 2.0, "greedy": 0.5}
+    tokens, seconds = comparison_charts(entries, rows, cpu)
+    assert tokens.series["mcts"] == [(10, 50), (20, 100)]
+    assert tokens.series["greedy"] == [(5, 25)]
+    assert seconds.series == {"mcts": [(1, 50), (2, 100)], "greedy": [(0.5, 25)]}
+
+
+def test_the_cpu_time_of_samples_counts_for_those_who_choose_among_them(tmp_path: Path) -> None:
+    entries = entries_of(
+        [SAMPLES, {"name": "again", "samples_of": "samples", "value": "logprob", "search": {"choose": "best"}}],
+        {"policy": "fake:steps"}, {}, "r.toml",
+    )  # fmt: skip
+    costs = {"samples": {"cpu": {"seconds": 8.0, "problems": 4}}, "again": {"cpu": {"seconds": 1.0, "problems": 2}}}
+    runs = {name: FinishedRun(tmp_path, [], summary) for name, summary in costs.items()}
+    assert cpu_seconds(entries, runs) == {"samples": 2.0, "again": 2.5}
+    assert cpu_seconds(entries, runs | {"samples": FinishedRun(tmp_path, [], {})}) == {}
 
 
 def test_every_entry_is_compared_with_the_first() -> None:

@@ -71,6 +71,13 @@ def test_records(tmp_path: Path) -> None:
     assert config["versions"]["python"]
 
 
+def test_summary_counts_the_cpu_time_of_all_sessions(tmp_path: Path) -> None:
+    first = run(tmp_path / "run", CONFIG).summary["cpu"]
+    assert first["problems"] == 6
+    assert first["seconds"] >= 0
+    assert run(tmp_path / "run", CONFIG).summary["cpu"] == first, "nothing was left to do"
+
+
 def test_summary_counts_the_time_of_the_run_once(tmp_path: Path) -> None:
     found = run(tmp_path / "run", policy=FakeEngine(Fake("steps", latency=0.02)))
     assert found.summary["seconds"] < sum(row["seconds"] for row in found.results)

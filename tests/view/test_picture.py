@@ -15,6 +15,7 @@ from rstar.view.picture import can_draw, spread, write_png
 CHARTS = [
     Chart("Two", {"a": [(1, 0.5), (2, 0.25)], "b": [(1, 0.5), (2, 0.25)]}, "step", "share"),
     Chart("Nothing yet", {"a": []}, "step", "seconds"),
+    Chart("Wide", {"a": [(100, 0.5), (8_000, 0.9)]}, "tokens", "share", log_x=True),
     Chart("Below 0", {"a": [(1, -0.5)]}, "step", "mean"),
     Chart("Always 0", {"a": [(step, 0) for step in range(50)]}, "step", "groups"),
 ]

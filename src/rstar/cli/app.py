@@ -15,6 +15,7 @@ import rstar
 from rstar.cli import (
     bench,
     chat,
+    compare,
     data,
     demo,
     evolve,
@@ -65,7 +66,7 @@ def common(
 
 
 app.command("solve")(solve.solve)
-app.command("compare")(solve.compare)
+app.command("compare")(compare.compare)
 app.command("chat")(chat.chat)
 app.command("view")(view.view)
 app.command("grade", context_settings={"ignore_unknown_options": True})(grade.grade)  # -5 is an answer

@@ -1,4 +1,4 @@
-"""``rstar solve`` and ``rstar compare``."""
+"""``rstar solve``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from rstar.cli.common import (
     AnswerField,
     AsJson,
     ConfigFile,
-    GradedProblems,
     Overrides,
     Policy,
     QuestionField,
@@ -27,14 +26,11 @@ from rstar.cli.common import (
     console,
     counted,
     print_json,
-    print_result,
     run_folder,
 )
 from rstar.config import Config, Method, resolve
 from rstar.datasets import ProblemSet, read_problems
 from rstar.errors import NO_ANSWER, ConfigError
-from rstar.evals.compare import Entry, compare_methods, comparison_table, groups_by, read_entries, run_entries
-from rstar.evals.compare_samples import solve_entry
 from rstar.evals.metrics import percent
 from rstar.evals.run import FinishedRun, read_source, solve_run
 from rstar.jsonl import Record, read_lines
@@ -198,12 +194,12 @@ def _solve_set(settings: Config, problems: ProblemSet, folder: Path, as_json: bo
 
 def solve_file(settings: Config, problems: ProblemSet, folder: Path) -> FinishedRun:
     """Solve a problem set into a run folder, with a progress bar."""
-    with _progress(len(problems), settings.search.method) as on_result:
+    with solved_progress(len(problems), settings.search.method) as on_result:
         return asyncio.run(solve_run(settings, problems, folder, on_result))
 
 
 @contextmanager
-def _progress(n: int, what: str) -> Iterator[Callable[[Record], None]]:
+def solved_progress(n: int, what: str) -> Iterator[Callable[[Record], None]]:
     """A progress bar that counts right answers; yields a function of each result."""
     right = graded = 0
     with progress(n, what) as advance:
@@ -293,62 +289,3 @@ def _to_json(solution: Solution) -> dict[str, Any]:
         "notices": list(solution.notices),
         "trajectories": [trajectory.record() for trajectory in solution.trajectories],
     }
-
-
-def compare(
-    recipe: Annotated[Path, typer.Argument(help="TOML file with one `[[entry]]` per method.", exists=True)],
-    problems: GradedProblems,
-    out: Annotated[Path, typer.Option(help="Parent folder of the run folders, one per entry.")],
-    policy: Policy = None,
-    seed: Seed = None,
-    limit: Limit = None,
-    question_field: QuestionField = None,
-    answer_field: AnswerField = None,
-    by: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Also compare within groups of problems. `LABEL` makes one group for each value of that label."
-            " `LABEL=VALUE` makes two groups: problems with this value, and all others. May be repeated.",
-            show_default=False,
-        ),
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Run several methods on the same problems and print one table: accuracy with 95% intervals, and tokens.
-
-    The table also compares each method with the first method: the difference in percentage points with its 95%
-    interval, and the p value of McNemar's exact test. An entry with `samples_of = "NAME"` samples nothing: it uses its
-    `value` and `search.choose` to choose among the solutions of the earlier entry NAME.
-
-    The recipe lists the methods and their settings. Runs that are already in the `--out` folder are resumed. The
-    bundled model's recipe takes about 15 seconds per problem on 2 cores.
-
-    Examples:
-    `rstar compare recipes/tiny/compare.toml --problems problems.jsonl --limit 20 --out runs/compared`
-
-    `rstar compare recipes/tiny/compare.toml --problems problems.jsonl --by kind=search --out runs/compared`
-    """
-    entries = read_entries(recipe, {"policy": policy, "seed": seed})
-    problem_set = read_problems(problems, False, question_field, answer_field).head(limit)
-    problem_set.require_gold("a comparison", problems)
-    groups: dict[str, Callable[[Record], bool]] = {"all problems": lambda meta: True}
-    for label in by or ():
-        groups |= groups_by(label, [problem.meta for problem in problem_set.problems])
-
-    def run(entry: Entry) -> FinishedRun:
-        with _progress(len(problem_set), entry.name) as on_result:
-            return asyncio.run(solve_entry(entry, problem_set, out, on_result))
-
-    outcomes = run_entries(entries, run)
-    rows = {name: compare_methods(outcomes, among) for name, among in groups.items()}
-    tables = (
-        comparison_table(group, escape(f"{name} (n = {group[0].n})") if by else "") for name, group in rows.items()
-    )
-    first = escape(entries[0].name)
-    legend = (
-        f"n = {len(problem_set)}; any correct: at least one of the solutions is correct; difference: percentage points,"
-        f" relative to {first}; p: exact paired test against {first}; [bold]{escape(str(out))}[/] contains one run"
-        " folder per method"
-    )
-    lines = [{"group": name, **row.to_json()} for name, group in rows.items() for row in group]
-    print_result(lines, as_json, *tables, legend)

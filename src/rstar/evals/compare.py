@@ -2,13 +2,14 @@
 
 A recipe is a TOML file of ``[[entry]]`` tables, each with a ``name`` and the settings that differ from the defaults;
 settings outside the tables are defaults for all entries. An entry with ``samples_of`` samples nothing: it chooses among
-the solutions of an earlier entry (`rstar.evals.compare_samples`).
+the solutions of an earlier entry (`rstar.evals.compare_samples`). ``budgets = [300, 1000]`` runs each entry once for
+each limit of tokens per problem; greedy decoding, which hardly depends on it, only once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from rstar.evals.metrics import paired_difference, percent, sign_test
 from rstar.evals.run import FinishedRun
 from rstar.jsonl import Record
 from rstar.sections import flatten, merged, read_toml
+from rstar.view.chart import Chart
 from rstar.view.tables import Grid, figures_table
 
 _CHOICE = ("value", "search.choose", "search.top_k")
@@ -35,11 +37,15 @@ class Entry:
         name: also names its run folder.
         config: its settings.
         samples_of: earlier entry whose solutions it chooses among; None: it searches.
+        method: its name in the recipe; the same for all budgets.
+        budget: maximum tokens per problem, if the recipe has ``budgets``.
     """
 
     name: str
     config: Config
     samples_of: str | None = None
+    method: str = ""
+    budget: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +112,30 @@ def read_entries(recipe: Path, options: Mapping[str, Any]) -> list[Entry]:
     tables = shared.pop("entry", None)
     if not isinstance(tables, list) or not tables or not all(isinstance(table, dict) for table in tables):
         raise ConfigError(f"{recipe}: expected [[entry]] tables, each with a name and the settings of a method")
-    return entries_of(tables, shared, options, str(recipe))
+    budgets = shared.pop("budgets", [])
+    entries = entries_of(tables, shared, options, str(recipe))
+    if not isinstance(budgets, list) or not all(type(budget) is int and budget > 0 for budget in budgets):
+        raise ConfigError(f"{recipe}: budgets: expected a list of numbers of tokens, such as [300, 1000]")
+    if len(set(budgets)) < len(budgets):
+        raise ConfigError(f"{recipe}: budgets: a number is listed twice")
+    if not budgets:
+        return entries
+    once = [entry for entry in entries if entry.config.search.method == "greedy"]
+    each = [(table, entry) for table, entry in zip(tables, entries, strict=True) if entry not in once]
+    found = list(once)
+    for budget in budgets:
+        limited = [_limited(table, budget) for table, _ in each]
+        made = entries_of(limited, shared, options, str(recipe))
+        found += [replace(one, method=entry.name, budget=budget) for one, (_, entry) in zip(made, each, strict=True)]
+    return found
+
+
+def _limited(table: Mapping[str, Any], budget: int) -> Record:
+    """The table of an entry with a limit of tokens, also in its name; an entry with `samples_of` has its source's."""
+    own = {**table, "name": f"{table['name']} at {budget}"}
+    if "samples_of" in own:
+        return own | {"samples_of": f"{own['samples_of']} at {budget}"}
+    return merged(own, {"search": {"max_tokens": budget}})
 
 
 def entries_of(
@@ -138,7 +167,7 @@ def entries_of(
             # It stores no trees: the source has them.
             tree = merged(merged(trees[samples_of], own), {"search": {"keep_trees": False, "record_tokens": False}})
         trees[name] = tree
-        entries.append(Entry(name, build(tree | chosen, where=label), samples_of))
+        entries.append(Entry(name, build(tree | chosen, where=label), samples_of, method=name))
     return entries
 
 
@@ -200,6 +229,20 @@ def compare_methods(outcomes: Outcomes, among: Callable[[Record], bool] = lambda
     return rows
 
 
+def compare_budgets(
+    entries: Sequence[Entry], outcomes: Outcomes, groups: Mapping[str, Callable[[Record], bool]]
+) -> dict[tuple[str, int | None], list[Row]]:
+    """The rows of each group of problems and budget; entries without a budget stand last in the rows of each."""
+    found: dict[tuple[str, int | None], list[Row]] = {}
+    budgets = dict.fromkeys(entry.budget for entry in entries if entry.budget is not None)
+    for budget in budgets or (None,):
+        limited = [entry for entry in entries if entry.budget == budget]
+        others = [entry for entry in entries if entry.budget is None and budgets]
+        chosen = {entry.name: outcomes[entry.name] for entry in (*limited, *others)}
+        found |= {(name, budget): compare_methods(chosen, among) for name, among in groups.items()}
+    return found
+
+
 def groups_by(by: str, labels: Iterable[Record]) -> dict[str, Callable[[Record], bool]]:
     """The groups of problems that `by` defines, each with a predicate on a problem's labels.
 
@@ -228,11 +271,47 @@ def _has(label: str, value: str) -> Callable[[Record], bool]:
     return lambda meta: str(meta.get(label)) == value
 
 
-def comparison_table(rows: Sequence[Row], title: str = "") -> Grid:
-    """The rows as a table; search families get a column if only some of the problems belong to them."""
+def cpu_seconds(entries: Sequence[Entry], runs: Mapping[str, FinishedRun]) -> dict[str, float]:
+    """CPU seconds per problem of entries whose runs were not killed; with `samples_of`, including the source's."""
+    found: dict[str, float] = {}
+    for entry in entries:
+        cpu = runs[entry.name].summary.get("cpu")
+        if cpu is not None and (entry.samples_of is None or entry.samples_of in found):
+            found[entry.name] = cpu["seconds"] / cpu["problems"] + found.get(entry.samples_of or "", 0.0)
+    return found
+
+
+def comparison_charts(
+    entries: Sequence[Entry], rows: Mapping[tuple[str, int | None], Sequence[Row]], cpu: Mapping[str, float]
+) -> list[Chart]:
+    """Accuracy by tokens and by CPU seconds of each group of problems (`compare_budgets`); one curve per method.
+
+    CPU seconds are known for all problems together, so only the first group has that chart.
+    """
+    charts: list[Chart] = []
+    methods = {entry.name: entry.method for entry in entries}
+    for group in dict.fromkeys(group for group, _ in rows):
+        by_name = {row.name: row for key, some in rows.items() if key[0] == group for row in some if row.n}
+        costs = {"tokens": {name: row.tokens for name, row in by_name.items()}}
+        if cpu and not charts:
+            costs["CPU seconds"] = dict(cpu)
+        for cost, of in costs.items():
+            series: dict[str, set[tuple[float, float]]] = {}
+            for name, row in by_name.items():
+                if of.get(name):
+                    series.setdefault(methods[name], set()).add((of[name], 100 * row.right / row.n))
+            points = {method: sorted(pairs) for method, pairs in series.items()}
+            charts.append(Chart(group, points, f"{cost} per problem", "accuracy, %", log_x=True))
+    return charts
+
+
+def comparison_table(rows: Sequence[Row], title: str = "", cpu: Mapping[str, float] | None = None) -> Grid:
+    """The rows as a table, with CPU seconds per problem if known by name; search families get a column if only some of
+    the problems belong to them.
+    """
     apart = any(0 < row.search_n < row.n for row in rows)
     ranks = {"accuracy [95%]": 0} | ({"search families [95%]": 2} if apart else {})
-    ranks |= {"any correct": 4, "tokens": 3, "difference [95%]": 1, "p": 0}
+    ranks |= {"any correct": 4, "tokens": 3} | ({"CPU s": 5} if cpu else {}) | {"difference [95%]": 1, "p": 0}
     table = figures_table("method", ranks, title)
     for row in rows:
         table.add(
@@ -241,6 +320,7 @@ def comparison_table(rows: Sequence[Row], title: str = "") -> Grid:
             *((percent(row.search_right, row.search_n),) if apart else ()),
             f"{100 * row.any_correct / max(row.n, 1):.1f}%",
             f"{row.tokens:,.0f}",
+            *((f"{cpu[row.name]:.2f}" if row.name in cpu else "",) if cpu else ()),
             "" if row.won is None or row.lost is None else _difference(row.won, row.lost, row.n),
             "" if row.p is None else f"{row.p:.1g}",
         )

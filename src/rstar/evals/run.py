@@ -8,10 +8,12 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import os
 import platform
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -28,7 +30,7 @@ from rstar.grading.checks import run_check
 from rstar.jsonl import Record
 from rstar.models.spec import fingerprint, is_local, local_folder, resolved_dtype
 from rstar.problems import Problem
-from rstar.runs import RESULTS, TREES, RunFolder
+from rstar.runs import RESULTS, SUMMARY, TREES, RunFolder
 from rstar.search.checks import invalid_return, name_of
 from rstar.search.solver import Solution
 from rstar.search.value import ppm_folder, value_name
@@ -104,7 +106,9 @@ async def solve_run(
             on_result(record)
         finished = results.keys
         todo = [problem for problem in problems.problems if problem.id not in finished]
+        cpu = _cpu_before(folder)
         if todo:
+            cpu_started = _cpu_time()
             before = max((record.get("clock", 0.0) for record in results), default=0.0)
             started = time.perf_counter()
             async with solver:
@@ -116,11 +120,30 @@ async def solve_run(
                     record["clock"] = round(before + time.perf_counter() - started, 3)
                     run.add(results=record, trees=_tree_line(solution, config.search.record_tokens))
                     on_result(record)
+            cpu = {"seconds": cpu["seconds"] + _cpu_time() - cpu_started, "problems": cpu["problems"] + len(todo)}
         stored = {record["id"]: record for record in results}
         ordered = [stored[name] for name in order]
         summary = summarize(ordered)
+        if cpu["problems"]:
+            summary["cpu"] = {"seconds": round(cpu["seconds"], 2), "problems": cpu["problems"]}
         run.seal(order, summary)
     return FinishedRun(folder, ordered, summary)
+
+
+def _cpu_time() -> float:
+    """CPU seconds of this process and of its children that have ended."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
+
+
+def _cpu_before(folder: Path) -> dict[str, Any]:
+    """CPU seconds of earlier sessions of a finished run, and the number of problems that they solved.
+
+    The time of a session that was killed is not known, so it counts neither with its seconds nor with its problems.
+    """
+    with suppress(OSError, ValueError, KeyError):
+        return dict(json.loads((folder / SUMMARY).read_text(encoding="utf-8"))["cpu"])
+    return {"seconds": 0.0, "problems": 0}
 
 
 async def _reward_grader(solver: SolverLike, solution: Solution, key: AnswerKey | None) -> Grader | None:

@@ -72,7 +72,7 @@ def evaluations_table(evaluations: Sequence[Record]) -> Grid:
 
 def report(folder: Path) -> str:
     """An HTML page of the run so far. Raises `DataError` if its files are damaged."""
-    shown = [curves(*chart) for chart in charts(folder)]
+    shown = [curves(*chart[:4]) for chart in charts(folder)]
     return page(TITLE, [table(*_cells(read_evaluations(folder))), *shown])
 
 

@@ -18,12 +18,14 @@ class Chart(NamedTuple):
         title: heading.
         series: name → points in ascending x; curves without points are left out.
         x, y: axis labels, with units.
+        log_x: whether the x axis is logarithmic; only in a PNG (`rstar.view.picture`).
     """
 
     title: str
     series: Mapping[str, Points]
     x: str
     y: str
+    log_x: bool = False
 
 
 _WIDTH, _HEIGHT = 640, 280

@@ -81,6 +81,8 @@ def write_png(file: Path, title: str, charts: Sequence[Chart]) -> None:
 
 def _draw(axes: Axes, chart: Chart) -> None:
     shown = {name: points for name, points in chart.series.items() if points}
+    from matplotlib.ticker import LogLocator
+
     values = [y for points in shown.values() for _, y in points] or [0.0]
     for (_, points), colour in zip(shown.items(), COLOURS, strict=False):
         marker = "o" if len(points) < _FEW else ""
@@ -89,6 +91,11 @@ def _draw(axes: Axes, chart: Chart) -> None:
     axes.annotate(chart.y, (0, 1), (0, 6), xycoords="axes fraction", textcoords="offset points", color=_FAINT)
     axes.set_xlabel(chart.x, color=_FAINT, loc="right", labelpad=1)
     axes.margins(x=0.01)
+    if chart.log_x:
+        axes.set_xscale("log")
+        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.xaxis.set_major_formatter("{x:,g}")
+        axes.minorticks_off()
     low, high = min(0.0, *values), max(values)
     axes.set_ylim(low, high + 0.05 * (high - low) if high > low else low + 1)
     axes.locator_params(axis="y", nbins=5, steps=[1, 2, 5, 10], integer=all(y == int(y) for y in values))

@@ -1,0 +1,109 @@
+"""``rstar compare``."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from rstar.cli.common import AnswerField, AsJson, GradedProblems, Policy, QuestionField, Seed, print_result
+from rstar.cli.solve import Limit, solved_progress
+from rstar.datasets import read_problems
+from rstar.errors import ConfigError
+from rstar.evals.compare import (
+    Entry,
+    compare_budgets,
+    comparison_charts,
+    comparison_table,
+    cpu_seconds,
+    groups_by,
+    read_entries,
+    run_entries,
+)
+from rstar.evals.compare_samples import solve_entry
+from rstar.evals.run import FinishedRun
+from rstar.jsonl import Record
+from rstar.view.picture import can_draw, write_png
+
+
+def compare(
+    recipe: Annotated[Path, typer.Argument(help="TOML file with one `[[entry]]` per method.", exists=True)],
+    problems: GradedProblems,
+    out: Annotated[Path, typer.Option(help="Parent folder of the run folders, one per entry.")],
+    policy: Policy = None,
+    seed: Seed = None,
+    limit: Limit = None,
+    question_field: QuestionField = None,
+    answer_field: AnswerField = None,
+    by: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Also compare within groups of problems. `LABEL` makes one group for each value of that label."
+            " `LABEL=VALUE` makes two groups: problems with this value, and all others. May be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    png: Annotated[
+        Path | None,
+        typer.Option(help="Draw accuracy by tokens and by CPU seconds in this file; needs `rstar[pictures]`."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run several methods on the same problems and print one table: accuracy with 95% intervals, and tokens.
+
+    The table also compares each method with the first method: the difference in percentage points with its 95%
+    interval, and the p value of McNemar's exact test. An entry with `samples_of = "NAME"` samples nothing: it uses its
+    `value` and `search.choose` to choose among the solutions of the earlier entry NAME.
+
+    The recipe lists the methods and their settings. `budgets = [300, 1000]` at its top runs each method once for each
+    limit of tokens per problem, and prints one table for each. Runs that are already in the `--out` folder are resumed.
+
+    Examples:
+    `rstar compare recipes/tiny/compare.toml --problems problems.jsonl --limit 20 --out runs/compared`
+
+    `rstar compare recipes/tiny/compare.toml --problems problems.jsonl --by kind=search --out runs/compared`
+    """
+    if png is not None and not can_draw():
+        raise ConfigError("--png needs matplotlib; install rstar[pictures]")
+    entries = read_entries(recipe, {"policy": policy, "seed": seed})
+    problem_set = read_problems(problems, False, question_field, answer_field).head(limit)
+    problem_set.require_gold("a comparison", problems)
+    groups: dict[str, Callable[[Record], bool]] = {"all problems": lambda meta: True}
+    for label in by or ():
+        groups |= groups_by(label, [problem.meta for problem in problem_set.problems])
+    runs: dict[str, FinishedRun] = {}
+
+    def run(entry: Entry) -> FinishedRun:
+        with solved_progress(len(problem_set), entry.name) as on_result:
+            runs[entry.name] = asyncio.run(solve_entry(entry, problem_set, out, on_result))
+            return runs[entry.name]
+
+    outcomes = run_entries(entries, run)
+    cpu = cpu_seconds(entries, runs)
+    rows = compare_budgets(entries, outcomes, groups)
+    if png is not None:
+        write_png(png, f"Accuracy by cost, n = {len(problem_set)}", comparison_charts(entries, rows, cpu))
+    tables = (
+        comparison_table(group, _title(*key, group[0].n) if by or key[1] else "", cpu) for key, group in rows.items()
+    )
+    budgets = any(budget is not None for _, budget in rows)
+    first = escape(next(entry.method for entry in entries if budgets <= (entry.budget is not None)))
+    legend = (
+        f"n = {len(problem_set)}; any correct: at least one of the solutions is correct; difference: percentage points,"
+        f" relative to {first}; p: exact paired test against {first}; [bold]{escape(str(out))}[/] contains one run"
+        " folder per method"
+    )
+    lines = [
+        {"group": name, **({"budget": budget} if budgets else {}), **row.to_json(), "cpu": cpu.get(row.name)}
+        for (name, budget), group in rows.items()
+        for row in group
+    ]
+    print_result(lines, as_json, *tables, legend)
+
+
+def _title(group: str, budget: int | None, n: int) -> str:
+    return escape(f"{group} (n = {n})" + (f", at most {budget:,} tokens" if budget is not None else ""))
