@@ -270,3 +270,12 @@ def test_a_tree_search_ends_when_nothing_can_change_the_answer(share: float, rol
     found = solve(script, rollouts=5, expansions=2)
     assert found.rollouts == rollouts
     assert found.answer == "0"
+
+
+def test_selections_and_those_with_a_choice_are_counted() -> None:
+    """The root has the children a = 2, a = 3 (which fails later) and a = 5; their own children answer at once."""
+    solution = solve(sums, rollouts=3, expansions=4, c=2)
+    visits = sum(node.visits for node in nodes_of(solution)[1:])
+    assert 1 <= solution.choices <= solution.selections <= visits
+    one = solve(lambda request, sample: sums(request, 0), rollouts=3, expansions=1)
+    assert (one.selections, one.choices) == (1, 0)

@@ -190,6 +190,7 @@ def grade_solution(solution: Solution, key: AnswerKey | None, grade: Grader = ve
         "tokens_in": solution.tokens_in,
         "tokens_out": solution.tokens_out,
         **({"peer_tokens": solution.peer_tokens} if solution.peer_tokens else {}),
+        **({"selections": solution.selections, "choices": solution.choices} if solution.selections else {}),
         "seconds": round(solution.seconds, 3),
         "value": None if solution.value is None else round(solution.value, 6),
         "failures": solution.failures,
@@ -223,12 +224,15 @@ def verdict_fields(key: AnswerKey | None, answer: str | None, trajectories: list
 def summarize(results: Iterable[Record]) -> Record:
     """``summary.json``: n, accuracy with its 95% interval (of the graded), cost, verdicts, notices; accuracy by label.
 
-    Seconds exclude interruptions: the latest `clock` of the results.
+    Seconds exclude interruptions: the latest `clock` of the results. A tree search also has the number of its
+    selections, and of those among several open children (`choices`).
     """
     rows = list(results)
+    counts = {name: sum(row.get(name, 0) for row in rows) for name in ("selections", "choices")}
     labels = sorted({name for row in rows for name in row["meta"]})
     return _accuracy(rows) | {
         "tokens": {"in": sum(row["tokens_in"] for row in rows), "out": sum(row["tokens_out"] for row in rows)},
+        **(counts if counts["selections"] else {}),
         "seconds": max((row.get("clock", 0.0) for row in rows), default=0.0),
         "verdicts": dict(sorted(Counter(row["verdict"] for row in rows if "verdict" in row).items())),
         "notices": dict(sorted(Counter(notice for row in rows for notice in row.get("notices", ())).items())),

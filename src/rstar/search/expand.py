@@ -40,13 +40,18 @@ _VARIED = 0.9
 
 @dataclass(slots=True)
 class Usage:
-    """Cost of one problem so far: policy tokens and sandbox runs."""
+    """Cost of one problem so far: policy tokens and sandbox runs.
+
+    `selections` counts the children that a tree search has selected, and `choices` those that had open siblings.
+    """
 
     tokens_in: int = 0
     tokens_out: int = 0
     samples: int = 0
     expansions: int = 0
     runs: int = 0
+    selections: int = 0
+    choices: int = 0
 
 
 @dataclass(slots=True)

@@ -214,6 +214,9 @@ async def _rollout(search: Search[MctsConfig]) -> None:
         chosen = select_child(node, config.c)
         if chosen is None or search.done:
             break
+        usage = search.expander.usage
+        usage.selections += 1
+        usage.choices += sum(not child.closed for child in node.children) > 1
         node = chosen
     if failures and not answers:
         back_up(node, 0.0)

@@ -68,6 +68,8 @@ class Solution:
         notices: warnings about the answer (see `rstar.search.notices`).
         tree: search tree; None if it is not kept.
         peer_tokens: those of the generated tokens that a peer model generated.
+        selections: children that MCTS has selected, on the way down in all its rollouts.
+        choices: selections among several open children.
     """
 
     problem: Problem
@@ -85,6 +87,8 @@ class Solution:
     notices: tuple[Notice, ...]
     tree: Tree | None
     peer_tokens: int = 0
+    selections: int = 0
+    choices: int = 0
 
 
 class Solver(SharedContext):
@@ -234,6 +238,8 @@ class Solver(SharedContext):
             failures=failures_of(root),
             notices=notices(self.config, self._own_parts, root, search.problem.question, value),
             tree=snapshot(root) if config.keep_trees else None,
+            selections=usage.selections,
+            choices=usage.choices,
         )
 
     async def asolve(self, problems: Iterable[Problem]) -> AsyncIterator[Solution]:
