@@ -13,12 +13,12 @@ from rstar.sandbox import LocalSandbox
 from rstar.sandbox.api import Limits
 
 
-def make(*calls: Call, **limits: Any) -> list[ToolResult]:
+def make(*calls: Call, undo: bool = False, **limits: Any) -> list[ToolResult]:
     """The results of calls, each in the session that the one before left."""
 
     async def run() -> list[ToolResult]:
         async with LocalSandbox() as sandbox:
-            session: Session = PythonSession(sandbox, Limits(**{"seconds": 20, **limits}))
+            session: Session = PythonSession(sandbox, Limits(**{"seconds": 20, **limits}), undo=undo)
             results = []
             for call in calls:
                 session, result = await session.call(call)
@@ -48,6 +48,21 @@ def test_a_cell_that_does_not_survive_restarts_the_notebook() -> None:
     assert "restarted" in ended.text
     assert after.error is not None
     assert "NameError" in after.error
+
+
+def test_with_undo_a_cell_that_fails_changes_nothing() -> None:
+    _, failed, ended, after = make(
+        cell("x = [1]"),
+        cell("x.append(2)\nassert not x"),
+        cell("x = 5\nwhile True: pass"),
+        cell("x"),
+        undo=True,
+        seconds=1,
+    )
+    assert failed == ToolResult("AssertionError (line 2)", "error", "AssertionError (line 2)")
+    assert ended.status == "timeout"
+    assert "restarted" not in ended.text
+    assert after == ToolResult("[1]")
 
 
 def test_programs_have_standard_input_and_keep_nothing() -> None:

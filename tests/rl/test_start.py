@@ -1,84 +1,122 @@
 """Traces that teach the form of turns: they are what the agent itself would see, and only good turns are trained on."""
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rstar.agent.environment import GIVEN_UP
+from rstar.agent.calls import Call
+from rstar.agent.environment import GIVEN_UP, Puzzles
+from rstar.agent.tools import NOTEBOOK
 from rstar.agent.turns import CodeTurns
 from rstar.datasets import read_problems
 from rstar.errors import DataError
 from rstar.models.engine import Completion
-from rstar.rl.start import StartConfig, write_traces
+from rstar.problems import Problem
+from rstar.prompts import code_steps as markers
+from rstar.rl.start import StartConfig, TraceWriter
+from rstar.sandbox.api import Limits
 from rstar.trajectories import Segment, Step
 from rstar.trees import Tree, TreeNode
+from tests.search.plain import PlainSandbox
 
-RIGHT = "x = 6 * 7\n<end_of_step>\nprint(x)\n<end_of_code>"
-WRONG = "x = 6 + 7\n<end_of_step>\nassert x == 42\nprint(x)\n<end_of_code>"
+SET_UP = "left = 42"
+PROGRAMS = (
+    ([SET_UP, "left -= 6", "left -= 36", "print('6, 36')"], None, "6, 36"),
+    ([SET_UP, "left -= 50\nassert left >= 0", "print('50')"], "AssertionError (line 3)", None),
+    ([SET_UP, "left -= 6", "left -= 40\nassert left >= 0", "print('6, 40')"], "AssertionError (line 4)", None),
+    (["left = 24", "assert left == 42"], "AssertionError (line 2)", None),
+    ([SET_UP, "print('none')"], None, "none"),
+)
+
+
+def tree() -> Tree:
+    """One correct program, three that failed at different steps, and one with a wrong answer."""
+    root = TreeNode(None, None, 0, 0.0, None, 0, None, None)
+    shown = Segment("\n<output>…<end_of_output>\n<answer>", "tool")
+    nodes = [root]
+    for steps, error, answer in PROGRAMS:
+        text = f"\n{markers.END_STEP}\n".join(steps) + f"\n{markers.END_CODE}"
+        segments = [Segment(text, "policy")] + [shown] * (answer is not None)
+        step = Step(tuple(segments), "ok" if error is None else "error", error)
+        finish = "code_error" if answer is None else "answer"
+        nodes.append(TreeNode(root, step, 0, 0.0, None, 1, finish, answer))  # type: ignore[arg-type]
+    nodes.append(TreeNode(root, Step((Segment("no end", "policy"),)), 0, 0.0, None, 1, "length", None))
+    root.children = nodes[1:]
+    return Tree(Segment("q", "template"), nodes)
 
 
 def made(tmp_path: Path, **settings: Any) -> tuple[dict[str, int], list[list[str]]]:
-    """Counts and pieces for a problem with one right, one failed and one wrong program."""
-    shown = Segment("\n<output>42<end_of_output>\n<answer>", "tool")
-    answer = Segment("\\boxed{42}<end_of_answer>", "policy")
-    root = TreeNode(None, None, 0, 0.0, None, 0, None, None)
-    steps = [
-        (Step((Segment(RIGHT, "policy"), shown, answer), "ok"), "answer", "42"),
-        (Step((Segment(WRONG, "policy"),), "error", "AssertionError (line 2)"), "code_error", None),
-        (Step((Segment("print(41)<end_of_code>", "policy"), shown, answer), "ok"), "answer", "41"),
-        (Step((Segment("no end", "policy"),)), "length", None),
-    ]
-    nodes = [TreeNode(root, step, 0, 0.0, None, 1, finish, found) for step, finish, found in steps]  # type: ignore[arg-type]
-    root.children = nodes
-    run = tmp_path / "run"
-    run.mkdir()
-    line = {"id": "p", **Tree(Segment("q", "template"), [root, *nodes]).to_json(tokens=False)}
-    (run / "trees.jsonl").write_text(json.dumps(line) + "\n")
-    problems = tmp_path / "problems.jsonl"
-    problems.write_text(json.dumps({"id": "p", "question": "6 times 7?", "answer": "42"}) + "\n")
-    counts = write_traces(
-        [run], read_problems(problems), tmp_path / "out.jsonl", StartConfig(**{"per_problem": 1, **settings})
-    )
+    """Counts and pieces for the problem of `tree`."""
+    run, problems = tmp_path / "run", tmp_path / "problems.jsonl"
+    run.mkdir(exist_ok=True)
+    (run / "trees.jsonl").write_text(json.dumps({"id": "p", **tree().to_json(tokens=False)}) + "\n")
+    problems.write_text(json.dumps({"id": "p", "question": "Which two make 42?", "answer": "6, 36"}) + "\n")
+    config = StartConfig(**{"per_problem": 1, **settings})
+
+    async def write() -> dict[str, int]:
+        sandbox = PlainSandbox()
+        writer = TraceWriter(Puzzles(), sandbox, Limits(), config)
+        return await writer.write([run], read_problems(problems), tmp_path / "out.jsonl")
+
+    counts = asyncio.run(write())
     return counts, [json.loads(line)["pieces"] for line in (tmp_path / "out.jsonl").read_text().splitlines()]
 
 
-def test_a_trace_has_the_failed_attempt_as_context_and_ends_with_the_right_one(tmp_path: Path) -> None:
-    for seed in range(20):
-        folder = tmp_path / str(seed)
-        folder.mkdir()
-        counts, (pieces,) = made(folder, give_up=0.0, seed=seed)
-        shown, cell, output, answer = pieces
-        assert counts == {"problems": 1, "unsolved": 0, "traces": 1, "given_up": 0}
-        assert cell == "<code>\nx = 6 * 7\nprint(x)\n<end_of_code>"
-        assert output == "\n<output>42<end_of_output>\n"
-        assert answer == "<answer>\\boxed{42}<end_of_answer>"
-        attempt = "<code>\nx = 6 + 7\nassert x == 42\nprint(x)\n<end_of_code>"
-        attempt += "\n<output>AssertionError (line 2)<end_of_output>\n"
-        prompt = CodeTurns().prompt("6 times 7?", "", ())
-        assert shown in (prompt, prompt + attempt)
+@pytest.mark.parametrize("seed", range(30))
+def test_a_trace_is_what_the_agent_would_see(tmp_path: Path, seed: int) -> None:
+    """Its cells, run again in the environment, respond as it says; those trained on succeed, the others fail."""
+    counts, (pieces,) = made(tmp_path, give_up=0.0, seed=seed)
+    assert counts == {"problems": 1, "unsolved": 0, "traces": 1, "given_up": 0}
+    turns, text = CodeTurns(), pieces[0].removeprefix(CodeTurns().prompt("Which two make 42?", "", ()))
+    cells: list[tuple[str, bool]] = []
+    for number, piece in enumerate([text, *pieces[1:-1]]):
+        cells += [
+            (code.partition(markers.END_CODE)[0].strip("\n"), number % 2 == 1) for code in piece.split(markers.CODE)[1:]
+        ]
+
+    async def replayed() -> str:
+        session, seen = Puzzles().start(Problem("p", "?"), PlainSandbox(), Limits()), ""
+        for code, written in cells:
+            session, result = await session.call(Call(NOTEBOOK.name, {"code": code}))
+            assert (result.status == "ok") == written, code
+            seen += f"{markers.CODE}\n{code}\n{markers.END_CODE}{turns.responses([result.text])}"
+        return seen
+
+    assert asyncio.run(replayed()) == text + "".join(pieces[1:-1])
+    written = "\n".join(code for code, written in cells if written)
+    assert written == "\n".join(PROGRAMS[0][0]), "the cells trained on are the correct program"
+    assert pieces[-1] == "<answer>\\boxed{6, 36}<end_of_answer>"
+
+
+def test_attempts_and_cells_of_all_sizes_occur(tmp_path: Path) -> None:
+    attempts, cells = set(), set()
+    for seed in range(40):
+        _, (pieces,) = made(tmp_path, give_up=0.0, seed=seed)
+        attempts.add("".join(pieces[::2]).count(markers.CODE))
+        cells.add(len(pieces) // 2 - 1)
+    assert attempts == {0, 1, 2, 3}
+    assert cells >= {1, 2, 4}
 
 
 def test_the_agent_reads_the_cells_of_traces(tmp_path: Path) -> None:
-    _, ((_, cell, _, answer),) = made(tmp_path, give_up=0.0)
+    _, ((_, cell, *_, answer),) = made(tmp_path, give_up=0.0, failures=0)
     (call,) = CodeTurns().read(Completion(cell, (), (), "stop", "<end_of_code>")).calls
-    assert getattr(call, "arguments", {}) == {"code": "x = 6 * 7\nprint(x)"}
+    assert getattr(call, "arguments", {})["code"].startswith(SET_UP)
     assert CodeTurns().read(Completion(answer, (), (), "stop", "<end_of_answer>")).final == answer
 
 
 def test_some_traces_give_up_after_a_failure_and_never_before(tmp_path: Path) -> None:
     given_up = 0
     for seed in range(20):
-        folder = tmp_path / str(seed)
-        folder.mkdir()
-        _, (pieces,) = made(folder, give_up=1.0, seed=seed)
-        if len(pieces) == 2:
+        _, (pieces,) = made(tmp_path, give_up=1.0, seed=seed)
+        if pieces[-1] == f"<answer>\\boxed{{{GIVEN_UP}}}<end_of_answer>":
             given_up += 1
-            assert "AssertionError" in pieces[0]
-            assert pieces[1] == f"<answer>\\boxed{{{GIVEN_UP}}}<end_of_answer>"
+            assert "AssertionError" in "".join(pieces)
         else:
-            assert "AssertionError" not in pieces[0]
+            assert "AssertionError" not in "".join(pieces)
     assert 0 < given_up < 20
 
 
@@ -86,7 +124,8 @@ def test_missing_trees_and_unknown_problems_are_named(tmp_path: Path) -> None:
     made(tmp_path)
     other = tmp_path / "other.jsonl"
     other.write_text(json.dumps({"id": "r", "question": "?", "answer": "1"}) + "\n")
+    writer = TraceWriter(Puzzles(), PlainSandbox(), Limits(), StartConfig())
     with pytest.raises(DataError, match=r"trees.jsonl: problem 'p' is not in the problem file"):
-        write_traces([tmp_path / "run"], read_problems(other), tmp_path / "out.jsonl", StartConfig())
+        asyncio.run(writer.write([tmp_path / "run"], read_problems(other), tmp_path / "out.jsonl"))
     with pytest.raises(DataError, match=r"nothing/trees.jsonl is missing"):
-        write_traces([tmp_path / "nothing"], read_problems(other), tmp_path / "out.jsonl", StartConfig())
+        asyncio.run(writer.write([tmp_path / "nothing"], read_problems(other), tmp_path / "out.jsonl"))

@@ -100,14 +100,22 @@ class Mathematics:
 
 
 class Puzzles(Mathematics):
-    """Trial and error: an attempt is a cell that checks itself, and what comes back tells where it failed."""
+    """Trial and error: an attempt is a cell that checks itself, and what comes back tells where it failed.
+
+    A cell that fails changes nothing. So the next one can go on from the moves that held.
+    """
 
     system = (
-        "Solve the puzzle by trial and error. Try a solution in the notebook, with assertions that check every move. "
-        "If one fails, try another. When a solution holds, give it as <answer>\\boxed{…}</answer>."
+        "Solve the puzzle by trial and error. Try moves in the notebook, with assertions that check every move. A cell "
+        "that fails changes nothing: then try other moves. When a solution holds, give it as "
+        "<answer>\\boxed{…}</answer>."
     )
     tools: Sequence[Tool] = (NOTEBOOK,)
-    max_turns = 8
+    max_turns = 32
+
+    def start(self, problem: Problem, sandbox: Sandbox, limits: Limits) -> Session:
+        """See `Environment.start`."""
+        return PythonSession(sandbox, limits, undo=True)
 
 
 class Programs(Mathematics):

@@ -99,10 +99,12 @@ class PythonSession:
         sandbox: runs the code.
         limits: of one call.
         state: of the notebook; None for a fresh one.
+        undo: whether a cell that fails changes nothing: the notebook stays as it was before it.
     """
 
-    def __init__(self, sandbox: Sandbox, limits: Limits, state: State | None = None) -> None:
-        self._sandbox, self._limits, self._state = sandbox, limits, state or sandbox.start()
+    def __init__(self, sandbox: Sandbox, limits: Limits, state: State | None = None, *, undo: bool = False) -> None:
+        self._sandbox, self._limits, self._undo = sandbox, limits, undo
+        self._state = state or sandbox.start()
 
     async def call(self, call: Call) -> tuple[Session, ToolResult]:
         """See `Session.call`."""
@@ -117,9 +119,13 @@ class PythonSession:
             return self, _shown(await self._sandbox.run(code, stdin, self._limits))
         state, result = await self._state.run(call.arguments["code"], self._limits)
         shown = _shown(result)
+        if self._undo and shown.status != "ok":
+            if state is not None:
+                state.release()
+            return self, shown
         if state is None:
             shown = shown._replace(text=f"{shown.text}\nThe notebook was restarted: its variables are lost.")
-        return PythonSession(self._sandbox, self._limits, state), shown
+        return PythonSession(self._sandbox, self._limits, state, undo=self._undo), shown
 
     def release(self) -> None:
         """See `Session.release`."""

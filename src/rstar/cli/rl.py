@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
@@ -9,9 +10,12 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
+from rstar.agent.environment import open_environment
 from rstar.cli.common import AsJson, GradedProblems, Overrides, RunFolder, console, print_settings
 from rstar.config import AgentConfig, EngineConfig, SandboxConfig
 from rstar.datasets import read_problems
+from rstar.sandbox import LocalSandbox
+from rstar.sandbox.api import Limits
 from rstar.sections import read_recipe
 from rstar.train.settings import TrainConfig
 from rstar.view.progress import progress
@@ -70,24 +74,36 @@ def start(
     problems: GradedProblems,
     out: Annotated[Path, typer.Option(help="JSONL file to write.", dir_okay=False)],
     per_problem: Annotated[int, typer.Option(help="Maximum number of traces per problem.", min=1)] = 3,
-    failures: Annotated[int, typer.Option(help="Maximum number of failed attempts in a trace.", min=0)] = 4,
+    failures: Annotated[int, typer.Option(help="Maximum number of failed attempts in a trace.", min=0)] = 8,
     give_up: Annotated[
         float, typer.Option(help="Of the traces with a failed attempt, the share that give up.", min=0, max=1)
     ] = 0.5,
+    cell_steps: Annotated[
+        int, typer.Option(help="Maximum number of steps in a cell; a third of the traces have no such limit.", min=1)
+    ] = 3,
+    environment: Annotated[
+        str, typer.Option(help="Runs the cells: `puzzles`, `mathematics`, or your own `module:Class`.")
+    ] = "puzzles",
     seed: Annotated[int, typer.Option(help="Seed for all random choices.")] = 0,
 ) -> None:
     """From programs that a policy sampled, make traces for supervised training in the format of an agent's turns.
 
-    In a trace, each failed program appears as an attempt, followed by its error. A correct program and its answer end
-    the trace; some traces give up instead. `rstar train sft` trains on the file and teaches the policy this format. The
-    trained model is a starting point for `rstar rl run`.
+    A trace runs the steps of a correct program as cells. Before some of them, programs that failed appear as attempts,
+    each with its error. The answer ends the trace; some traces give up instead. `rstar train sft` trains on the file
+    and teaches the policy this format. The trained model is a starting point for `rstar rl run`.
 
     Example: `rstar rl start runs/sampled --problems train.jsonl --out traces.jsonl`
     """
-    from rstar.rl.start import StartConfig, counts_text, write_traces
+    from rstar.rl.start import StartConfig, TraceWriter, counts_text
 
-    config = StartConfig(per_problem, failures, give_up, seed)
-    counts = write_traces(runs, read_problems(problems), out, config)
+    config = StartConfig(per_problem, failures, give_up, cell_steps, seed)
+    world, problem_set = open_environment(environment), read_problems(problems)
+
+    async def write() -> dict[str, int]:
+        async with LocalSandbox() as sandbox:
+            return await TraceWriter(world, sandbox, Limits(), config).write(runs, problem_set, out)
+
+    counts = asyncio.run(write())
     console().print(f"{counts_text(counts)}, written to [bold]{escape(str(out))}[/]", highlight=False)
 
 

@@ -1,41 +1,49 @@
 """Supervised traces that teach a policy the form of an agent's turns, from its own whole programs.
 
-Reinforcement learning needs a start that calls tools, sees errors and can recover. Here the policy's sampled programs
-become cells: programs that failed are attempts, with the error that they raised; a correct one ends the trace. Some
-traces give up after a failed attempt instead, so the start does both, and the reward can decide between them. As the
-paper's first stage (arXiv 2508.20722, section 4), this teaches form, and nothing about how to reason.
+Reinforcement learning needs a start that calls tools, sees errors and can recover. Here the steps of a correct program
+become cells, one or several a cell. Before some of them, the trace has attempts: what programs that failed do at this
+point. Some traces give up after an attempt instead, so the start does both, and the reward can decide between them. As
+the paper's first stage (arXiv 2508.20722, section 4), this teaches form, and nothing about how to reason.
 
-Only the correct cell, the answer and the decision to give up are trained on. Failed cells are context, or the policy
-would be taught to fail.
+Every cell runs in the environment while the trace is made, so the trace shows what an agent would see. Only the cells
+of the correct program, the answer and the decision to give up are trained on. Attempts are context, or the policy would
+be taught to fail.
 """
 
 from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rstar.agent.environment import GIVEN_UP
+from rstar.agent.calls import Call
+from rstar.agent.environment import GIVEN_UP, Environment
+from rstar.agent.tools import NOTEBOOK, Session, ToolResult
 from rstar.agent.turns import CodeTurns
 from rstar.answers import AnswerKey
 from rstar.datasets import ProblemSet
 from rstar.errors import DataError
 from rstar.grading import verify
 from rstar.jsonl import atomic_write, read_lines
+from rstar.lifecycle import run_bounded
+from rstar.problems import Problem
 from rstar.prompts import code_steps as markers
 from rstar.runs import TREES
+from rstar.sandbox.api import Limits, Sandbox
 from rstar.seeds import derive
 from rstar.trees import Tree
 
+_AT_ONCE = 16
+"""Problems at a time."""
+
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
-    """A program that the policy wrote: its code as a cell, what the notebook shows, and its answer, if correct."""
+class Program:
+    """A program that the policy wrote, as the code of its steps, and its answer, if correct; None if it failed."""
 
-    cell: str
-    shown: str
+    steps: tuple[str, ...]
     answer: str | None
 
 
@@ -47,49 +55,157 @@ class StartConfig:
         per_problem: maximum number of traces per problem.
         failures: maximum number of failed attempts in a trace.
         give_up: share of the traces with a failure that give up.
+        cell_steps: maximum number of steps in a cell of a correct program.
         seed: for all random choices.
     """
 
     per_problem: int = 3
-    failures: int = 4
+    failures: int = 8
     give_up: float = 0.5
+    cell_steps: int = 3
     seed: int = 0
 
 
-def write_traces(runs: Iterable[Path], problems: ProblemSet, file: Path, config: StartConfig) -> dict[str, int]:
-    """Write the traces of all problems of run folders (method ``sample``, with trees) as training data for SFT.
+class TraceWriter:
+    """Makes traces in an environment.
 
-    Returns:
-        Number of problems, of those without a correct program, of traces, and of traces that give up.
-
-    Raises:
-        DataError: a folder has no trees, or a problem of it is not among `problems`.
+    Args:
+        environment: runs the cells.
+        sandbox: for the environment; open.
+        limits: of a cell.
+        config: how traces are made.
     """
-    counts = dict.fromkeys(("problems", "unsolved", "traces", "given_up"), 0)
-    questions = {problem.id: problem.question for problem in problems.problems}
-    with atomic_write(file) as out:
-        for run in runs:
-            if not (run / TREES).is_file():
-                raise DataError(f"{run / TREES} is missing: run `rstar solve --method sample` with search.keep_trees")
-            for line in read_lines(run / TREES):
-                name = line["id"]
-                if name not in questions or name not in problems.keys:
-                    raise DataError(
-                        f"{run / TREES}: problem {name!r} is not in the problem file, or has no gold answer"
-                    )
-                attempts = list(_attempts(Tree.from_json(line), problems.keys[name]))
-                rng = random.Random(derive(config.seed, "start", name))
+
+    def __init__(self, environment: Environment, sandbox: Sandbox, limits: Limits, config: StartConfig) -> None:
+        self._environment, self._sandbox, self._limits, self._config = environment, sandbox, limits, config
+
+    async def write(self, runs: Iterable[Path], problems: ProblemSet, file: Path) -> dict[str, int]:
+        """Write the traces of all problems of run folders (method ``sample``, with trees) as training data for SFT.
+
+        Returns:
+            Number of problems, of those without a correct program, of traces, and of traces that give up.
+
+        Raises:
+            DataError: a folder has no trees, or a problem of it is not among `problems`.
+            SandboxError: the sandbox failed.
+        """
+        counts = dict.fromkeys(("problems", "unsolved", "traces", "given_up"), 0)
+        work = list(_programs_of_all(runs, problems))
+        jobs = ((number, self._of_problem(*one)) for number, one in enumerate(work))
+        done = {number: task.result() async for number, task in run_bounded(jobs, _AT_ONCE)}
+        with atomic_write(file) as out:
+            for number, (problem, programs) in enumerate(work):
                 counts["problems"] += 1
-                counts["unsolved"] += not any(one.answer is not None for one in attempts)
-                for number, (pieces, given_up) in enumerate(_traces(questions[name], attempts, config, rng)):
-                    out.write(json.dumps({"id": f"{name}/{number}", "pieces": pieces}, ensure_ascii=False).encode())
-                    out.write(b"\n")
+                counts["unsolved"] += not any(program.answer is not None for program in programs)
+                for index, pieces in enumerate(done[number]):
+                    line = {"id": f"{problem.id}/{index}", "pieces": pieces}
+                    out.write(json.dumps(line, ensure_ascii=False).encode() + b"\n")
                     counts["traces"] += 1
-                    counts["given_up"] += given_up
-    return counts
+                    counts["given_up"] += pieces[-1] == _answer(GIVEN_UP)
+        return counts
+
+    async def _of_problem(self, problem: Problem, programs: Sequence[Program]) -> list[list[str]]:
+        """Distinct traces of a problem, as pieces that alternate between shown and written."""
+        config, rng = self._config, random.Random(derive(self._config.seed, "start", problem.id))
+        right = [program for program in programs if program.answer is not None]
+        wrong = [program for program in programs if program.answer is None]
+        traces: list[list[str]] = []
+        for _ in range(config.per_problem if right else 0):
+            chosen = rng.choice(right)
+            failed = rng.sample(wrong, min(len(wrong), rng.randint(0, config.failures)))
+            trace = _Trace(problem, CodeTurns(), self._environment.start(problem, self._sandbox, self._limits))
+            try:
+                made = await self._fill(trace, chosen, failed, rng)
+            finally:
+                trace.session.release()
+            if made and trace.pieces not in traces:
+                traces.append(trace.pieces)
+        return traces
+
+    async def _fill(self, trace: _Trace, right: Program, failed: Sequence[Program], rng: random.Random) -> bool:
+        """Write a trace. Returns whether it is of use: the cells of the correct program must run."""
+        size = rng.randint(1, self._config.cell_steps) if rng.random() < 2 / 3 else len(right.steps)
+        done, attempted = 0, False
+        for program in sorted(failed, key=lambda program: _common(program.steps, right.steps)):
+            common = _common(program.steps, right.steps)
+            if not await trace.write(right.steps[done:common], size):
+                return False
+            done = max(done, common)
+            attempted |= await trace.attempt(program.steps[common:])
+        if attempted and rng.random() < self._config.give_up:
+            trace.end(GIVEN_UP)
+            return True
+        if not await trace.write(right.steps[done:], size):
+            return False
+        assert right.answer is not None
+        trace.end(right.answer)
+        return True
 
 
-def _attempts(tree: Tree, key: AnswerKey) -> Iterator[Attempt]:
+class _Trace:
+    """A trace under way.
+
+    Attributes:
+        pieces: text so far, alternately shown and written.
+        session: of the tools, after the cells so far.
+    """
+
+    def __init__(self, problem: Problem, turns: CodeTurns, session: Session) -> None:
+        self.pieces = [turns.prompt(problem.question, "", ())]
+        self.session, self._turns = session, turns
+
+    async def write(self, steps: Sequence[str], size: int) -> bool:
+        """Add cells of at most `size` steps, to be trained on. Returns whether all of them succeeded."""
+        for start in range(0, len(steps), size):
+            cell, result = await self._run(steps[start : start + size])
+            if result.status != "ok":
+                return False
+            self.pieces += [cell, self._turns.responses([result.text])]
+        return True
+
+    async def attempt(self, steps: Sequence[str]) -> bool:
+        """Add a cell that fails, as context; nothing if there are no steps, or they succeed."""
+        if not steps:
+            return False
+        before = self.session
+        cell, result = await self._run(steps, keep=True)
+        if result.status == "ok":
+            self.session.release()
+            self.session = before
+            return False
+        if self.session is not before:
+            before.release()
+        self.pieces[-1] += cell + self._turns.responses([result.text])
+        return True
+
+    def end(self, answer: str) -> None:
+        """Add the answer."""
+        self.pieces.append(_answer(answer))
+
+    async def _run(self, steps: Sequence[str], keep: bool = False) -> tuple[str, ToolResult]:
+        """Run a cell; with `keep`, the session before it is not released."""
+        code = "\n".join(steps)
+        before = self.session
+        self.session, result = await before.call(Call(NOTEBOOK.name, {"code": code}))
+        if self.session is not before and not keep:
+            before.release()
+        return f"{markers.CODE}\n{code}\n{markers.END_CODE}", result
+
+
+def _programs_of_all(runs: Iterable[Path], problems: ProblemSet) -> Iterable[tuple[Problem, list[Program]]]:
+    """The problems of all runs, each with its programs."""
+    known = {problem.id: problem for problem in problems.problems}
+    for run in runs:
+        if not (run / TREES).is_file():
+            raise DataError(f"{run / TREES} is missing: run `rstar solve --method sample` with search.keep_trees")
+        for line in read_lines(run / TREES):
+            name = line["id"]
+            if name not in known or name not in problems.keys:
+                raise DataError(f"{run / TREES}: problem {name!r} is not in the problem file, or has no gold answer")
+            yield known[name], list(_programs(Tree.from_json(line), problems.keys[name]))
+
+
+def _programs(tree: Tree, key: AnswerKey) -> Iterable[Program]:
     """The distinct programs that the policy wrote for one problem and that ended with a correct answer or an error."""
     seen: set[str] = set()
     for node in tree.nodes[1:]:
@@ -97,38 +213,18 @@ def _attempts(tree: Tree, key: AnswerKey) -> Iterator[Attempt]:
         if step is None or not step.written.text.endswith(markers.END_CODE) or step.written.text in seen:
             continue
         seen.add(step.written.text)
-        code = step.written.text.removesuffix(markers.END_CODE).replace(f"{markers.END_STEP}\n", "")
-        cell = f"{markers.CODE}\n{code.replace(markers.END_STEP, '').strip()}\n{markers.END_CODE}"
+        parts = step.written.text.removesuffix(markers.END_CODE).split(markers.END_STEP)
+        steps = tuple(part.strip("\n") for part in parts if part.strip())
         if step.error is not None:
-            yield Attempt(cell, step.error, None)
+            yield Program(steps, None)
         elif node.answer is not None and verify(key, node.answer).correct:
-            output = step.shown.partition(markers.OUTPUT)[2].partition(markers.END_OUTPUT)[0]
-            yield Attempt(cell, output, node.answer)
+            yield Program(steps, node.answer)
 
 
-def _traces(
-    question: str, attempts: list[Attempt], config: StartConfig, rng: random.Random
-) -> Iterator[tuple[list[str], bool]]:
-    """Traces as pieces, alternately shown and written, and whether each gives up."""
-    turns = CodeTurns()
-    right = [one for one in attempts if one.answer is not None]
-    wrong = [one for one in attempts if one.answer is None]
-    made: set[str] = set()
-    for _ in range(config.per_problem if right else 0):
-        one = rng.choice(right)
-        failed = rng.sample(wrong, min(len(wrong), rng.randint(0, config.failures)))
-        shown = turns.prompt(question, "", ())
-        for attempt in failed:
-            shown += attempt.cell + turns.responses([attempt.shown])
-        given_up = bool(failed) and rng.random() < config.give_up
-        if given_up:
-            pieces = [shown, _answer(GIVEN_UP)]
-        else:
-            assert one.answer is not None
-            pieces = [shown, one.cell, turns.responses([one.shown]), _answer(one.answer)]
-        if (text := "".join(pieces)) not in made:
-            made.add(text)
-            yield pieces, given_up
+def _common(one: Sequence[str], other: Sequence[str]) -> int:
+    """Number of first steps that two programs have in common."""
+    pairs = zip(one, other, strict=False)
+    return next((n for n, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
 
 
 def _answer(text: str) -> str:
