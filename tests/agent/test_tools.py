@@ -1,6 +1,7 @@
 """Tools: what a call returns, whatever the model asks for."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -8,17 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rstar.agent.calls import Call
-from rstar.agent.tools import NOTEBOOK, STANDARD_IO, PythonSession, Session, ToolResult, cut_middle
+from rstar.agent.tools import NOTEBOOK, STANDARD_IO, PythonSession, Session, ToolResult, TrialNotebook, cut_middle
 from rstar.sandbox import LocalSandbox
 from rstar.sandbox.api import Limits
 
 
-def make(*calls: Call, undo: bool = False, **limits: Any) -> list[ToolResult]:
+def make(*calls: Call, kind: Callable[..., Session] = PythonSession, **limits: Any) -> list[ToolResult]:
     """The results of calls, each in the session that the one before left."""
 
     async def run() -> list[ToolResult]:
         async with LocalSandbox() as sandbox:
-            session: Session = PythonSession(sandbox, Limits(**{"seconds": 20, **limits}), undo=undo)
+            session: Session = kind(sandbox, Limits(**{"seconds": 20, **limits}))
             results = []
             for call in calls:
                 session, result = await session.call(call)
@@ -50,19 +51,22 @@ def test_a_cell_that_does_not_survive_restarts_the_notebook() -> None:
     assert "NameError" in after.error
 
 
-def test_with_undo_a_cell_that_fails_changes_nothing() -> None:
-    _, failed, ended, after = make(
-        cell("x = [1]"),
-        cell("x.append(2)\nassert not x"),
-        cell("x = 5\nwhile True: pass"),
+def test_in_a_trial_notebook_a_cell_that_fails_changes_nothing_and_shows_what_holds() -> None:
+    cells = [
+        cell("x, path = [1], 'a'"),
+        cell("x.append(2)\npath += 'b'\nassert not x"),
+        cell("path += 'c'"),
+        cell("path = 5\nwhile True: pass"),
         cell("x"),
-        undo=True,
-        seconds=1,
-    )
-    assert failed == ToolResult("AssertionError (line 2)", "error", "AssertionError (line 2)")
-    assert ended.status == "timeout"
-    assert "restarted" not in ended.text
-    assert after == ToolResult("[1]")
+        Call(STANDARD_IO.name, {"code": "", "input": ""}),
+    ]
+    first, failed, second, ended, printed, refused = make(*cells, kind=TrialNotebook, seconds=1)
+    assert first == ToolResult("path = 'a'")
+    assert failed == ToolResult("AssertionError (line 3)\npath = 'a'", "error", "AssertionError (line 3)")
+    assert second == ToolResult("path = 'ac'")
+    assert (ended.status, ended.text.splitlines()[-1]) == ("timeout", "path = 'ac'")
+    assert printed == ToolResult("[1]")
+    assert refused.status == "bad_call"
 
 
 def test_programs_have_standard_input_and_keep_nothing() -> None:

@@ -67,7 +67,7 @@ def made(tmp_path: Path, **settings: Any) -> tuple[dict[str, int], list[list[str
 
 @pytest.mark.parametrize("seed", range(30))
 def test_a_trace_is_what_the_agent_would_see(tmp_path: Path, seed: int) -> None:
-    """Its cells, run again in the environment, respond as it says; those trained on succeed, the others fail."""
+    """Its cells, run again in the environment, respond as it says, and those trained on succeed."""
     counts, (pieces,) = made(tmp_path, give_up=0.0, seed=seed)
     assert counts == {"problems": 1, "unsolved": 0, "traces": 1, "given_up": 0}
     turns, text = CodeTurns(), pieces[0].removeprefix(CodeTurns().prompt("Which two make 42?", "", ()))
@@ -81,24 +81,28 @@ def test_a_trace_is_what_the_agent_would_see(tmp_path: Path, seed: int) -> None:
         session, seen = Puzzles().start(Problem("p", "?"), PlainSandbox(), Limits()), ""
         for code, written in cells:
             session, result = await session.call(Call(NOTEBOOK.name, {"code": code}))
-            assert (result.status == "ok") == written, code
+            assert result.status == "ok" or not written, code
             seen += f"{markers.CODE}\n{code}\n{markers.END_CODE}{turns.responses([result.text])}"
         return seen
 
     assert asyncio.run(replayed()) == text + "".join(pieces[1:-1])
     written = "\n".join(code for code, written in cells if written)
-    assert written == "\n".join(PROGRAMS[0][0]), "the cells trained on are the correct program"
+    program = "\n".join(PROGRAMS[0][0])
+    assert written.endswith(program), "the cells trained on end with the correct program"
+    assert set(written.removesuffix(program).splitlines()) <= {SET_UP}, "before it, the problem is set up again"
     assert pieces[-1] == "<answer>\\boxed{6, 36}<end_of_answer>"
 
 
 def test_attempts_and_cells_of_all_sizes_occur(tmp_path: Path) -> None:
-    attempts, cells = set(), set()
-    for seed in range(40):
+    attempts, cells, restarts = set(), set(), 0
+    for seed in range(60):
         _, (pieces,) = made(tmp_path, give_up=0.0, seed=seed)
-        attempts.add("".join(pieces[::2]).count(markers.CODE))
+        attempts.add("".join(pieces).count("AssertionError"))
         cells.add(len(pieces) // 2 - 1)
+        restarts += "".join(pieces[1::2]).count(SET_UP) > 1
     assert attempts == {0, 1, 2, 3}
     assert cells >= {1, 2, 4}
+    assert restarts
 
 
 def test_the_agent_reads_the_cells_of_traces(tmp_path: Path) -> None:

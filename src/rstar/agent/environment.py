@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from rstar.agent.programs import last_block, passes
-from rstar.agent.tools import NOTEBOOK, PYTHON_TOOLS, STANDARD_IO, PythonSession, Session, Tool
+from rstar.agent.tools import NOTEBOOK, PYTHON_TOOLS, STANDARD_IO, PythonSession, Session, Tool, TrialNotebook
 from rstar.agent.verifiers import PREFIX, TasksetEnvironment
 from rstar.agent.workup import ASK, ORDER, WORKUP_TOOLS, Record, WorkupSession, made, plain_name
 from rstar.errors import ConfigError
@@ -102,7 +102,8 @@ class Mathematics:
 class Puzzles(Mathematics):
     """Trial and error: an attempt is a cell that checks itself, and what comes back tells where it failed.
 
-    A cell that fails changes nothing. So the next one can go on from the moves that held.
+    A cell that fails changes nothing, and the response shows the values that still hold. So the next one can go on from
+    the moves that held.
     """
 
     system = (
@@ -115,7 +116,7 @@ class Puzzles(Mathematics):
 
     def start(self, problem: Problem, sandbox: Sandbox, limits: Limits) -> Session:
         """See `Environment.start`."""
-        return PythonSession(sandbox, limits, undo=True)
+        return TrialNotebook(sandbox, limits)
 
 
 class Programs(Mathematics):

@@ -7,7 +7,7 @@ returns a new session, so rollouts that share a beginning share its calls, and e
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, Protocol
 
 from rstar.agent.calls import Call
@@ -88,6 +88,8 @@ STANDARD_IO = Tool(
 )
 PYTHON_TOOLS = (NOTEBOOK, STANDARD_IO)
 """The two tools of arXiv 2508.20722, section 2."""
+TRIAL_VALUES = 1
+"""Number of values that a `TrialNotebook` shows after a cell: of the last variable, which the moves change."""
 
 
 class PythonSession:
@@ -99,12 +101,10 @@ class PythonSession:
         sandbox: runs the code.
         limits: of one call.
         state: of the notebook; None for a fresh one.
-        undo: whether a cell that fails changes nothing: the notebook stays as it was before it.
     """
 
-    def __init__(self, sandbox: Sandbox, limits: Limits, state: State | None = None, *, undo: bool = False) -> None:
-        self._sandbox, self._limits, self._undo = sandbox, limits, undo
-        self._state = state or sandbox.start()
+    def __init__(self, sandbox: Sandbox, limits: Limits, state: State | None = None) -> None:
+        self._sandbox, self._limits, self._state = sandbox, limits, state or sandbox.start()
 
     async def call(self, call: Call) -> tuple[Session, ToolResult]:
         """See `Session.call`."""
@@ -119,13 +119,46 @@ class PythonSession:
             return self, _shown(await self._sandbox.run(code, stdin, self._limits))
         state, result = await self._state.run(call.arguments["code"], self._limits)
         shown = _shown(result)
-        if self._undo and shown.status != "ok":
-            if state is not None:
-                state.release()
-            return self, shown
         if state is None:
             shown = shown._replace(text=f"{shown.text}\nThe notebook was restarted: its variables are lost.")
-        return PythonSession(self._sandbox, self._limits, state, undo=self._undo), shown
+        return PythonSession(self._sandbox, self._limits, state), shown
+
+    def release(self) -> None:
+        """See `Session.release`."""
+        self._state.release()
+
+
+class TrialNotebook:
+    """A notebook for trial and error: a cell that fails changes nothing.
+
+    A cell without output shows the new values of its variables. A cell that fails shows its error, and the values that
+    still hold: those after the last cell that succeeded.
+
+    Args:
+        sandbox: runs the code.
+        limits: of one call.
+        state: of the notebook; None for a fresh one.
+        values: lines with the new values of the last cell.
+    """
+
+    def __init__(self, sandbox: Sandbox, limits: Limits, state: State | None = None, values: str = "") -> None:
+        self._sandbox, self._limits, self._values = sandbox, replace(limits, values=TRIAL_VALUES), values
+        self._state = state or sandbox.start()
+
+    async def call(self, call: Call) -> tuple[Session, ToolResult]:
+        """See `Session.call`."""
+        if call.name != NOTEBOOK.name:
+            return self, refused(f"there is no tool {call.name!r}; the tool is {NOTEBOOK.name}")
+        if (reason := bad_arguments(NOTEBOOK, call)) is not None:
+            return self, refused(reason)
+        state, result = await self._state.run(call.arguments["code"], self._limits)
+        shown = _shown(result)
+        if shown.status != "ok" or state is None:
+            if state is not None:
+                state.release()
+            return self, shown._replace(text="\n".join(filter(None, (shown.text, self._values))))
+        values = "\n".join(f"{name} = {value}" for name, value in result.values) or self._values
+        return TrialNotebook(self._sandbox, self._limits, state, values), shown._replace(text=shown.text or values)
 
     def release(self) -> None:
         """See `Session.release`."""

@@ -125,14 +125,11 @@ class TraceWriter:
     async def _fill(self, trace: _Trace, right: Program, failed: Sequence[Program], rng: random.Random) -> bool:
         """Write a trace. Returns whether it is of use: the cells of the correct program must run."""
         size = rng.randint(1, self._config.cell_steps) if rng.random() < 2 / 3 else len(right.steps)
-        done, attempted = 0, False
-        for program in sorted(failed, key=lambda program: _common(program.steps, right.steps)):
-            common = _common(program.steps, right.steps)
-            if not await trace.write(right.steps[done:common], size):
-                return False
-            done = max(done, common)
-            attempted |= await trace.attempt(program.steps[common:])
-        if attempted and rng.random() < self._config.give_up:
+        attempts = self._dead_ends if rng.random() < 0.5 else self._side_steps
+        done = await attempts(trace, right, failed, size)
+        if done is None:
+            return False
+        if trace.attempted and rng.random() < self._config.give_up:
             trace.end(GIVEN_UP)
             return True
         if not await trace.write(right.steps[done:], size):
@@ -141,6 +138,39 @@ class TraceWriter:
         trace.end(right.answer)
         return True
 
+    @staticmethod
+    async def _side_steps(trace: _Trace, right: Program, failed: Sequence[Program], size: int) -> int | None:
+        """Attempts that leave the correct program at some step, and fail at once; then it goes on from there.
+
+        Returns the number of its steps done; None if one of them fails.
+        """
+        done = 0
+        for program in sorted(failed, key=lambda program: _common(program.steps, right.steps)):
+            common = _common(program.steps, right.steps)
+            if not await trace.write(right.steps[done:common], size):
+                return None
+            done = max(done, common)
+            await trace.attempt(program.steps[common:])
+        return done
+
+    @staticmethod
+    async def _dead_ends(trace: _Trace, right: Program, failed: Sequence[Program], size: int) -> int | None:
+        """Attempts whose first cells succeed, until one fails; then the problem is set up again, by the first step.
+
+        Returns the number of steps of the correct program done; None if one of them fails.
+        """
+        done = 0
+        for program in failed:
+            if not _common(program.steps, right.steps):
+                await trace.attempt(program.steps)
+                continue
+            if not done and not await trace.write(right.steps[:1], 1):
+                return None
+            done = 1
+            if await trace.run_into(program.steps[1:], size) and not await trace.write(right.steps[:1], 1):
+                return None
+        return done
+
 
 class _Trace:
     """A trace under way.
@@ -148,11 +178,12 @@ class _Trace:
     Attributes:
         pieces: text so far, alternately shown and written.
         session: of the tools, after the cells so far.
+        attempted: whether a cell has failed.
     """
 
     def __init__(self, problem: Problem, turns: CodeTurns, session: Session) -> None:
         self.pieces = [turns.prompt(problem.question, "", ())]
-        self.session, self._turns = session, turns
+        self.session, self._turns, self.attempted = session, turns, False
 
     async def write(self, steps: Sequence[str], size: int) -> bool:
         """Add cells of at most `size` steps, to be trained on. Returns whether all of them succeeded."""
@@ -163,24 +194,37 @@ class _Trace:
             self.pieces += [cell, self._turns.responses([result.text])]
         return True
 
-    async def attempt(self, steps: Sequence[str]) -> bool:
+    async def attempt(self, steps: Sequence[str]) -> None:
         """Add a cell that fails, as context; nothing if there are no steps, or they succeed."""
         if not steps:
-            return False
+            return
         before = self.session
         cell, result = await self._run(steps, keep=True)
         if result.status == "ok":
             self.session.release()
             self.session = before
-            return False
+            return
         if self.session is not before:
             before.release()
-        self.pieces[-1] += cell + self._turns.responses([result.text])
+        self._show(cell, result)
+        self.attempted = True
+
+    async def run_into(self, steps: Sequence[str], size: int) -> bool:
+        """Add cells of at most `size` steps as context, until one fails. Returns whether some succeeded before it."""
+        for number, start in enumerate(range(0, len(steps), size)):
+            cell, result = await self._run(steps[start : start + size])
+            self._show(cell, result)
+            if result.status != "ok":
+                self.attempted = True
+                return number > 0
         return True
 
     def end(self, answer: str) -> None:
         """Add the answer."""
         self.pieces.append(_answer(answer))
+
+    def _show(self, cell: str, result: ToolResult) -> None:
+        self.pieces[-1] += cell + self._turns.responses([result.text])
 
     async def _run(self, steps: Sequence[str], keep: bool = False) -> tuple[str, ToolResult]:
         """Run a cell; with `keep`, the session before it is not released."""
