@@ -69,6 +69,7 @@ BAD: list[tuple[object, str]] = [
     ({"question": "q", "answer": "1", "gold": "2"}, "fields 'answer' and 'gold' could both be the answer"),
     ({"question": "q", "answer": "####"}, "'answer' is empty"),
     ({"question": "  "}, "'question' must be a non-empty string"),
+    ({"question": "q", "answer": True}, 'not true/false: write "yes" or'),
     ({"question": "q", "answer": ["1"]}, "'answer' must be a string or a number, got list"),
     ({"question": "q", "answer": ""}, "'answer' is empty"),
     ({"question": "q", "id": [1]}, "'id' must be a string or an integer"),

@@ -147,7 +147,11 @@ def test_a_home_folder_is_found() -> None:
         ("", "model '' is not one of tiny, hf:PATH, openai:URL#MODEL, fake:KIND"),
         ("gpt", "model 'gpt' is not one of tiny"),
         ("tinny", "did you mean 'tiny'?"),
-        ("tiny:x", "model 'tiny:x' is not one of tiny"),
+        (
+            "tiny:x",
+            "model 'tiny:x' is not one of the bundled tiny, tiny:actions, tiny:peer, tiny:agent, tiny:agent-start",
+        ),
+        ("tiny:action", "did you mean 'tiny:actions'?"),
         ("opnai:http://h#m", "did you mean 'openai'?"),
         ("hf:", "model 'hf:' is not one of"),
         ("vllm:m", "vLLM does not run inside this process"),

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, Self, get_args
 from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
 from rstar.sections import Section, Tree, checked, flatten, override, read_toml
-from rstar.specs import Bundled, ModelSetting, ValueSetting
+from rstar.specs import BUNDLED, Bundled, ModelSetting, ValueSetting
 
 Method = Literal["greedy", "sample", "best-of-n", "beam", "mcts", "mutual", "agent"]
 Choice = Literal["best", "majority", "weighted"]
@@ -154,11 +154,11 @@ class MutualConfig(SearchConfig):
     )
     domain: str = Field(
         "auto",
-        description="prompts of the actions: word-problems | competition | yes-no | programs | a folder of your own; "
-        "auto: programs for a bundled model, word-problems otherwise",
+        description="prompts of the actions: word-problems | competition | yes-no | programs | a folder of your own, "
+        "relative to the current folder; auto: programs for a bundled model, word-problems otherwise",
     )
     actions: tuple[ActionName, ...] = Field(
-        get_args(ActionName), description="actions in use: step | finish | question | reanswer | rephrase"
+        get_args(ActionName), description=f"list of the actions in use: {' | '.join(get_args(ActionName))}"
     )
     rollouts: int = Field(32, ge=1, description="number of rollouts (descents from the root to an answer)")
     children: int = Field(3, ge=1, description="maximum number of children of a node for each of step and question")
@@ -176,7 +176,7 @@ class MutualConfig(SearchConfig):
         4,
         ge=0,
         description="maximum number of worked examples in a prompt; 0: no instruction either, for models trained on "
-        "the actions, such as the bundled ones",
+        "the actions; bundled models always get 0",
     )
     temperature: float = Field(0.8, gt=0, description="sampling temperature of both models")
     top_p: float = Field(0.95, gt=0, le=1, description="probability mass of nucleus sampling")
@@ -193,6 +193,13 @@ class MutualConfig(SearchConfig):
         "plus the share of its solutions that the peer kept)",
     )
 
+    @field_validator("actions", mode="before")
+    @classmethod
+    def _is_list(cls, actions: Any) -> Any:
+        if isinstance(actions, str):
+            raise ValueError('expected a list, such as ["step", "finish"]')
+        return actions
+
     @field_validator("actions")
     @classmethod
     def _can_end(cls, actions: tuple[str, ...]) -> tuple[str, ...]:
@@ -201,6 +208,12 @@ class MutualConfig(SearchConfig):
         if "reanswer" in actions and "question" not in actions:
             raise ValueError("reanswer follows only question, which is not among the actions")
         return actions
+
+    @model_validator(mode="after")
+    def _peer_is_asked(self) -> Self:
+        if self.peer is not None and not self.discriminate:
+            raise ValueError(f"search.peer {str(self.peer)!r}: not asked with search.discriminate = false")
+        return self
 
 
 class AgentConfig(MethodConfig):
@@ -295,7 +308,9 @@ class EngineConfig(Section):
 class Config(Section):
     """Everything needed to repeat a run."""
 
-    policy: ModelSetting = Field(Bundled(), description="the model: tiny | hf:PATH | openai:URL#MODEL | fake:KIND")
+    policy: ModelSetting = Field(
+        Bundled(), description=f"the model: {' | '.join(BUNDLED)} | hf:PATH | openai:URL#MODEL | fake:KIND"
+    )
     value: ValueSetting = Field(
         "auto",
         description="how solutions are scored: agreement | grounded | logprob | ppm:PATH | ppm:tiny (the bundled PPM); "

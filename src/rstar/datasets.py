@@ -202,7 +202,9 @@ def _answer(entry: Mapping[str, Any], field: str | None) -> str | None:
         value = ", ".join(map(str, value))
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
+    if isinstance(value, bool):
+        raise ValueError(f'{name!r} must be a string or a number, not true/false: write "yes" or "no"')
+    if not isinstance(value, str | int | float):
         raise ValueError(f"{name!r} must be a string or a number, got {type(value).__name__}")
     text = str(value).rpartition(WORKED_MARK)[2].strip() if WORKED_MARK in str(value) else str(value)
     if not text.strip():

@@ -1,7 +1,8 @@
 """JSON client for one server: connection pool, concurrency limit, retries, clear errors.
 
-Retried, after exponential backoff with jitter (or the server's ``Retry-After``, at most 30 seconds): 408, 429, 5xx and
-lost or refused connections. All other errors raise at once. The key is sent but never appears in a message. Callers
+Retried, after exponential backoff with jitter (or the server's ``Retry-After``, at most 30 seconds): 408, 429, 5xx,
+lost or refused connections, and answers that are none (`InvalidAnswerError`), such as the page of a proxy. All other
+errors raise at once. The key is sent but never appears in a message. Callers
 convert `ServerError` to the error of their own boundary.
 """
 
@@ -37,6 +38,10 @@ class HttpRefusedError(ServerError):
     def retryable(self) -> bool:
         """Whether the same request may succeed later."""
         return self.status in (408, 429) or self.status >= 500
+
+
+class InvalidAnswerError(ServerError):
+    """The server reports success, but its answer is not one of its API; the same request may succeed later."""
 
 
 _HINTS: Mapping[type[httpx.TransportError], str] = {
@@ -103,9 +108,27 @@ class ServerClient:
 
         return await self._with_retries(path, attempt, min(1, self._retries))  # fail fast on first contact
 
-    async def request(self, method: str, path: str, body: Any = None, retries: int | None = None) -> Any:
-        """The JSON response; None if it is empty. Raises `HttpRefusedError` or another `ServerError`."""
-        return await self._with_retries(path, lambda client: self._fetch(client, method, path, body), retries)
+    async def request(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        retries: int | None = None,
+        read: Callable[[Any], Any] | None = None,
+    ) -> Any:
+        """The JSON response, None if it is empty; or the result of `read` on it.
+
+        Raises:
+            HttpRefusedError: the server answers with an error status.
+            InvalidAnswerError: the response is not JSON, or `read` raises this error; it is retried.
+            ServerError: the server is unreachable.
+        """
+
+        async def attempt(client: httpx.AsyncClient) -> Any:
+            answer = await self._fetch(client, method, path, body)
+            return answer if read is None else read(answer)
+
+        return await self._with_retries(path, attempt, retries)
 
     async def post_lines(self, path: str, next_body: Callable[[], Any], on_line: Callable[[str], object]) -> None:
         """Post `next_body()` until it is None; pass each line of the responses to `on_line` as it arrives."""
@@ -123,7 +146,10 @@ class ServerClient:
         await self._with_retries(path, attempt)
 
     async def stream(self, path: str, body: dict[str, Any], read: Callable[[AsyncIterator[Any]], Awaitable[T]]) -> T:
-        """Post `body`; return the result of `read` on the server-sent events. The connection closes after it."""
+        """Post `body`; return the result of `read` on the server-sent events. The connection closes after it.
+
+        Errors are those of `request`.
+        """
 
         async def attempt(client: httpx.AsyncClient) -> T:
             async with client.stream("POST", self.url + path, json=body) as response:
@@ -145,7 +171,7 @@ class ServerClient:
         try:
             return response.json()
         except ValueError:
-            raise ServerError(f"{self.url}{path}: not JSON: {response.text[:_EXCERPT]!r}") from None
+            raise InvalidAnswerError(f"{self.url}{path}: not JSON: {response.text[:_EXCERPT]!r}") from None
 
     async def _events(self, path: str, response: httpx.Response) -> AsyncIterator[Any]:
         async for line in response.aiter_lines():
@@ -155,7 +181,7 @@ class ServerClient:
             try:
                 event = json.loads(data)
             except ValueError:
-                raise ServerError(f"{self.url}{path}: not JSON in a stream: {data[:_EXCERPT]!r}") from None
+                raise InvalidAnswerError(f"{self.url}{path}: not JSON in a stream: {data[:_EXCERPT]!r}") from None
             if isinstance(event, dict) and event.get("error"):
                 raise ServerError(f"{self.url}{path}: {str(event['error'])[:_EXCERPT]}")
             yield event
@@ -177,6 +203,9 @@ class ServerClient:
                 if not error.retryable or not retries_left:
                     raise
                 wait = error.retry_after
+            except InvalidAnswerError:
+                if not retries_left:
+                    raise
             except (httpx.InvalidURL, httpx.DecodingError, httpx.TooManyRedirects) as error:
                 raise ServerError(f"{self.url}{path}: {type(error).__name__}: {error}") from error
             except httpx.TransportError as error:

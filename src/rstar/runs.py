@@ -29,6 +29,8 @@ from rstar.jsonl import Record, RecordFile, write_json
 from rstar.sections import flatten
 
 CONFIG, RESULTS, TREES, SUMMARY = "config.json", "results.jsonl", "trees.jsonl", "summary.json"
+FOLDER = "a folder"
+"""Identity of a setting that names a folder: its content decides, under another key, and the folder may be moved."""
 ROUNDS = "rounds.json"
 """The result table of a self-evolution run."""
 
@@ -68,7 +70,7 @@ class RunFolder:
         """
         lock = _lock(path)
         try:
-            _check(path, identity)
+            _check(path, identity, about or {})
             return cls(path, lock, {"identity": dict(identity), **(about or {})}, record_files)
         except BaseException:
             os.close(lock)
@@ -169,7 +171,7 @@ def _lock(path: Path) -> int:
     return lock
 
 
-def _check(path: Path, identity: Mapping[str, Any]) -> None:
+def _check(path: Path, identity: Mapping[str, Any], about: Mapping[str, Any]) -> None:
     """Raise `ResumeError` if the folder holds another run or other files."""
     config = read_config(path)
     if config is None:
@@ -179,9 +181,16 @@ def _check(path: Path, identity: Mapping[str, Any]) -> None:
         return
     old, new = flatten(config["identity"]), flatten(json.loads(json.dumps(identity)))
     if differ := [key for key in sorted(new.keys() | old.keys()) if new.get(key) != old.get(key)]:
-        rows = "\n".join(f"  {key}: {old.get(key)!r} there, {new.get(key)!r} now" for key in differ)
+        there, now = (_named(of, about) for of, about in ((old, config), (new, about)))
+        rows = "\n".join(f"  {key}: {there.get(key)!r} there, {now.get(key)!r} now" for key in differ)
         message = f"{path} was begun with another configuration; choose another --out, or undo:\n{rows}"
         raise ResumeError(message, frozenset(differ))
+
+
+def _named(identity: Record, about: Mapping[str, Any]) -> Record:
+    """An identity with the names of its folders, as far as the settings have them."""
+    settings = flatten(about["config"]) if isinstance(about.get("config"), Mapping) else {}
+    return {key: settings.get(key, value) if value == FOLDER else value for key, value in identity.items()}
 
 
 def _remove(path: Path, *, everything: bool) -> None:

@@ -29,6 +29,8 @@ FakeKind = Literal["steps", "noise", "fail"]
 
 
 BundledPart = Literal["policy", "actions", "peer", "agent", "agent-start"]
+BUNDLED = ("tiny", *(f"tiny:{part}" for part in get_args(BundledPart)[1:]))
+"""Names of the bundled models."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +196,8 @@ def parse_model(text: str) -> Model:
         return _parse_fake(text, rest)
     if kind == "vllm" and colon:
         raise ValueError(f"{text}: vLLM does not run inside this process; serve the model and use openai:URL#MODEL")
+    if kind == "tiny":
+        raise ValueError(f"model {text!r} is not one of the bundled {', '.join(BUNDLED)}{_nearest(text, BUNDLED)}")
     hint = _nearest(kind, [form.partition(":")[0] for form in MODEL_FORMS])
     raise ValueError(f"model {text!r} is not one of {', '.join(MODEL_FORMS)}{hint}")
 

@@ -27,6 +27,7 @@ from rstar.runs import RESULTS, TREES
 from rstar.search.solver import Solver
 from rstar.specs import Fake
 from tests.models.tiny_models import write_model
+from tests.prompts.test_domains import domain_folder
 from tests.search.plain import PlainSandbox
 
 CONFIG = Config(policy="fake:steps", search={"rollouts": 4, "expansions": 4})
@@ -168,6 +169,31 @@ def test_other_weights_in_the_same_folder_are_another_run(tmp_path: Path) -> Non
     write_model(folder, seed=5)
     with pytest.raises(ResumeError, match=r"policy\.weights"):
         asyncio.run(solve_run(config, problem_set(1), tmp_path / "run"))
+
+
+def test_a_domain_that_was_edited_is_another_run(tmp_path: Path) -> None:
+    """The folder may be moved, or named otherwise; a resumed run never mixes two prompts."""
+    mine = domain_folder(tmp_path / "mine")
+
+    def solve(folder: Path) -> FinishedRun:
+        search = {"method": "mutual", "domain": str(folder), "rollouts": 2, "votes": 2}
+        config = Config(policy="fake:steps", search=search)
+        return asyncio.run(solve_run(config, problem_set(2), tmp_path / "run"))
+
+    solve(mine)
+    solve(mine.rename(tmp_path / "moved"))
+    step = tmp_path / "moved" / "step.toml"
+    step.write_text(step.read_text().replace("Do step", "Please do step"))
+    with pytest.raises(ResumeError, match=r"\n  search\.domain\.prompts: '\w+' there, '\w+' now$"):
+        solve(tmp_path / "moved")
+
+
+def test_a_refusal_names_models_not_folders(tmp_path: Path) -> None:
+    write_model(tmp_path / "model")
+    search = {"method": "greedy", "max_step_tokens": 4, "max_depth": 1}
+    asyncio.run(solve_run(Config(policy=f"hf:{tmp_path}/model", search=search), problem_set(1), tmp_path / "run"))
+    with pytest.raises(ResumeError, match=r"policy: 'hf:.*/model' there, 'fake:steps' now"):
+        asyncio.run(solve_run(Config(policy="fake:steps", search=search), problem_set(1), tmp_path / "run"))
 
 
 def test_a_finished_run_is_not_done_again(tmp_path: Path) -> None:

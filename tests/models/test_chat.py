@@ -1,6 +1,8 @@
 """Models behind a chat API: messages, the choice of the API, continuation."""
 
 import asyncio
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rstar.errors import EngineError
-from rstar.models.chat import asking_to_go_on, begun, messages_of, without_repetition
+from rstar.models.chat import asking_to_go_on, begun, messages_of
 from rstar.models.engine import Context, Request
 from rstar.models.openai import OpenAIEngine
 from rstar.prompts.domains import open_domain
 from rstar.prompts.fenced import EXAMPLES, prompt
 from tests.models.chat_servers import chat_server, counter
-from tests.models.completion_servers import Server, cut, serving, vllm
+from tests.models.completion_servers import Server, serving, vllm
 
 TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="<"), max_size=30).map(str.strip)
 
@@ -52,22 +54,6 @@ def test_examples_become_turns() -> None:
 
 def test_a_text_without_marks_is_a_question() -> None:
     assert messages_of("How much?") == [{"role": "user", "content": "How much?"}]
-
-
-@pytest.mark.parametrize(
-    ("start", "text", "rest"),
-    [
-        ("Step 1:", "3 + 4 = 7.", " 3 + 4 = 7."),
-        ("Step 1:", "Step 1: 3 + 4 = 7.", " 3 + 4 = 7."),
-        ("Step 1: ", "Step 1: 3 + 4 = 7.", "3 + 4 = 7."),
-        ("A\nStep 2: we", " A\nStep 2: we add", " add"),
-        ("A\nStep 2: we", "Step 2: we add", " add"),
-        ("A", "Because", " Because"),
-        ("", "Because", "Because"),
-    ],
-)
-def test_repetitions_are_removed(start: str, text: str, rest: str) -> None:
-    assert without_repetition(start, text) == rest
 
 
 def conversation(start: str = "") -> Request:
@@ -129,7 +115,7 @@ def test_continuation(continues: str, strict: bool, expected: bool) -> None:
     """The assistant's turn is continued where the server can do it; elsewhere the model is asked to go on."""
     with serving(chat_server(speak, continues, strict, names_stops=True)) as server:
         ((first, _),) = server.run(conversation("It is"))
-        (body,) = chat_bodies(server)
+        body = chat_bodies(server)[0]
     assert first.text == ("3 assistant 3<stop>" if expected else " 4 user 3<stop>")
     assert body["messages"][2] == {"role": "assistant", "content": "It is"}
     assert body.get("continue_final_message", False) == (expected and not strict), "not where it is refused or useless"
@@ -212,13 +198,51 @@ def test_token_ids_need_completions() -> None:
         server.run(Request(Context("a", (97,))), tokenizer=Bytes())
 
 
-def test_a_model_that_repeats_its_text_when_asked_to_go_on() -> None:
-    def repeat(messages: list[dict[str, str]], seed: int) -> str:
+def going_on(reply: str) -> Callable[[list[dict[str, str]], int], str]:
+    """A model that says `reply` when it is asked to go on; ``{begun}`` is what it was to continue."""
+
+    def answer(messages: list[dict[str, str]], seed: int) -> str:
         if "Count from" in messages[0]["content"]:
             return counter(messages, seed)
-        return f"{messages[-2]['content']}seven.<stop>"
+        return reply.replace("{begun}", messages[-2]["content"])
 
-    with serving(chat_server(repeat, names_stops=True)) as server:
-        ((first, _),) = server.run(conversation("So it is "), api="chat")
-    assert first.text == "seven.<stop>"
-    assert cut(first.text, ("<stop>",)) == ("seven.", "<stop>")
+    return answer
+
+
+@pytest.mark.parametrize("names_stops", [True, False])
+@pytest.mark.parametrize("api", ["auto", "chat"])
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "{begun} seven.\nStep 3: And so on.",
+        "\n\nseven.\nStep 3: And so on.",
+        "Sure, here is the continuation:\n\nStep 2: seven.\nStep 3: And so on.",
+        "**Step 2:** seven.\n**Step 3:** And so on.",
+        "- Step 2: seven.\n- Step 3: And so on.",
+        "seven.\nStep 3: And so on.",
+    ],
+)
+def test_repetitions_are_removed_before_the_text_is_cut(reply: str, api: str, names_stops: bool) -> None:
+    """The stop string, a line break, also stands within what the model repeats."""
+    request = replace(conversation("Step 1: Six.\nStep 2:"), stop=("\n",))
+    with serving(chat_server(going_on(reply), names_stops=names_stops)) as server:
+        ((first, second),) = server.run(request, api=api)
+        bodies = chat_bodies(server)
+    assert first.text == second.text == " seven.\n"
+    assert (first.stop_reason, first.stop) == ("stop", "\n")
+    assert all(body["stream"] and "stop" not in body for body in bodies)
+    assert len(bodies) == 2
+
+
+def test_a_message_that_only_repeats() -> None:
+    with serving(chat_server(going_on("{begun}"))) as server:
+        ((first, _),) = server.run(conversation("Step 1: Six.\nStep 2:"), api="chat", continues=False)
+    assert (first.text, first.stop_reason) == ("", "eos")
+
+
+def test_going_on_in_a_new_message_needs_streams() -> None:
+    def whole(body: dict[str, Any]) -> Any:
+        return chat_server(going_on("seven"), names_stops=True)({**body, "stream": False})
+
+    with serving(whole) as server, pytest.raises(EngineError, match="neither streams completions nor continues"):
+        server.run(conversation("It is"), api="chat")

@@ -7,14 +7,15 @@ from typing import Any
 import pytest
 
 from rstar.config import EngineConfig
-from rstar.errors import ServerError
+from rstar.errors import EngineError, ServerError
 from rstar.models.check import Report, check
 from rstar.models.spec import server_client
 from rstar.specs import Server, parse_model
 from tests.models.chat_servers import chat_server, counter
-from tests.models.completion_servers import Answer, choices, cut, serving
+from tests.models.completion_servers import Answer, ask, choices, cut, serving
 
 STORY = "a farmer, who had seen better days, asked the price"
+IGNORED = "stream = true is ignored"
 SETTINGS = EngineConfig(retries=0, timeout=20)
 
 
@@ -34,10 +35,16 @@ def detail(report: Report, name: str) -> str:
     return next(fact.detail for fact in report.facts if fact.name == name)
 
 
+def streamed(text: str) -> Answer:
+    return 200, {}, [{"choices": [{"index": 0, "text": text, "finish_reason": "stop"}]}]
+
+
 def full(body: dict[str, Any]) -> Answer:
     """As vLLM: everything works."""
     if "messages" in body:
         return 404, {}, "no chat template"
+    if body.get("stream"):
+        return streamed(STORY)
     text, stop = cut(f"{STORY} {body.get('seed')}" if body["temperature"] else STORY, body.get("stop", ()))
     more = {"stop_reason": stop, "token_ids": [1, 2], "logprobs": {"tokens": ["a"], "token_logprobs": [-1.0]}}
     return choices(*[{"text": text, **more}] * body.get("n", 1))
@@ -50,6 +57,7 @@ def test_everything_works() -> None:
         "completions": True,
         "chat": False,
         "stop strings": True,
+        "streams": True,
         "special tokens": True,
         "log-probabilities": True,
         "token ids": True,
@@ -72,7 +80,7 @@ def test_chat_only(continues: str) -> None:
     assert (found["completions"], found["chat"]) == (False, True)
     assert found["continuation"] == (continues != "never")
     assert not found["stop strings"]
-    assert detail(report, "stop strings").startswith("removed and not named")
+    assert detail(report, "stop strings").startswith("removed; the response does not say")
     assert detail(report, "seed") == "all seeds give the same text"
     assert report.methods["agent"].startswith("no")
     assert ("weak models" in report.methods["mutual"]) == (continues == "never")
@@ -84,18 +92,48 @@ def test_chat_only(continues: str) -> None:
 
 @pytest.mark.parametrize(
     ("shown", "works", "text"),
-    [(STORY[:2], True, "included"), (STORY, False, "ignored"), ("b", False, "removed and not named")],
+    [(STORY[:2], True, "included"), (STORY, False, "ignored"), ("b", False, "removed; the response does not say")],
 )
 def test_stop_strings(shown: str, works: bool, text: str) -> None:
-    report = checked(lambda body: choices({"text": shown}))
+    report = checked(lambda body: streamed(STORY) if body.get("stream") else choices({"text": shown}))
     assert facts(report)["stop strings"] == works
     assert text in detail(report, "stop strings")
     assert ("streams" in report.methods["greedy, sample, best-of-n, beam, mcts"]) != works
 
 
+@pytest.mark.parametrize("refuses", [False, True])
+def test_a_server_that_neither_streams_nor_names_stop_strings(refuses: bool) -> None:
+    """No search works with it, which the report says and the engine confirms."""
+
+    def answer(body: dict[str, Any]) -> Answer:
+        if refuses and "stream" in body:
+            return 400, {}, {"error": "stream is not supported"}
+        return choices({"text": cut(STORY, body.get("stop", ()))[0]})
+
+    report = checked(answer)
+    assert not facts(report)["streams"]
+    assert detail(report, "streams") == ('HTTP 400: {"error": "stream is not supported"}' if refuses else IGNORED)
+    assert report.methods == {"every method": "no: the server neither streams nor says which stop string ended a text"}
+    assert report.settings == ()
+    with serving(answer) as server, pytest.raises(EngineError, match="stream"):
+        server.run(ask(stop=(",",)), retries=0)
+
+
+def test_going_on_in_a_new_message_needs_streams() -> None:
+    """Search works, because stop strings are named; mutual reasoning does not."""
+
+    def answer(body: dict[str, Any]) -> Answer:
+        return chat_server(counter, names_stops=True)({**body, "stream": False})
+
+    report = checked(answer)
+    assert (facts(report)["streams"], facts(report)["continuation"]) == (False, False)
+    assert report.methods["mutual"] == "no: the server neither streams nor continues the assistant's turn"
+    assert report.methods["greedy, sample, best-of-n, beam, mcts"].startswith("yes")
+
+
 def test_a_server_that_varies_ignores_the_seed() -> None:
     count = iter(range(1000))
-    report = checked(lambda body: choices({"text": f"{next(count)}"}))
+    report = checked(lambda body: streamed("a") if body.get("stream") else choices({"text": f"{next(count)}"}))
     assert detail(report, "seed") == "equal seeds give different texts"
     assert report.methods["equal results for equal seeds"].startswith("no")
 
@@ -105,7 +143,7 @@ def test_refusals_are_facts() -> None:
         for name in ("stop", "logprobs", "n", "seed", "return_token_ids"):
             if name in body:
                 return 400, {}, {"error": f"{name} is not supported"}
-        return choices({"text": STORY})
+        return streamed(STORY) if body.get("stream") else choices({"text": STORY})
 
     report = checked(answer)
     assert not any(facts(report)[name] for name in ("stop strings", "log-probabilities", "several samples", "seed"))

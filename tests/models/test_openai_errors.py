@@ -12,6 +12,7 @@ import pytest
 from rstar.errors import EngineError
 from rstar.models.engine import Context, Request
 from rstar.models.openai import OpenAIEngine
+from tests.models.chat_servers import chat_server
 from tests.models.completion_servers import TEXT, Answer, ask, choices, cut, hiding, serving, vllm
 from tests.models.test_openai import Bytes
 
@@ -134,6 +135,25 @@ def test_malformed_responses_are_errors(value: Any) -> None:
         server.run(ask())
 
 
+@pytest.mark.parametrize("invalid", ["<html>bad gateway</html>", '{"choices": []}', ""])
+def test_answers_that_are_none_are_retried(invalid: str) -> None:
+    with serving(Failing((200, {}, invalid), (200, {}, invalid))) as server:
+        assert server.run(ask())[0][0].stop == "<stop>"
+        assert len(server.asked) == 3
+
+
+@pytest.mark.parametrize("invalid", ["<html>bad gateway</html>", [], [{"choices": [{"text": "on"}]}]])
+def test_streams_that_are_none_are_retried(invalid: Any) -> None:
+    broken = iter([invalid, invalid])
+
+    def answer(body: dict[str, Any]) -> Answer:
+        return (200, {}, next(broken, hiding(body)[2])) if body.get("stream") else hiding(body)
+
+    with serving(answer) as server:
+        assert server.run(ask())[0][0].text == "one.two<stop>"
+        assert len(server.asked) == 4
+
+
 def test_stream_errors() -> None:
     def answer(body: dict[str, Any]) -> Answer:
         return (200, {}, [{"error": "out of memory"}]) if body.get("stream") else hiding(body)
@@ -147,6 +167,24 @@ def test_a_missing_completions_api_is_explained() -> None:
         server.run(ask())
     assert "/v1/completions: HTTP 404" in str(caught.value)
     assert "neither completions nor chat completions at this URL" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("api", "answer", "named"),
+    [
+        (
+            "completions",
+            chat_server(lambda messages, seed: "7"),
+            "no completions API at this URL; remove ?api=completions",
+        ),
+        ("chat", lambda body: (404, {}, "none") if "messages" in body else vllm(body), "no chat completions API"),
+    ],
+)
+def test_an_api_that_was_given_and_is_missing(api: str, answer: Any, named: str) -> None:
+    with serving(answer) as server, pytest.raises(EngineError) as caught:
+        server.run(ask(), api=api)
+    assert named in str(caught.value)
+    assert "neither" not in str(caught.value)
 
 
 def test_an_unknown_model_is_named() -> None:

@@ -156,6 +156,7 @@ def test_what_transformers_serve_can_do(bundled: Server) -> None:
         "completions": True,
         "chat": True,
         "stop strings": True,
+        "streams": True,
         "special tokens": False,
         "log-probabilities": False,
         "token ids": False,

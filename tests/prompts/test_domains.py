@@ -29,7 +29,7 @@ def test_bundled_domains() -> None:
 def test_examples_are_written_as_the_search_asks(name: str) -> None:
     """Each worked example contains the openings of its action, in the form in which the search inserts them."""
     domain = open_domain(name)
-    style = style_of(domain)
+    style = style_of(domain, 1)
     for action, examples in domain.examples.items():
         assert examples.instruction.strip()
         assert examples.worked, "an example says more than an instruction"
@@ -106,3 +106,18 @@ def test_missing(tmp_path: Path) -> None:
     (folder / "rephrase.toml").unlink()
     with pytest.raises(ConfigError, match=r"rephrase\.toml: the domain has no prompts"):
         open_domain(str(folder))
+
+
+def test_the_digest_is_that_of_the_prompts(tmp_path: Path) -> None:
+    """Not of the folder's name, of comments or of actions that are off; every prompt counts."""
+    folder = domain_folder(tmp_path / "mine")
+    other = domain_folder(tmp_path / "other")
+    whole, some = open_domain(str(folder)).digest(), open_domain(str(folder), ("step",)).digest()
+    assert open_domain(str(other)).digest() == whole != some
+    (other / "rephrase.toml").write_text((other / "rephrase.toml").read_text().replace("Do", "Please do"))
+    assert open_domain(str(other), ("step",)).digest() == some
+    assert open_domain(str(other)).digest() != whole
+    (folder / "step.toml").write_text("# my own\n" + (folder / "step.toml").read_text())
+    assert open_domain(str(folder)).digest() == whole
+    (folder / "step.toml").write_text((folder / "step.toml").read_text().replace("It is 1", "It is 2"))
+    assert open_domain(str(folder), ("step",)).digest() != some

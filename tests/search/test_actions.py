@@ -7,7 +7,21 @@ from hypothesis import strategies as st
 from rstar.config import ActionName
 from rstar.models.engine import Completion, StopReason
 from rstar.prompts.domains import ACTIONS as FILES
-from rstar.search.actions import ACTIONS, CODE, ROOT, TEXT, Style, allowed, asked, is_final_question, opening, read
+from rstar.prompts.domains import open_domain
+from rstar.search.actions import (
+    ACTIONS,
+    CODE,
+    LOOSE_CODE,
+    ROOT,
+    TEXT,
+    Style,
+    allowed,
+    asked,
+    is_final_question,
+    opening,
+    read,
+    style_of,
+)
 from rstar.search.format import Reading
 
 NAMES = get_args(ActionName)
@@ -95,6 +109,22 @@ def test_reading_code() -> None:
     assert read(CODE, "rephrase", "# given:", written) == Reading(code="# given: 4 trays\nn = 4\n")
     ended = completion("2)\n<end_of_code>", stop="<end_of_code>")
     assert read(CODE, "finish", "print(1 + ", ended) == Reading(code="print(1 + 2)\n", complete=True)
+
+
+def test_only_models_that_are_shown_the_format_are_read_loosely() -> None:
+    assert style_of(open_domain("programs"), 0) is CODE
+    assert style_of(open_domain("programs"), 2) is LOOSE_CODE
+    assert style_of(open_domain("yes-no"), 2) is style_of(open_domain("yes-no"), 0) is TEXT
+    written = completion("```python\nn = 4\n```\n<end_of_step>", stop="<end_of_step>")
+    assert read(LOOSE_CODE, "step", "# question: how many?\n", written) == Reading(
+        code="# question: how many?\nn = 4\n"
+    )
+
+
+@pytest.mark.parametrize("marker", ["<end_of_answer>", "<|user|>:"])
+def test_a_marker_is_no_answer(marker: str) -> None:
+    assert read(TEXT, "finish", "", completion(f"The answer is {marker}")) == Reading(failure="no_answer")
+    assert read(TEXT, "step", "", completion(f"The answer is {marker}\n")) == Reading()
 
 
 def test_final_questions() -> None:

@@ -75,10 +75,11 @@ def flaky(answer: Callable[[dict[str, Any]], Answer], nonsense: list[int]) -> Ca
         if what < 0.05 and "messages" in body:
             return 503, {}, {"error": "overloaded"}
         found = answer(body)
-        if what > 0.96 and not body.get("stream") and "Count from" not in str(body.get("messages", "Count from")):
+        if what > 0.96 and "Count from" not in str(body.get("messages", "Count from")):
             nonsense.append(1)
-            for choice in found[2]["choices"]:
-                choice["message"]["content"] = "\ufffd\x07 lorem ]]]\n" * 3
+            for event in found[2] if body.get("stream") else [found[2]]:
+                for choice in event["choices"]:
+                    choice["delta" if body.get("stream") else "message"]["content"] = "\ufffd\x07 lorem ]]]\n" * 3
         return found
 
     return answer_sometimes
@@ -158,3 +159,38 @@ def test_mutual_reasoning_on_a_bad_chat_server(continues: str) -> None:
         found = solve(server, config, PROBLEMS[:12])
     assert {name: number(answer) for name, answer in found.items()} == {p.id: right(p) for p in PROBLEMS[:12]}
     assert nonsense
+
+
+PROGRAMS: dict[str, Callable[[str], str]] = {
+    "plain": lambda code: f"{code}\n<end_of_code>",
+    "a fence": lambda code: f"```python\n{code}\n```",
+    "a fence with the marker": lambda code: f"```python\n{code}\n<end_of_code>\n```",
+    "a preamble": lambda code: f"Sure! Here is the program:\n\n```python\n{code}\n<end_of_code>\n```",
+    "no marker": lambda code: code,
+}
+
+
+@pytest.mark.parametrize("style", PROGRAMS)
+def test_programs_of_models_that_were_only_shown_the_format(style: str) -> None:
+    """The model goes on in a new message, with code as instruct models write it, and states the answer in words."""
+
+    def speak(messages: list[dict[str, str]], seed: int) -> str:
+        if "Count from" in messages[0]["content"]:
+            return counter(messages, seed)
+        begun = messages[-2]["content"]
+        asked = next(message for message in reversed(messages) if message["content"].startswith("Add "))
+        a, b = map(int, re.findall(r"\d+", asked["content"]))
+        if begun.endswith("<answer>"):
+            printed = begun.rpartition("<output>")[2].partition("<end_of_output>")[0]
+            return [f"The answer is {printed}.", printed, f"**{printed}**", f"\\boxed{{{printed}}}"][a % 4]
+        if begun.endswith("# question:"):
+            return "What is the sum?"
+        if begun.endswith("# given:"):
+            return f"{a} and {b}\n<end_of_step>"
+        if "total" not in begun and seed % 2:
+            return f"total = {a} + {b}\n<end_of_step>"
+        return PROGRAMS[style](f"print({a} + {b})")
+
+    with serving(chat_server(speak)) as server:
+        found = solve(server, MutualConfig(domain="programs", rollouts=4, votes=2, cuts=2), PROBLEMS[:8])
+    assert {name: number(answer) for name, answer in found.items()} == {p.id: right(p) for p in PROBLEMS[:8]}

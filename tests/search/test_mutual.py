@@ -15,6 +15,7 @@ from rstar.search import actions, discriminate, generate, mutual
 from rstar.search.mutual import MutualSolver
 from rstar.search.solver import Solution
 from rstar.specs import Fake
+from tests.prompts.test_domains import domain_folder
 from tests.search.plain import PlainSandbox
 
 PROBLEMS = [Problem(str(i), f"Add {i}, {i + 30} and 7.") for i in range(6)]
@@ -167,3 +168,46 @@ def test_the_same_peer_is_opened_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
         asyncio.run(run())
         assert len(opened) == count
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (
+            {"policy": "tiny:actions", "search.domain": "word-problems"},
+            "policy 'tiny:actions' was trained on steps",
+        ),
+        ({"policy": "fake:steps", "search.peer": "tiny:peer"}, "search.peer 'tiny:peer' was trained on steps"),
+    ],
+)
+def test_bundled_models_write_no_text(options: dict[str, object], named: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        open_solver(resolve(None, (), {"search.method": "mutual", **options}))
+    assert named in str(caught.value)
+    assert "programs" in str(caught.value)
+
+
+def test_a_peer_that_would_not_be_asked_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"search\.peer.*search\.discriminate = false"):
+        resolve(None, ["search.discriminate=false"], {"search.method": "mutual", "search.peer": "fake:steps"})
+
+
+def test_actions_written_without_brackets_are_explained() -> None:
+    with pytest.raises(ConfigError, match=r'expected a list, such as \["step", "finish"\]'):
+        resolve(None, ["search.actions=step,finish"], {"search.method": "mutual"})
+
+
+def test_a_question_that_fills_the_context_is_marked() -> None:
+    found = solve(FakeEngine(Fake(max_context=90)), problems=[Problem("p", "How many? " * 20)], shots=0)["p"]
+    assert found.answer is None
+    assert found.notices == ("question_too_long",)
+
+
+def test_a_domain_needs_only_the_files_of_the_actions_in_use(tmp_path: Path) -> None:
+    folder = domain_folder(tmp_path / "mine")
+    for name in ("question", "reanswer", "rephrase"):
+        (folder / f"{name}.toml").unlink()
+    found = solve(FakeEngine(), domain=str(folder), actions=("step",), problems=PROBLEMS[:1])
+    assert found["0"].trajectories
+    with pytest.raises(ConfigError, match=r"question\.toml: the domain has no prompts"):
+        solve(FakeEngine(), domain=str(folder), actions=("step", "question"))

@@ -13,6 +13,7 @@ from rstar.tiny.generate import families
 
 KNOWN, UNKNOWN = "Solve for x: 7x + 5 = 61.", "1+1"
 TINY, FAKE = Config(value="ppm:tiny"), Config(policy="fake:steps")
+ACTIONS = Config(policy="tiny:actions", search={"method": "mutual"})
 BY_SHARE = Config(search={"method": "sample"})
 
 
@@ -33,6 +34,10 @@ def root(finish_reason: Any = None) -> Node:
         (TINY, False, "length", UNKNOWN, None, ("question_too_long", "unknown_wording")),
         (BY_SHARE, False, None, KNOWN, -0.9, ()),
         (TINY, True, None, UNKNOWN, -0.9, ()),
+        (ACTIONS, False, None, UNKNOWN, None, ("unknown_wording",)),
+        (ACTIONS, False, None, KNOWN, None, ()),
+        (Config(policy="tiny:actions", value="ppm:tiny"), False, None, KNOWN, -0.9, ()),
+        (ACTIONS, True, None, UNKNOWN, None, ()),
         (FAKE, False, None, UNKNOWN, -0.9, ()),
         (FAKE, False, "length", UNKNOWN, None, ("question_too_long",)),
     ],

@@ -13,6 +13,7 @@ import typer
 from rich.markup import escape
 
 from rstar.sections import Section, Setting, settings_of
+from rstar.specs import BUNDLED
 from rstar.view.screen import Screen, visible_json
 from rstar.view.tables import UNLIMITED, Column, Grid
 
@@ -30,11 +31,10 @@ Overrides = Annotated[
     list[str] | None,
     typer.Option("--set", help="Set one setting, as `KEY=VALUE`; the option may be repeated.", show_default=False),
 ]
-Policy = Annotated[
-    str | None,
-    typer.Option(help="The model: `tiny`, `hf:PATH`, `openai:URL#MODEL` or `fake:KIND`.", show_default="tiny"),
-]
-Seed = Annotated[int | None, typer.Option(help="Seed for all random choices.", show_default="0")]
+MODEL = f"The model: {', '.join(f'`{name}`' for name in BUNDLED)}, `hf:PATH`, `openai:URL#MODEL` or `fake:KIND`."
+SEED = "Seed for all random choices."
+Policy = Annotated[str | None, typer.Option(help=MODEL, show_default="tiny")]
+Seed = Annotated[int | None, typer.Option(help=SEED, show_default="0")]
 GradedProblems = Annotated[
     Path, typer.Option("--problems", help="Problem file with gold answers.", exists=True, dir_okay=False)
 ]

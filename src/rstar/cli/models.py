@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -16,7 +17,7 @@ from rstar.errors import ConfigError, EngineError, ServerError
 from rstar.models.check import check
 from rstar.models.export import export
 from rstar.models.spec import check_model, is_local, local_folder, server_client
-from rstar.specs import Server, parse_model
+from rstar.specs import Model, Server, parse_model
 from rstar.view.tables import Column, Grid
 
 app = typer.Typer(no_args_is_help=True, help="Check models, and export them for servers.")
@@ -37,15 +38,15 @@ def check_command(
     """Ask a model's server what it can do, and say which methods work and which settings to use.
 
     The command sends about fifteen short requests. It finds out which APIs the server has, how it reports stop strings,
-    whether it returns log-probabilities, token ids and several samples, whether it respects seeds, and whether its chat
-    API continues the assistant's turn. Models that run in this process can do everything.
+    whether it streams, whether it returns log-probabilities, token ids and several samples, whether it respects seeds,
+    and whether its chat API continues the assistant's turn. Models that run in this process can do everything.
 
     Exit code: 0 if search works with the model, 1 if it does not.
 
     Example: `rstar models check openai:http://127.0.0.1:8000#my-model`
     """
-    settings = resolve(config, set_ or (), {"policy": name})
-    model = settings.policy
+    model = _parse(name)
+    settings = resolve(config, set_ or ())
     if not isinstance(model, Server):
         check_model(model)
         print_result(
@@ -62,7 +63,8 @@ def check_command(
     methods = Grid([Column("rstar"), Column("works", flow="wrap")])
     for method, works in report.methods.items():
         methods.add(method, escape(works))
-    advice = f"use [bold]{escape(report.name)}[/]" + "".join(f" --set {escape(one)}" for one in report.settings)
+    name = shlex.quote(report.name)  # & joins its options
+    advice = f"use [bold]{escape(name)}[/]" + "".join(f" --set {escape(one)}" for one in report.settings)
     usable = len(report.methods) > 1
     print_result(asdict(report), as_json, facts, methods, *([advice] if usable else []))
     if not usable:
@@ -82,11 +84,16 @@ def export_command(
     Example: `rstar models export tiny --out models/tiny`, then
     `transformers serve models/tiny` or `vllm serve models/tiny`
     """
-    try:
-        model = parse_model(name)
-    except ValueError as error:
-        raise ConfigError(str(error)) from error
+    model = _parse(name)
     if not is_local(model):
         raise ConfigError(f"{model}: expected a model in a folder: tiny or hf:PATH")
     export(local_folder(model), out)
     console().print(f"{escape(str(model))} written to [bold]{escape(str(out))}[/]", highlight=False)
+
+
+def _parse(name: str) -> Model:
+    """The model of that name. Raises `ConfigError`."""
+    try:
+        return parse_model(name)
+    except ValueError as error:
+        raise ConfigError(str(error)) from error

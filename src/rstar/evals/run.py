@@ -30,8 +30,9 @@ from rstar.grading.checks import run_check
 from rstar.jsonl import Record
 from rstar.models.spec import fingerprint, is_local, local_folder, resolved_dtype
 from rstar.problems import Problem
-from rstar.runs import RESULTS, SUMMARY, TREES, RunFolder
+from rstar.runs import FOLDER, RESULTS, SUMMARY, TREES, RunFolder
 from rstar.search.checks import invalid_return, name_of
+from rstar.search.mutual import domain_of
 from rstar.search.solver import Solution
 from rstar.search.value import ppm_folder, value_name
 from rstar.tiny.source import ProblemSource, ProgressBar, draw_file
@@ -97,7 +98,7 @@ async def solve_run(
     refuse_bad_checks(problems)
     solver = solver or open_solver(config)
     identity = (
-        config.identity() | _model_identity(config) | grading_identity(problems, grade) | dict(extra_identity or {})
+        config.identity() | _content_identity(config) | grading_identity(problems, grade) | dict(extra_identity or {})
     )
     about = {"digest": config.digest(), "config": config.model_dump(mode="json"), "versions": versions()}
     with _open_run(folder, identity, about | {"problems": len(problems)}) as run:
@@ -292,17 +293,20 @@ def read_source(source: ProblemSource, file: Path, bar: ProgressBar) -> ProblemS
 
 def weights_identity(what: str, folder: Path) -> dict[str, str]:
     """Identity keys of a model folder: its content, not its path, so that it may be moved."""
-    return {what: "a folder", f"{what}.weights": fingerprint(folder)}
+    return {what: FOLDER, f"{what}.weights": fingerprint(folder)}
 
 
-def _model_identity(config: Config) -> dict[str, str]:
-    """Identity keys of the models that run here; none for other models."""
+def _content_identity(config: Config) -> dict[str, str]:
+    """Identity keys of the files that decide results: of the models that run here, and of the domain."""
     identity: dict[str, str] = {}
     if is_local(config.policy):
         identity |= weights_identity("policy", local_folder(config.policy))
         identity["engine.dtype"] = resolved_dtype(config.engine)
-    if isinstance(config.search, MutualConfig) and (peer := config.search.peer) is not None and is_local(peer):
-        identity |= weights_identity("search.peer", local_folder(peer))
+    if isinstance(config.search, MutualConfig):
+        if (peer := config.search.peer) is not None and is_local(peer):
+            identity |= weights_identity("search.peer", local_folder(peer))
+        domain = domain_of(config)
+        identity |= {"search.domain.prompts": domain.digest()} | ({"search.domain": FOLDER} if domain.own else {})
     if (ppm := ppm_folder(value_name(config))) is not None:
         identity |= weights_identity("value", ppm)
         identity["value.dtype"] = resolved_dtype(config.engine.model_copy(update={"dtype": "auto"}))

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from rstar.grading.checks import run_check
 from rstar.grading.compare import exact, numeric
 from rstar.grading.compare.comparison import equal
+from rstar.grading.find.emphasis import may_be_factorial
 from rstar.grading.find.explanations import explained_letter, explained_letters, translated_letter
 from rstar.grading.find.extract import (
     MAX_ANSWER_LENGTH,
@@ -131,7 +132,7 @@ def _grade_alternatives(text: str, gold: str, prediction: str, answer: str) -> V
         return Verdict("correct", "the same text", gold, prediction)
     if _same_state(text, kinds, prediction, answer):
         return Verdict("correct", "the same statement", gold, answer)
-    others: list[str | None] = []
+    others: list[str | None] = [f"{answer}!"] if may_be_factorial(prediction, answer) else []
     if _CHOICES.fullmatch(gold) is not None:
         gold = gold.upper()
         others += [explained_letters(prediction), explained_letter(prediction), explained_letter(answer)]

@@ -51,21 +51,6 @@ def asking_to_go_on(messages: list[Message]) -> list[Message]:
     return [*messages, {"role": "user", "content": _GO_ON}] if begun(messages) else messages
 
 
-def without_repetition(begun: str, text: str) -> str:
-    """A new message as the continuation of `begun`: without what it repeats of its last line or of the whole.
-
-    >>> without_repetition("So:\\nStep 1:", "Step 1: 3 + 4 = 7.")
-    ' 3 + 4 = 7.'
-    """
-    for known in (begun.strip(), begun.rstrip().rpartition("\n")[2].strip()):
-        if known and text.lstrip().startswith(known):
-            text = text.lstrip()[len(known) :]
-            break
-    if begun and not begun[-1].isspace() and text and not text[0].isspace():
-        return f" {text}"  # a new message begins with a word, not within one
-    return text.lstrip(" ") if begun.endswith(" ") else text
-
-
 COUNTING = ("Count from 1 to 20. Write only the numbers, separated by commas.", "1, 2, 3, 4, 5,")
 """A question, and a beginning of its answer whose continuation is known."""
 

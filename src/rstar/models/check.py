@@ -7,7 +7,7 @@ matter, except that a server which continues turns without being told to is reco
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,18 +69,25 @@ async def _check(server: Server, client: ServerClient) -> Report:
         return Report((context, *has.values()), reason, str(server), ())
     facts = [context, *has.values(), *await probes[api].facts()]
     abilities = {fact.name: fact.works for fact in facts}
-    return Report(tuple(facts), _methods(api, abilities), _name(server, api, abilities), _settings(context, api))
+    methods = _methods(api, abilities)
+    usable = len(methods) > 1
+    name = _name(server, api, abilities) if usable else str(server)
+    return Report(tuple(facts), methods, name, _settings(context, api) if usable else ())
 
 
 def _methods(api: str, abilities: dict[str, bool]) -> dict[str, str]:
     """What works, by method or value."""
+    if not abilities["stop strings"] and not abilities["streams"]:
+        return {"every method": "no: the server neither streams nor says which stop string ended a text"}
     search = "yes, in the format for instruct models" if api == "chat" else "yes"
     if api == "completions" and abilities["chat"]:
         search += "; for an instruct model, append ?api=chat to its name"
     if not abilities["stop strings"]:
         search += ", with streams: slower"
     mutual = "yes"
-    if api == "chat" and not abilities["continuation"]:
+    if api == "chat" and not abilities["continuation"] and not abilities["streams"]:
+        mutual = "no: the server neither streams nor continues the assistant's turn"
+    elif api == "chat" and not abilities["continuation"]:
         mutual = "yes, but the model is asked to continue its own text, which weak models do badly"
     return {
         "greedy, sample, best-of-n, beam, mcts": search,
@@ -131,6 +138,7 @@ class _Probe:
         """All facts about the API."""
         parts = [
             self.stop_fact(),
+            self.stream_fact(),
             self.markers_fact(),
             self.logprob_fact(),
             self.ids_fact(),
@@ -141,6 +149,14 @@ class _Probe:
             parts.append(self.continuation_fact())
         return list(await asyncio.gather(*parts))
 
+    def to_send(self, fields: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+        """Path and body of a request."""
+        content: dict[str, Any] = {"prompt": _PROMPT}
+        if self.api == "chat":
+            content = {"messages": [{"role": "user", "content": f"Continue the story: {_PROMPT}"}]}
+        path = "/completions" if self.api == "completions" else "/chat/completions"
+        return path, {"model": self.server.model, "max_tokens": 24, "temperature": 0, **content, **fields}
+
     async def ask(self, **fields: Any) -> tuple[list[dict[str, Any]], str]:
         """The raw choices, and why there are none. Raises `ServerError` for anything but a refusal."""
         choices, why, _ = await self.ask_with_usage(**fields)
@@ -148,11 +164,7 @@ class _Probe:
 
     async def ask_with_usage(self, **fields: Any) -> tuple[list[dict[str, Any]], str, Any]:
         """`ask`, and the server's count of tokens."""
-        content: dict[str, Any] = {"prompt": _PROMPT}
-        if self.api == "chat":
-            content = {"messages": [{"role": "user", "content": f"Continue the story: {_PROMPT}"}]}
-        body = {"model": self.server.model, "max_tokens": 24, "temperature": 0} | content | fields
-        path = "/completions" if self.api == "completions" else "/chat/completions"
+        path, body = self.to_send(fields)
         try:
             answer = await self.client.request("POST", path, body)
         except HttpRefusedError as error:
@@ -173,7 +185,7 @@ class _Probe:
         name = "stop strings"
         choices, why = await self.ask(stop=_STOPS)
         if not choices:
-            return Fact(name, False, f"refused ({why}); streams are used and cut here")
+            return Fact(name, False, f"refused ({why})")
         sample = _sample(choices[0])
         first = min((at for stop in _STOPS if (at := sample.text.find(stop)) >= 0), default=-1)
         if first >= 0 and len(sample.text) - first <= _TOKEN:
@@ -181,13 +193,27 @@ class _Probe:
         if sample.names_stops:
             return Fact(name, True, "removed from the text and named")
         if first >= 0:
-            return Fact(name, False, "ignored; streams are used and cut here")
-        return Fact(name, False, "removed and not named; streams are used and cut here")
+            return Fact(name, False, "ignored")
+        return Fact(name, False, "removed; the response does not say which one ended the text")
+
+    async def stream_fact(self) -> Fact:
+        """Whether texts are streamed, so that they can be cut here."""
+
+        async def read(events: AsyncIterator[Any]) -> bool:
+            return any([isinstance(event, dict) and bool(event.get("choices")) async for event in events])
+
+        name, (path, body) = "streams", self.to_send({"stream": True})
+        try:
+            streamed = await self.client.stream(path, body, read)
+        except HttpRefusedError as error:
+            return Fact(name, False, f"HTTP {error.status}: {error.body.strip()[:120]}")
+        return Fact(name, streamed, "texts are cut here where needed" if streamed else "stream = true is ignored")
 
     async def markers_fact(self) -> Fact:
         """Whether the server can be told to keep special tokens in texts."""
         choices, why = await self.ask(skip_special_tokens=False)
-        detail = "kept in texts on request" if choices else f"removed from texts ({why}); see `rstar models export`"
+        refused = f"removed from texts ({why}); see `rstar models export`"
+        detail = "the server accepts that rstar asks for them (skip_special_tokens)" if choices else refused
         return Fact("special tokens", bool(choices), detail)
 
     async def logprob_fact(self) -> Fact:

@@ -12,6 +12,9 @@ Servers differ in how they report the end of a text; in order of preference:
 3. Neither (llama.cpp): the request is repeated as a stream without stop strings, closed at the first complete stop
    string. All later requests to this server are streams.
 
+Where a chat API does not continue the assistant's message, the model goes on in a new one. It is streamed, too, because
+what it repeats (`rstar.models.repetition`) may contain stop strings.
+
 Optional fields that a server rejects by name are omitted from then on. If a server returns fewer than n choices, each
 sample becomes its own request, with a seed derived from (seed, index).
 
@@ -31,7 +34,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from rstar.errors import ContextFullError, EngineError, ServerError
-from rstar.http_client import HttpRefusedError, ServerClient
+from rstar.http_client import HttpRefusedError, InvalidAnswerError, ServerClient
 from rstar.lifecycle import SharedContext
 from rstar.models.chat import (
     CONTINUE,
@@ -40,11 +43,11 @@ from rstar.models.chat import (
     counting_turns,
     find_continuation,
     messages_of,
-    without_repetition,
 )
 from rstar.models.engine import Capacity, Completion, Context, Request, StopReason, Weights
 from rstar.models.kv_capacity import ask_kv_tokens
-from rstar.models.responses import Sample, count_tokens, first_stop, n_bytes
+from rstar.models.repetition import continuation
+from rstar.models.responses import Sample, first_stop, n_bytes, samples_of
 
 if TYPE_CHECKING:
     from rstar.models.local.tokens import TokenText
@@ -58,6 +61,11 @@ _FAILURES = ("abort", "error")
 """Finish reasons that mean that the server failed."""
 _CONTEXT_FULL = re.compile(r"context.{0,3}(?:length|size|window)|max_model_len|maximum.{0,20}length", re.IGNORECASE)
 _MIN_TOKENS = 16
+_HIDDEN_STOP = (
+    "the server neither streams completions nor names the stop string that ended a completion (stop_reason or "
+    "matched_stop); enable streaming, or use vLLM or SGLang"
+)
+_NO_STREAM = "the server neither streams completions nor continues a message that the assistant has begun"
 
 
 class OpenAIEngine(SharedContext):
@@ -106,6 +114,7 @@ class OpenAIEngine(SharedContext):
             url, key=key, concurrency=concurrency, timeout=timeout, retries=retries, pause=pause
         )
         self._api: Api | None = None if api == "auto" else api
+        self._api_is_given = api != "auto"
         self._continues = continues
         self._asking, self._testing = asyncio.Lock(), asyncio.Lock()
         self._optional_fields: dict[str, dict[str, Any]] = {
@@ -180,12 +189,15 @@ class OpenAIEngine(SharedContext):
         async def ask(fields: Mapping[str, bool]) -> Sample | None:
             body = {"model": self._model, "messages": counting_turns(), "temperature": 0, self._limit_name: 8}
             try:
-                answer = await self._client.request("POST", _PATHS["chat"], {**body, **fields})
+                read = partial(samples_of, self.name)
+                samples: list[Sample] = await self._client.request(
+                    "POST", _PATHS["chat"], {**body, **fields}, read=read
+                )
             except HttpRefusedError:
                 return None
             except ServerError as error:
                 raise EngineError(str(error)) from error
-            return _samples(self.name, answer)[0]
+            return samples[0]
 
         async with self._testing:
             if self._continues is None:
@@ -225,7 +237,8 @@ class OpenAIEngine(SharedContext):
         await self._client.close()
 
     async def _samples(self, request: Request, n: int) -> Sequence[Completion]:
-        if n > 1 and not self._ignores_n and not self._streams:
+        started = await self._started(request)
+        if n > 1 and not self._ignores_n and not self._streams and not started:
             samples = await self._post(request, n, _sample_seed(request.seed, request.first))
             if len(samples) == n:
                 completions = [c for sample in samples if (c := self._read(request, sample)) is not None]
@@ -234,53 +247,55 @@ class OpenAIEngine(SharedContext):
                 self._streams = True
             else:
                 self._ignores_n = True
-        return await asyncio.gather(*(self._sample(request, index) for index in range(n)))
+        return await asyncio.gather(*(self._sample(request, index, started) for index in range(n)))
 
-    async def _sample(self, request: Request, index: int) -> Completion:
+    async def _started(self, request: Request) -> str:
+        """The message that the model must go on with in a new message; empty if the server continues the text."""
+        started = begun(messages_of(request.context.text))
+        if not started or self._tokenizer is not None or await self.api() == "completions":
+            return ""
+        return "" if await self.can_continue() else started
+
+    async def _sample(self, request: Request, index: int, started: str) -> Completion:
         seed = _sample_seed(request.seed, request.first + index)
-        if not self._streams:
+        if not self._streams and not started:
             completion = self._read(request, (await self._post(request, 1, seed))[0])
             if completion is not None:
                 return completion
             self._streams = True
-        completion = self._read(request, await self._stream(request, seed))
+        completion = self._read(request, await self._stream(request, seed, started))
         assert completion is not None  # `_stream` leaves nothing hidden
         return completion
 
     async def _post(self, request: Request, n: int, seed: int) -> list[Sample]:
-        send = partial(self._client.request, "POST")
-        answer = await self._send_adapted(send, request, n, seed, request.stop)
-        samples = _samples(self.name, answer)
-        for sample in samples:
-            sample.text = self._continuation(request, sample.text)
-        return samples
+        send = partial(self._client.request, "POST", read=partial(samples_of, self.name))
+        return await self._send_adapted(send, request, n, seed, request.stop)
 
-    def _continuation(self, request: Request, text: str) -> str:
-        """A text as the continuation of the context: without what a chat model repeats when it is asked to go on."""
-        if self._api != "chat" or self._continues is not False:
-            return text
-        return without_repetition(begun(messages_of(request.context.text)), text)
+    async def _stream(self, request: Request, seed: int, started: str) -> Sample:
+        """A sample, streamed and cut here: the server could cut what the model repeats of its message (`started`)."""
 
-    async def _stream(self, request: Request, seed: int) -> Sample:
+        def stops(text: str) -> bool:
+            if started and first_stop(text, request.stop) is not None:
+                text = continuation(started, text, ended=False) or ""
+            return first_stop(text, request.stop) is not None
+
         async def read(events: AsyncIterator[Any]) -> Sample:
-            sample, streamed = Sample(), False
+            sample, streamed, stopped = Sample(), False, False
             async for event in events:
                 streamed = True
                 for choice in (event.get("choices") or ()) if isinstance(event, dict) else ():
                     before = len(sample.text)
                     sample.add(choice)
                     sample.reported_tokens += len(sample.text) > before  # one token per event
-                if first_stop(sample.text, request.stop) is not None:
+                if stopped := stops(sample.text):
                     break
             if not streamed:
-                raise EngineError(
-                    f"{self.name}: the server neither streams completions nor names the stop string that ended a "
-                    "completion (stop_reason or matched_stop); enable streaming, or use vLLM or SGLang"
-                )
-            if sample.reason is None and first_stop(sample.text, request.stop) is None:
-                raise EngineError(f"{self.name}: a stream ended without a finish reason")
+                raise InvalidAnswerError(f"{self.name}: {_NO_STREAM if started else _HIDDEN_STOP}")
+            if sample.reason is None and not stopped:
+                raise InvalidAnswerError(f"{self.name}: a stream ended without a finish reason")
             sample.names_stops = True  # sent without stop strings, so the server has removed none
-            sample.text = self._continuation(request, sample.text)
+            if started:
+                sample.text = continuation(started, sample.text) or ""
             return sample
 
         def send(path: str, body: dict[str, Any]) -> Awaitable[Sample]:
@@ -351,15 +366,16 @@ class OpenAIEngine(SharedContext):
         return f"{error}{hint if self._tokenizer is not None and 'prompt' in error.body else ''}"
 
     def _not_found_message(self, error: HttpRefusedError) -> str:
-        """Error message for a server that lacks the model or the completions API."""
+        """Error message for a server that lacks the model or the API."""
         if self._lacks_model(error):
             known = f"; it offers {', '.join(self._model_names)}" if self._model_names else ""
             return f"{error}\nThe server does not have the model {self._model!r}{known}"
-        return (
-            f"{error}\nThe server has neither completions nor chat completions at this URL"
-            if self._tokenizer is None
-            else f"{error}\nToken ids (?tokenizer=) need the completions API, which this server does not have"
-        )
+        if self._tokenizer is not None:
+            return f"{error}\nToken ids (?tokenizer=) need the completions API, which this server does not have"
+        if self._api_is_given:
+            name = "chat completions" if self._api == "chat" else "completions"
+            return f"{error}\nThe server has no {name} API at this URL; remove ?api={self._api}"
+        return f"{error}\nThe server has neither completions nor chat completions at this URL"
 
     def _settings(self, request: Request, n: int, seed: int, stop: tuple[str, ...]) -> dict[str, Any]:
         return {
@@ -420,18 +436,3 @@ def _sample_seed(seed: int, index: int) -> int:
     if index == 0:
         return seed
     return int.from_bytes(blake2b(b"%d/%d" % (seed, index), digest_size=4).digest(), "little")
-
-
-def _samples(name: str, answer: Any) -> list[Sample]:
-    """The choices of a response, in order. Raises `EngineError`, beginning with the engine's `name`."""
-    choices = answer.get("choices") if isinstance(answer, dict) else None
-    if not isinstance(choices, list) or not choices or not all(isinstance(choice, dict) for choice in choices):
-        raise EngineError(f"{name}: response without choices: {str(answer)[:200]}")
-    numbers = [choice.get("index", position) for position, choice in enumerate(choices)]
-    if sorted(map(str, numbers)) != sorted(map(str, range(len(choices)))):
-        raise EngineError(f"{name}: {len(choices)} choices with indices {numbers}")
-    samples = [Sample() for _ in choices]
-    for number, choice in zip(numbers, choices, strict=True):
-        samples[int(number)].add(choice)
-    count_tokens(samples, answer.get("usage"))
-    return samples

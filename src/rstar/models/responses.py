@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rstar.errors import EngineError
+from rstar.http_client import InvalidAnswerError
 
 
 @dataclass(slots=True)
@@ -38,6 +39,26 @@ class Sample:
             self.logprobs += [float(value or 0.0) for value in values]
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise EngineError(f"malformed completion choice ({error!r}): {str(choice)[:200]}") from error
+
+
+def samples_of(name: str, answer: Any) -> list[Sample]:
+    """The choices of a response, in order.
+
+    Raises:
+        InvalidAnswerError: there are none.
+        EngineError: they are malformed. Both messages begin with the engine's `name`.
+    """
+    choices = answer.get("choices") if isinstance(answer, dict) else None
+    if not isinstance(choices, list) or not choices or not all(isinstance(choice, dict) for choice in choices):
+        raise InvalidAnswerError(f"{name}: response without choices: {str(answer)[:200]}")
+    numbers = [choice.get("index", position) for position, choice in enumerate(choices)]
+    if sorted(map(str, numbers)) != sorted(map(str, range(len(choices)))):
+        raise EngineError(f"{name}: {len(choices)} choices with indices {numbers}")
+    samples = [Sample() for _ in choices]
+    for number, choice in zip(numbers, choices, strict=True):
+        samples[int(number)].add(choice)
+    count_tokens(samples, answer.get("usage"))
+    return samples
 
 
 def n_bytes(token: str) -> int:

@@ -1,6 +1,6 @@
 """Domains of mutual reasoning: folders with the instruction and the worked examples of each action.
 
-A domain is a folder with ``domain.toml`` and one file of prompts for each action (`ACTIONS`)::
+A domain is a folder with ``domain.toml`` and one file of prompts for each action in use (`ACTIONS`)::
 
     # domain.toml
     about = "Word problems with one number as the answer."
@@ -18,9 +18,10 @@ actions are.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+import json
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -51,13 +52,21 @@ class Domain:
         name: name or path of its folder.
         about: one sentence.
         code: whether steps hold Python code, which runs in the sandbox.
-        examples: of each action.
+        own: whether it is one's own folder, not a bundled domain.
+        examples: of each action in use, and of ``finish``, with which the peer completes solutions.
     """
 
     name: str
     about: str
     code: bool
+    own: bool
     examples: Mapping[str, Examples]
+
+    def digest(self) -> str:
+        """A short hash of all that prompts depend on."""
+        examples = {action: (one.instruction, one.worked) for action, one in self.examples.items()}
+        content = json.dumps([self.code, examples], sort_keys=True)
+        return hashlib.sha256(content.encode()).hexdigest()[:16]
 
     def prompt(self, action: str, question: str, shots: int) -> str:
         """The model's input for an action before the first step.
@@ -82,9 +91,12 @@ def bundled_domains() -> list[str]:
     return sorted(entry.name for entry in (files("rstar") / "prompts" / "mutual").iterdir() if entry.is_dir())
 
 
-@lru_cache(maxsize=16)
-def open_domain(name: str) -> Domain:
+def open_domain(name: str, actions: Collection[str] = tuple(ACTIONS)) -> Domain:
     """A bundled domain by its name, or one's own by the path of its folder.
+
+    Args:
+        name: of the domain.
+        actions: those in use; files of others are not needed.
 
     Raises:
         ConfigError: no such domain, or a file is missing or malformed; names the file and the key.
@@ -98,8 +110,9 @@ def open_domain(name: str) -> Domain:
         )
     about = read_toml(folder / "domain.toml")
     _check(folder / "domain.toml", about, {"about": str, "code": bool})
-    examples = {action: _examples(folder / f"{file}.toml") for action, file in ACTIONS.items()}
-    return Domain(name, about["about"], about["code"], examples)
+    used = {action: folder / f"{file}.toml" for action, file in ACTIONS.items() if action in {*actions, "finish"}}
+    examples = {action: _examples(file) for action, file in used.items()}
+    return Domain(name, about["about"], about["code"], name not in known, examples)
 
 
 def _examples(file: Path) -> Examples:

@@ -14,12 +14,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from rstar.config import ActionName
-from rstar.grading.find.extract import answer_of
 from rstar.models.engine import Completion
 from rstar.prompts.code_steps import STOPS, USER
 from rstar.prompts.domains import Domain
 from rstar.search.code_steps import CODE_STEPS
-from rstar.search.format import Reading
+from rstar.search.format import Format, Reading
+from rstar.search.loose_code_steps import LOOSE_CODE_STEPS
+from rstar.search.stated import stated_answer, states_answer
 
 ROOT = "root"
 
@@ -68,11 +69,13 @@ class Style:
             ends with a space, because tokens of words begin with one.
         stops: stop strings of the continuation.
         answer: opening of the answer to a sub-question, and its stop strings.
+        code: how code is read; None: the steps are text.
     """
 
     openings: Mapping[str, str]
     stops: Mapping[str, tuple[str, ...]]
     answer: tuple[str, tuple[str, ...]]
+    code: Format | None = None
 
 
 _NEXT = (f"\n\n{USER}", "\nQuestion", "\nProblem")
@@ -99,19 +102,20 @@ CODE = Style(
     },
     stops={"step": STOPS, "finish": STOPS[1:], "question": ("\n",), "reanswer": STOPS, "rephrase": STOPS},
     answer=("", STOPS),
+    code=CODE_STEPS,
 )
+LOOSE_CODE = replace(CODE, code=LOOSE_CODE_STEPS)
+"""Code of models that were not trained on code steps."""
 
-_STATED = re.compile(r"\\boxed|####|\banswers?\b[^.\n]{0,40}?(?:\bis\b|\bare\b|:|=)|答案", re.IGNORECASE)
-"""A step with one of these states the final answer."""
-_DEFINITE = re.compile(r"\d|^(?:yes|no|true|false)\b", re.IGNORECASE)
-"""An answer like this counts without a statement."""
 _FINAL = re.compile(r"\bnow we can answer\b|\boriginal (?:question|problem)\b", re.IGNORECASE)
 """A sub-question with one of these is the question itself."""
 
 
-def style_of(domain: Domain) -> Style:
-    """The style of a domain's steps."""
-    return CODE if domain.code else TEXT
+def style_of(domain: Domain, shots: int) -> Style:
+    """The style of a domain's steps; without worked examples (`shots`), the model is one trained on it."""
+    if not domain.code:
+        return TEXT
+    return LOOSE_CODE if shots else CODE
 
 
 def opening(style: Style, action: str, text: str) -> str:
@@ -142,8 +146,8 @@ def read(style: Style, action: str, before: str, completion: Completion, final: 
         completion: what the policy wrote.
         final: the sub-question is the whole problem, so its answer is the final one.
     """
-    if style is CODE:
-        return CODE_STEPS.read(replace(completion, text=before + completion.text))
+    if style.code is not None:
+        return style.code.read(replace(completion, text=before + completion.text))
     if completion.stop_reason == "length":
         return Reading(failure="length")
     if not completion.text.strip():
@@ -152,17 +156,9 @@ def read(style: Style, action: str, before: str, completion: Completion, final: 
     if action == "finish" or final:
         answer = stated_answer(text.partition(f"\n\n{USER}")[0])
         return Reading(failure="no_answer") if answer is None else Reading(answer=answer)
-    if action == "step" and _STATED.search(text):
-        return Reading(answer=answer_of(text))
+    if action == "step" and states_answer(text):
+        return Reading(answer=stated_answer(text))
     return Reading()
-
-
-def stated_answer(text: str) -> str | None:
-    """The answer that a solution states; without a statement, a number or a yes or no with which it ends."""
-    answer = answer_of(text)
-    if answer is None or _STATED.search(text) or _DEFINITE.search(answer):
-        return answer
-    return None
 
 
 def asked(text: str) -> str:

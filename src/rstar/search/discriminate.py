@@ -139,8 +139,9 @@ class Discriminator(Expander):
         equivalent: Equivalence,
     ) -> None:
         self._prompt = domain.prompt("finish", problem.question, shots)
-        super().__init__(self._prompt, CODE_STEPS, peer, sandbox, config, limits, seed)
-        self._mutual, self._equivalent, self._style = config, equivalent, style_of(domain)
+        self._style = style_of(domain, shots)
+        super().__init__(self._prompt, self._style.code or CODE_STEPS, peer, sandbox, config, limits, seed)
+        self._mutual, self._equivalent = config, equivalent
 
     async def check(self, node: Node) -> Candidate:
         """Let the peer complete the solution that ends at `node`, and compare the answers."""

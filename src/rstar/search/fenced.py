@@ -1,9 +1,9 @@
 """Parses the turns of instruct models: text around one fenced block of code, or the final answer.
 
 Tolerant of what such models write: text before and after the code, several blocks, a block without a language or
-without an end, code that prints nothing (the values of its variables are shown). Strict about answers: a turn without
-code must state one (`rstar.grading.find.extract`), and a turn with code never has one, because its output is not known
-yet. The text of the turns is in `rstar.prompts.fenced`.
+without an end, fences of tildes, code that prints nothing (the values of its variables are shown). Strict about
+answers: a turn without code must state one (`rstar.grading.find.extract`), and a turn with code never has one, because
+its output is not known yet. The text of the turns is in `rstar.prompts.fenced`.
 """
 
 from __future__ import annotations
@@ -14,11 +14,15 @@ from textwrap import dedent
 from rstar.models.engine import Completion
 from rstar.prompts import fenced as prompts
 from rstar.prompts.code_steps import USER
-from rstar.search.actions import stated_answer
 from rstar.search.format import Reading
+from rstar.search.stated import stated_answer
 
 _FENCE = r"^[ \t]*```[ \t]*"
-_BLOCK = re.compile(rf"{_FENCE}(?P<language>[\w+-]*)[^\n]*\n(?P<code>.*?)(?:{_FENCE}$|\Z)", re.DOTALL | re.MULTILINE)
+_BLOCK = re.compile(
+    r"^[ \t]*(?:(?P<mark>```)[ \t]*(?P<language>[\w+-]*)[^\n]*|~~~[ \t]*(?P<other>[\w+-]*)[ \t]*)\n"
+    r"(?P<code>.*?)(?:^[ \t]*(?:(?(mark)```|~~~))[ \t]*$|\Z)",
+    re.DOTALL | re.MULTILINE,
+)
 _PYTHON = ("", "python", "python3", "py", "tool_code")
 
 
@@ -41,10 +45,10 @@ class Fenced:
         """See `Format.read`."""
         if completion.stop_reason == "length":
             return Reading(failure="length")
-        text = completion.text.removesuffix(USER)
+        text = _without_thinking(completion.text.removesuffix(USER))
         if completion.stop == prompts.END_BLOCK and len(re.findall(_FENCE, text, re.MULTILINE)) % 2:
             return Reading(more=True)  # a fence without a language, which opens a block
-        blocks = [match["code"] for match in _BLOCK.finditer(text) if match["language"].lower() in _PYTHON]
+        blocks = [match["code"] for match in _BLOCK.finditer(text) if _language(match) in _PYTHON]
         code = "\n".join(dedent(block).rstrip("\n") for block in blocks if block.strip())
         if code:
             return Reading(code=code, shows=True)
@@ -63,3 +67,13 @@ class Fenced:
 
 
 FENCED = Fenced()
+
+
+def _without_thinking(text: str) -> str:
+    """A text without what the model only thinks; all of it if there is nothing else."""
+    rest = text.rpartition("</think>")[2]
+    return rest if rest.strip() else text
+
+
+def _language(block: re.Match[str]) -> str:
+    return (block["language"] or block["other"] or "").lower()

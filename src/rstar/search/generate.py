@@ -23,10 +23,9 @@ from rstar.grading.find.extract import answer_of
 from rstar.lifecycle import gather_or_cancel
 from rstar.models.engine import Completion, Context, Engine, Request
 from rstar.problems import Problem
-from rstar.prompts.domains import ACTIONS as NAMES
 from rstar.prompts.domains import Domain
 from rstar.sandbox.api import Limits, Sandbox
-from rstar.search.actions import CODE, ROOT, Action, allowed, asked, is_final_question, opening, read, style_of
+from rstar.search.actions import ROOT, Action, allowed, asked, is_final_question, opening, read, style_of
 from rstar.search.choose import Equivalence, Votes
 from rstar.search.code_steps import CODE_STEPS
 from rstar.search.expand import Expander, failed, merged
@@ -102,10 +101,11 @@ class Generator(Expander):
         equivalent: Equivalence,
     ) -> None:
         question = problem.question
-        super().__init__(domain.prompt("step", question, 0), CODE_STEPS, policy, sandbox, config, limits, seed)
+        self._style = style_of(domain, shots)
+        prompt, form = domain.prompt("step", question, 0), self._style.code or CODE_STEPS
+        super().__init__(prompt, form, policy, sandbox, config, limits, seed)
         self._mutual, self._question, self._equivalent = config, question, equivalent
-        self._style = style_of(domain)
-        self._prompts = {name: policy.context(domain.prompt(name, question, shots)) for name in NAMES}
+        self._prompts = {name: policy.context(domain.prompt(name, question, shots)) for name in domain.examples}
         self._untried: dict[Node, list[tuple[Action, int]]] = {}
         self._asked: dict[Node, Draft] = {}  # child of a sub-question → the step up to its answer
         self._finishes: dict[Node, Vote] = {}
@@ -225,7 +225,7 @@ class Generator(Expander):
         assert child.step is not None
         if child.answer is not None:
             return child.answer
-        if self._style is CODE:
+        if self._style.code is not None:
             return "; ".join(value for _, value in child.step.values) or child.step.text
         return answer_of(child.step.segments[-1].text) or child.step.segments[-1].text.strip()
 
@@ -270,7 +270,7 @@ class Generator(Expander):
     ) -> Node:
         """The child for a completion of a draft."""
         source, name = draft.source, "question" if action == "answer" else action
-        before = draft.text if self._style is CODE else ""
+        before = "" if self._style.code is None else draft.text
         start = Node(
             draft.node,
             None,

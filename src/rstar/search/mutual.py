@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import replace
 
@@ -23,6 +24,7 @@ from rstar.sandbox.api import Sandbox
 from rstar.search.choose import Equivalence
 from rstar.search.discriminate import Candidate, Discriminator, choose_candidate, survivors
 from rstar.search.generate import Generator
+from rstar.search.notices import notices
 from rstar.search.solver import Solution, Solver, failures_of
 from rstar.search.tree import Node, snapshot
 from rstar.seeds import derive
@@ -38,7 +40,7 @@ class MutualSolver(Solver):
         peer: checks solutions, instead of `config.search.peer`.
 
     Raises:
-        ConfigError: a model or the domain is missing.
+        ConfigError: a model or the domain is missing, or a bundled model cannot write steps of the domain.
     """
 
     def __init__(
@@ -54,9 +56,12 @@ class MutualSolver(Solver):
         if not isinstance(config.search, MutualConfig):
             raise ConfigError(f"search.method {config.search.method!r}: MutualSolver needs 'mutual'")
         self.settings = config.search
-        self.domain = _domain(config)
+        self.domain = domain_of(config)
         self._given_peer = peer
         self._peer: Engine | None = None
+        own = config.policy if policy is None else None
+        other = self.settings.peer if peer is None else None
+        _refuse_text(self.domain, {"policy": own, "search.peer": other})
         if self.settings.peer is not None and peer is None:
             check_model(self.settings.peer)
 
@@ -150,18 +155,29 @@ class MutualSolver(Solver):
             seconds=time.perf_counter() - started,
             trajectories=trajectories,
             failures=failures_of(root),
-            notices=(),
+            notices=notices(self.config, self._own_parts, root, problem.question, None),
             tree=snapshot(root) if config.keep_trees else None,
             peer_tokens=discriminator.usage.tokens_out,
         )
 
 
-def _domain(config: Config) -> Domain:
+def domain_of(config: Config) -> Domain:
+    """The domain of a configuration whose method is ``mutual``. Raises `ConfigError`."""
     assert isinstance(config.search, MutualConfig)
     name = config.search.domain
     if name == "auto":
         name = "programs" if isinstance(config.policy, Bundled) else "word-problems"
-    return open_domain(name)
+    return open_domain(name, config.search.actions)
+
+
+def _refuse_text(domain: Domain, models: Mapping[str, Model | None]) -> None:
+    """Raise `ConfigError` if a bundled model is to write steps of text."""
+    for role, model in models.items():
+        if isinstance(model, Bundled) and not domain.code:
+            raise ConfigError(
+                f"search.domain {domain.name!r}: its steps are text, but {role} {str(model)!r} was trained on steps of "
+                "code only; use a domain of code, such as 'programs', or another model"
+            )
 
 
 def _shots(model: Model, config: MutualConfig) -> int:

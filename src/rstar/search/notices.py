@@ -1,10 +1,11 @@
 """Notices: warnings to read before trusting an answer.
 
-``question_too_long`` applies to every model. The others apply to the bundled model only, whose training data and values
-are known. ``unknown_wording``: none of its training templates makes the question. ``low_value``: its PPM gives the
-answer less than `LOW_VALUE`. In the search families the value is uninformative, and there is no ``low_value``: a
-program that ran to its end was nearly always right, whatever its value. It checks every move, and the PPM, which reads
-the policy's log-probabilities, underrates moves that the policy finds unlikely (counts: docs/solving.md).
+``question_too_long`` applies to every model. The others apply to bundled models only, whose training data and values
+are known. ``unknown_wording``: none of their training templates makes the question. ``low_value``: the policy's PPM
+gives the answer less than `LOW_VALUE`. In the search families the value is uninformative, and there is no
+``low_value``: a program that ran to its end was nearly always right, whatever its value. It checks every move, and the
+PPM, which reads the policy's log-probabilities, underrates moves that the policy finds unlikely (counts:
+docs/solving.md).
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ from rstar.tiny.generate import families
 from rstar.tiny.recognise import recognise_family
 
 Notice = Literal["question_too_long", "unknown_wording", "low_value"]
+
+_TRAINED = (Bundled(), Bundled("actions"), Bundled("peer"))
+"""The bundled models that were trained on all families."""
 
 LOW_VALUE = 0.0
 """The PPM's value ranges from -1 (surely wrong) to 1 (surely right). docs/solving.md: accuracy on either side."""
@@ -35,13 +39,23 @@ def notices(config: Config, own_parts: bool, root: Node, question: str, value: f
         value: of the chosen answer; None if there is none.
     """
     raised: list[Notice] = []
-    if root.finish_reason == "length" and not root.children:
+    if _leaves_no_room(root):
         raised.append("question_too_long")
-    if config.policy == Bundled() and not own_parts:
+    if config.policy in _TRAINED and not own_parts:
         family = recognise_family(question)
         if family is None:
             raised.append("unknown_wording")
         checked = family is not None and families()[family].kind == "search"
-        if not checked and value_name(config) == Ppm(Bundled()) and value is not None and value < LOW_VALUE:
+        has_ppm = config.policy == Bundled() and value_name(config) == Ppm(Bundled())
+        if has_ppm and not checked and value is not None and value < LOW_VALUE:
             raised.append("low_value")
     return tuple(raised)
+
+
+def _leaves_no_room(root: Node) -> bool:
+    """Whether the context was full before anything was written."""
+    if not root.children:
+        return root.finish_reason == "length"
+    return all(
+        node.finish_reason == "length" and node.step is not None and not node.step.text for node in root.children
+    )

@@ -1,7 +1,7 @@
 """Courtesies that close a text: "I hope this helps!", "Let me know if you have any questions."
 
 They say nothing about the answer, so the statement before them is the last one. A sentence with a digit or a formula is
-never a courtesy.
+never a courtesy. Neither do the remarks say anything that close a sentence: "as required", "as computed above".
 """
 
 from __future__ import annotations
@@ -34,6 +34,11 @@ _CORRECTION = re.compile(
     re.IGNORECASE,
 )
 
+_AS_REQUIRED = re.compile(
+    r",? as (?:required|desired|claimed|wanted|expected|needed|stated|asked)\b.*$"
+    r"|, as (?:we )?(?:computed|calculated|shown|found|saw|seen|derived|obtained|determined|verified|given)\b[^\d$]*$"
+)
+
 
 def without_courtesies(text: str) -> str:
     """Strip the courtesies at the end of a text, unless nothing else is left."""
@@ -46,3 +51,8 @@ def without_courtesies(text: str) -> str:
             break
         text = text[: match.start()].rstrip()
     return text
+
+
+def without_remark(text: str) -> str:
+    """Strip ", as required", ", as computed above" and the like."""
+    return _AS_REQUIRED.sub("", text)

@@ -20,8 +20,9 @@ from __future__ import annotations
 import re
 
 from rstar.grading.find.boxes import boxed, boxed_answer, combined_boxes, only_box, without_empty_boxes
-from rstar.grading.find.closings import without_courtesies
+from rstar.grading.find.closings import without_courtesies, without_remark
 from rstar.grading.find.described import whole_description
+from rstar.grading.find.emphasis import in_stars, without_exclamation, without_loose_marks
 from rstar.grading.find.languages import in_english, is_chinese_prose
 from rstar.grading.find.only_number import only_number
 from rstar.grading.find.options import justified_option, leading_options, without_option_reason
@@ -201,8 +202,8 @@ def _boxed_again(text: str) -> str | None:
 
 
 def _cleaned(text: str) -> str:
-    """Drop crossed-out text and courtesies, rejoin split units, put parameters in formulas, and unify displays."""
-    text = parameters_in_symbols(without_courtesies(text))
+    """Drop crossed-out text and courtesies, rejoin split units, put parameters in formulas, unify displays and bold."""
+    text = without_exclamation(parameters_in_symbols(in_stars(without_courtesies(text))))
     if "~~" in text or "<<" in text:
         text = _STRUCK.sub("", text)
     if "$^" in text:
@@ -271,7 +272,7 @@ def _announced(text: str) -> str | None:
             return instead
         if _MISTAKE.search(after):
             return None
-    sentence = without_loose_closers(sentence.rstrip("*_ \t"))
+    sentence = without_loose_closers(without_remark(without_loose_marks(sentence).rstrip("*_ \t")))
     if (denial := _DENIAL.match(sentence)) is not None:
         return last_statement(sentence[denial.end() :])
     if (letters := leading_options(sentence)) is not None:

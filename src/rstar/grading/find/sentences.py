@@ -10,7 +10,9 @@ import re
 from collections.abc import Iterator
 
 from rstar.grading.find.amounts import AMOUNTS, only_amount
+from rstar.grading.find.closings import without_remark
 from rstar.grading.find.described import QUANTIFIER, described_answer
+from rstar.grading.find.emphasis import with_plain_amount, without_bold
 from rstar.grading.find.hedges import is_hedged
 from rstar.grading.find.subjects import answer_in_words, clause_before_reason, described_formula, superlative_name
 from rstar.grading.find.unit_phrases import unit_phrase
@@ -89,7 +91,6 @@ _PART = re.compile(
 """Words before a value that mean the answer is a different one."""
 _ARITHMETIC = " 0123456789+-*/×÷·^().,$=<>"
 """Characters between "half of" and the end of a calculation."""
-_AS_REQUIRED = re.compile(r",? as (?:required|desired|claimed|wanted|expected|needed|stated|asked)\b.*$")
 _MATRIX = re.compile(
     r"(?<![-\w}^])(\\begin\{((?:[pbBvV]|small)?matrix|array)\}(?:(?!\\begin|\\end).){1,1000}\\end\{\2\})(?!\s*\^)",
     re.DOTALL,
@@ -111,10 +112,6 @@ _VALUE_OF = re.compile(r"\b(?:is|are|equals|be|was|were)(?: exactly| given by| o
 _STATING_VERB = re.compile(r"\b(?:is|are|equals|be)\b|=|\b(?:it|that|there|here)'s\b", re.IGNORECASE)
 _PLACE = re.compile(r"\b(?:at|when|where|below|above|for|if|except|near|as)\s+[a-zA-Z]\w{0,3}\s*$")
 _SUPERSCRIPT = re.compile(r"\^\{(-?\d)\}|[²³]")
-_BOLD_AMOUNT = re.compile(
-    r"(\b(?:is|are|was|were|be|equals) )\*\*(\\?\$?-?[\d,]*\d(?:\.\d+)?)\*\*(?=\s*[^\W\d_][^\d$\\*=]{0,40}$)"
-)
-"""A number in bold type, and the noun or unit that ends the sentence."""
 _BOLD_NUMBER = re.compile(r"\*\*\\?\$?-?\d[^*\n]*\*\*")
 _MORE = re.compile(r"\b(?:less|more|fewer|extra|than|short)\b")
 _BOLD_IN_SENTENCE = re.compile(rf"[^\W\d_]{{2,}} [^*$\\\d]*{_BOLD_NUMBER.pattern}")
@@ -161,6 +158,7 @@ def bare_answer(text: str) -> str | None:
         return phrase[1]
     if _BOLD_IN_SENTENCE.match(text):
         return None
+    text = without_bold(text)
     words = _COMMAND.sub(" + ", _TEXT_COMMAND.sub(" ", _ENVIRONMENT.sub(" ", _MATH.sub(" ", text))))
     numbered = any(map(str.isdigit, text))
     if not numbered and "$" not in text and "\n" not in text and _YES_OR_NO.match(text):
@@ -196,7 +194,7 @@ def last_statement(text: str) -> str | None:
     if not lines:
         return None
     line = _REMARK.sub("", lines[-1].strip()[-MAX_LENGTH:])
-    line = _with_equals_signs(_BOLD_AMOUNT.sub(r"\1\2", line))
+    line = _with_equals_signs(with_plain_amount(line))
     if _DOUBT.search(line):
         return None
     if QUANTIFIER.search(line) and (described := described_answer(last_sentence(line.rstrip(". ")))) is not None:
@@ -303,11 +301,12 @@ def _stated_value(line: str, marks: list[re.Match[str]]) -> tuple[int, int, str]
             return None
         if verb[0] == "=" and _PLACE.search(line, max(verb.start() - 30, 0), verb.start()):
             return None
-        value = line[verb.end() : end].strip(" .*_,")
+        value = line[verb.end() : end].strip(" .,")
+        value = (without_bold(value) if value.startswith("**") else value).strip(" .*_,")
         if _PART_OF_VALUE.match(value):
             return None
         if not _EMPTY_REMARK.match(value):
-            value = _REMARK.sub("", _ASIDE.sub(r"\1", without_loose_closers(without_lead(_AS_REQUIRED.sub("", value)))))
+            value = _REMARK.sub("", _ASIDE.sub(r"\1", without_loose_closers(without_lead(without_remark(value)))))
             short = len(value) <= MAX_VALUE_LENGTH or set(value) <= _NUMERAL
             states_value = short and bare_answer(value) and (end == len(line) or any(map(str.isdigit, value)))
             if (glued := _GLUED_UNIT.fullmatch(value)) is not None and _is_calculation(line[: verb.start()]):

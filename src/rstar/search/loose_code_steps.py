@@ -1,0 +1,55 @@
+"""Code steps as models write them that were not trained on them, but were shown a few examples.
+
+Such models put the code into a fence, say what they are about to do, forget the marker at the end of the program, and
+state the answer without a box. `rstar.search.code_steps` is the strict format, with the same prompts and markers.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from rstar.models.engine import Completion
+from rstar.prompts import code_steps as prompts
+from rstar.search.code_steps import CodeSteps
+from rstar.search.format import Reading
+from rstar.search.stated import stated_answer
+
+_FENCE = re.compile(r"([ \t]*)(?:```|~~~)[ \t]*[\w+-]*[ \t]*$")
+_PROSE = re.compile(
+    r"[A-Z][a-z']*[,!.:]? [A-Za-z].*[.:!?][ \t]*$|[A-Z][a-z]+[!:.][ \t]*$"
+    r"|\*\*|\d+[.)] +[A-Za-z]|[-•] +[A-Z][a-z]+ [a-z]"
+)
+"""A line that is not Python."""
+
+
+class LooseCodeSteps(CodeSteps):
+    """See `rstar.search.format.Format`."""
+
+    name = "loose code steps"
+    answer_tokens = 256
+
+    def read(self, completion: Completion) -> Reading:
+        """See `Format.read`. A turn that ends without a marker ends the program."""
+        if completion.stop == prompts.END_ANSWER or completion.stop_reason == "length":
+            return super().read(completion)
+        stop = completion.stop or prompts.END_CODE
+        return super().read(replace(completion, text=_code_alone(completion.text), stop_reason="stop", stop=stop))
+
+    def answer(self, text: str) -> str | None:
+        """See `Format.answer`."""
+        return super().answer(text) or stated_answer(text.removesuffix(prompts.END_ANSWER).partition("</answer>")[0])
+
+
+LOOSE_CODE_STEPS = LooseCodeSteps()
+
+
+def _code_alone(text: str) -> str:
+    """A text without markers, fences and prose; code in an indented fence is moved to the left."""
+    kept, indent = list[str](), ""
+    for line in prompts.code_of(text).splitlines():
+        if (fence := _FENCE.match(line)) is not None:
+            indent = fence[1]
+        elif not _PROSE.match(line := line.removeprefix(indent)):
+            kept.append(line)
+    return "\n".join(kept) + "\n"

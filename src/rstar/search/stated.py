@@ -1,0 +1,26 @@
+"""Answers that models state in words, in whatever form (`rstar.grading.find.extract`)."""
+
+from __future__ import annotations
+
+import re
+
+from rstar.grading.find.extract import answer_of
+from rstar.prompts.code_steps import MARKERS
+
+_STATED = re.compile(r"\\boxed|####|\banswers?\b[^.\n]{0,40}?(?:\bis\b|\bare\b|:|=)|答案", re.IGNORECASE)
+"""A text with one of these states the final answer."""
+_DEFINITE = re.compile(r"\d|^(?:yes|no|true|false)\b", re.IGNORECASE)
+"""An answer like this counts without a statement."""
+
+
+def states_answer(text: str) -> bool:
+    """Whether a text says that something is the final answer."""
+    return _STATED.search(text) is not None
+
+
+def stated_answer(text: str) -> str | None:
+    """The answer that a solution states; without a statement, a number or a yes or no with which it ends."""
+    answer = answer_of(text)
+    if answer is None or answer.strip() in MARKERS:
+        return None
+    return answer if states_answer(text) or _DEFINITE.search(answer) else None
