@@ -1,6 +1,7 @@
 """The processes of a service: stopped ones are replaced, and folders of dead services are cleaned up."""
 
 import asyncio
+import math
 import os
 import signal
 from collections.abc import Callable, Iterator
@@ -39,9 +40,15 @@ def templates(service: Service) -> list[int]:
     return [min(found, key=_started) for found in map(children, zygotes) if found]
 
 
-def _started(process: int) -> int:
-    """When a process began, in clock ticks; its number does not tell, because numbers are used again."""
-    return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[19])
+def _started(process: int) -> float:
+    """When a process began, in clock ticks; its number does not tell, because numbers are used again.
+
+    Infinite for one that has ended since it was listed.
+    """
+    try:
+        return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[19])
+    except OSError:
+        return math.inf
 
 
 def api(service: Service) -> list[int]:
