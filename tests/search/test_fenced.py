@@ -11,6 +11,7 @@ from rstar.prompts.fenced import END_BLOCK, EXAMPLES, output, prompt
 from rstar.search.fenced import FENCED
 from rstar.search.format import Reading
 from rstar.search.solver import Solution, Solver
+from rstar.specs import Fake
 from tests.search.plain import PlainSandbox
 from tests.search.scripted import METHODS, settings
 
@@ -36,6 +37,19 @@ STYLES: dict[str, tuple[str, Reading]] = {
     "two blocks": ("A\n```python\na = 3\n```\nB\n```python\nprint(a)\n```", code("a = 3\nprint(a)")),
     "text after the block": ("```python\nprint(7)\n```\nThis prints the sum.", code("print(7)")),
     "a guessed answer after the block": ("```python\nprint(7)\n```\nThe answer is \\boxed{8}.", code("print(7)")),
+    "four backticks": ("````python\nprint('```')\n````", code("print('```')")),
+    "braces": ("```{.python .numberLines}\nprint(7)\n```", code("print(7)")),
+    "lines that end as on Windows": ("Add:\r\n```python\r\nprint(7)\r\n```\r\n", code("print(7)")),
+    "another language first": ("```bash\npip install x\n```\n```python\nprint(7)\n```", code("print(7)")),
+    "a plan in a block first": ("```\n1. add the rolls\n```\n```python\nprint(7)\n```", code("print(7)")),
+    "the expected output": ("1. Add\n   ```python\n   print(7)\n   ```\n   ```\n   8\n   ```\n", code("print(7)")),
+    "the answer in a block": ("The final answer is:\n```\n7 rolls\n```", Reading(answer="7 rolls")),
+    "a second start": ("Add:\n```\nSo I add:\n```python\nprint(7)\n```\n", code("print(7)")),
+    "a draft while thinking": (
+        "<think>\n```python\nprint(8)\n```\nno\n</think>\n```python\nprint(7)\n```\n",
+        code("print(7)"),
+    ),
+    "thinking without an end": ("<think>\n```python\nprint(8)\n```\nno", Reading(failure="no_answer")),
     "a heading": ("### Step 1\n**Sum**\n```python\nprint(7)\n```\n", code("print(7)")),
     "boxed": ("So \\boxed{7} rolls are left.", Reading(answer="7")),
     "bold": ("The answer is **7**.", Reading(answer="7")),
@@ -65,6 +79,8 @@ def test_a_stop_string_can_be_an_opening_fence() -> None:
     assert FENCED.read(opened) == Reading(more=True)
     closed = completion(f"I add:{END_BLOCK}print(7){END_BLOCK}", "stop", END_BLOCK)
     assert FENCED.read(closed) == code("print(7)")
+    for more in ("```json\n[7]", "```bash\npip install x", "<think>Or\n```python\nprint(8)", "Answer:\n```\n7 rolls"):
+        assert FENCED.read(completion(more + END_BLOCK, "stop", END_BLOCK)) == Reading(more=True)
     assert FENCED.read(completion(f"The answer is 7.\n{USER}", "stop", f"\n{USER}")) == Reading(answer="7")
     assert FENCED.read(completion("```python\nprint(", "length")) == Reading(failure="length")
 
@@ -135,3 +151,20 @@ def test_an_error_is_shown_if_the_branch_survives_it() -> None:
     ended, _ = solve("greedy", script)
     assert ended.answer is None
     assert ended.failures == {"code_error": 1}
+
+
+def test_a_turn_that_never_ends_fails() -> None:
+    def endless(request: Request, sample: int) -> str:
+        return f"Then {request.context.text.count('Then')}:\n```json\n[7]\n```\n"
+
+    solution, box = solve("greedy", endless, max_step_tokens=200)
+    assert solution.failures == {"length": 1}
+    assert not box.runs
+    assert solution.tokens_out <= 200
+
+
+def test_a_context_that_fills_within_a_turn_ends_one_problem() -> None:
+    engine = FakeEngine(Fake(max_context=2000), script=lambda request, sample: "Then:\n```json\n[7]\n```\n")
+    config = Config(search=settings("greedy", format="fenced", max_step_tokens=1900))
+    (solution,) = Solver(config, policy=engine, sandbox=PlainSandbox()).solve([Problem("p", "How much?")])
+    assert solution.failures == {"length": 1}

@@ -23,13 +23,15 @@ def completion(text: str, stop: str | None) -> Completion:
         ("```python\nx = 7\n```\n", "x = 7\n"),
         ("x = 7\n```\n", "x = 7\n"),
         ("~~~py\nx = 7\n~~~\n", "x = 7\n"),
-        ("Sure! Here is the program:\n\n```python\nx = 7\n```\nThis adds them.\n", "\nx = 7\n"),
+        ("Sure! Here is the program:\n\n```python\nx = 7\n```\nThis adds them.\n", "x = 7\n"),
+        ("# sum\n```python\nx = 7\n```\nHere, the code sets `x`.\n```\n7\n```\n", "# sum\nx = 7\n"),
+        ("```python\nx = 7\n```\n这里是说明。\n", "x = 7\n"),
         ("I'll add, and then print.\n\nx = 7\n", "\nx = 7\n"),
         ("**Step 1:** add\n```\nx = 7\n", "x = 7\n"),
         ("1. Add:\n   ```python\n   x = 7\n   if x:\n       y = 8\n   ```\n", "x = 7\nif x:\n    y = 8\n"),
         ("# given: 3 rolls.\n```python\nX = 1.\n```\n", "# given: 3 rolls.\nX = 1.\n"),
         ("for x in y:\n    Total = x\n", "for x in y:\n    Total = x\n"),
-        ("```python\nx = 7\n```\nand\n```python\n", "x = 7\nand\n"),
+        ("```python\nx = 7\n```\nand\n```python\n", "x = 7\n"),
     ],
 )
 def test_code_is_found(text: str, code: str) -> None:

@@ -25,6 +25,7 @@ from rstar.search.actions import read, style_of
 from rstar.search.choose import Equivalence, Votes
 from rstar.search.code_steps import CODE_STEPS
 from rstar.search.expand import Expander
+from rstar.search.stated import before_statement
 from rstar.search.tree import Node
 from rstar.seeds import derive
 
@@ -148,7 +149,10 @@ class Discriminator(Expander):
         path = node.path()
         start = len(path[0].parent.context.text) if path[0].parent else 0
         text = node.context.text[start:]
-        cuts = cut_places(text, self._mutual.cuts, derive(self._seed, *node.place, "cuts"))
+        last = len(node.parent.context.text) - start if node.parent and node.parent.step else 0
+        shown = last + before_statement(text[last:])  # beyond it, the peer would repeat the answer that it checks
+        places = cut_places(text, self._mutual.cuts, derive(self._seed, *node.place, "cuts"))
+        cuts = sorted({min(place, shown) for place in places})
         found = await gather_or_cancel(self._complete_from(path, start, text[:cut]) for cut in cuts)
         votes = Votes(self._equivalent)
         own = id(await votes.group(node.answer or ""))

@@ -38,6 +38,10 @@ _VARIED = 0.9
 """With this much of the probability unseen, samples from a node are unlikely to be copies."""
 
 
+_PARTS = 32
+"""Maximum number of requests for one step whose stop string comes too early."""
+
+
 @dataclass(slots=True)
 class Usage:
     """Cost of one problem so far: policy tokens and sandbox runs.
@@ -191,7 +195,9 @@ class Expander:
 
         Its code runs and, after a complete program, the answer is sampled.
         """
-        while reading.more:
+        for _ in range(_PARTS):
+            if not reading.more:
+                break
             completion = await self._extended(parent, completion)
             reading = self._format.read(completion)
         chance = _chance(completion)
@@ -207,6 +213,8 @@ class Expander:
             chance=chance,
             length=len(completion.ids) or len(completion.text),
         )
+        if reading.more:
+            return failed(child, "length")
         if reading.failure is not None:
             return failed(child, reading.failure)
         if reading.answer is not None:
@@ -227,16 +235,23 @@ class Expander:
         return failed(child, "too_deep") if child.depth >= self._config.max_depth else child
 
     async def _extended(self, parent: Node, completion: Completion) -> Completion:
-        """A completion with what the policy writes after its stop string."""
+        """A completion with what the policy writes after its stop string, within the token limit of a step."""
+        left = self._config.max_step_tokens - completion.n_tokens
+        too_long = replace(completion, stop_reason="length", stop=None)
+        if left <= 0 or self.spent:
+            return too_long
         request = Request(
             parent.context.extend(completion),
-            max_tokens=self._config.max_step_tokens,
+            max_tokens=left,
             temperature=self._temperature,
             top_p=self._top_p,
             stop=self._format.stops(whole=False),
             seed=derive(self._seed, *parent.place, completion.text),
         )
-        (rest,) = await self._complete(request)
+        try:
+            (rest,) = await self._complete(request)
+        except ContextFullError:
+            return too_long
         logprobs = completion.logprobs + rest.logprobs if completion.logprobs and rest.logprobs else ()
         return replace(
             rest,

@@ -1,29 +1,24 @@
 """Parses the turns of instruct models: text around one fenced block of code, or the final answer.
 
-Tolerant of what such models write: text before and after the code, several blocks, a block without a language or
-without an end, fences of tildes, code that prints nothing (the values of its variables are shown). Strict about
-answers: a turn without code must state one (`rstar.grading.find.extract`), and a turn with code never has one, because
-its output is not known yet. The text of the turns is in `rstar.prompts.fenced`.
+Tolerant of what such models write: text before and after the code, several blocks, blocks of other languages, a block
+without a language or without an end (`rstar.search.blocks`), drafts while thinking, code that prints nothing (the
+values of its variables are shown). Strict about answers: a turn without code must state one
+(`rstar.grading.find.extract`), and a turn with code never has one, because its output is not known yet. The text of the
+turns is in `rstar.prompts.fenced`.
 """
 
 from __future__ import annotations
 
 import re
-from textwrap import dedent
 
 from rstar.models.engine import Completion
 from rstar.prompts import fenced as prompts
 from rstar.prompts.code_steps import USER
+from rstar.search.blocks import fenced_blocks, python_code
 from rstar.search.format import Reading
 from rstar.search.stated import stated_answer
 
-_FENCE = r"^[ \t]*```[ \t]*"
-_BLOCK = re.compile(
-    r"^[ \t]*(?:(?P<mark>```)[ \t]*(?P<language>[\w+-]*)[^\n]*|~~~[ \t]*(?P<other>[\w+-]*)[ \t]*)\n"
-    r"(?P<code>.*?)(?:^[ \t]*(?:(?(mark)```|~~~))[ \t]*$|\Z)",
-    re.DOTALL | re.MULTILINE,
-)
-_PYTHON = ("", "python", "python3", "py", "tool_code")
+_THINKS = re.compile(r"<think>(?:(?!</think>).)*\Z", re.DOTALL)
 
 
 class Fenced:
@@ -45,17 +40,16 @@ class Fenced:
         """See `Format.read`."""
         if completion.stop_reason == "length":
             return Reading(failure="length")
-        text = _without_thinking(completion.text.removesuffix(USER))
-        if completion.stop == prompts.END_BLOCK and len(re.findall(_FENCE, text, re.MULTILINE)) % 2:
-            return Reading(more=True)  # a fence without a language, which opens a block
-        blocks = [match["code"] for match in _BLOCK.finditer(text) if _language(match) in _PYTHON]
-        code = "\n".join(dedent(block).rstrip("\n") for block in blocks if block.strip())
-        if code:
-            return Reading(code=code, shows=True)
-        if not text.strip():
-            return Reading(failure="no_step")
-        answer = stated_answer(text)
-        return Reading(failure="no_answer") if answer is None else Reading(answer=answer)
+        text = completion.text.removesuffix(USER)
+        cut = completion.stop == prompts.END_BLOCK
+        if _THINKS.search(text):  # its drafts are no steps
+            return Reading(more=True) if cut else _answer(text)
+        text = _without_thinking(text)
+        blocks = list(fenced_blocks(text))
+        code = python_code(blocks)
+        if cut and (code is None or not blocks[-1].closed):
+            return Reading(more=True)  # behind a block of another language, or in one that the stop string opened
+        return Reading(code=code, shows=True) if code is not None else _answer(text)
 
     def shown(self, stdout: str) -> str:
         """See `Format.shown`."""
@@ -75,5 +69,9 @@ def _without_thinking(text: str) -> str:
     return rest if rest.strip() else text
 
 
-def _language(block: re.Match[str]) -> str:
-    return (block["language"] or block["other"] or "").lower()
+def _answer(text: str) -> Reading:
+    """The reading of a turn without code."""
+    if not text.strip():
+        return Reading(failure="no_step")
+    answer = stated_answer(text)
+    return Reading(failure="no_answer") if answer is None else Reading(answer=answer)

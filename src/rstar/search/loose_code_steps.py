@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from itertools import takewhile
 
 from rstar.models.engine import Completion
 from rstar.prompts import code_steps as prompts
+from rstar.search.blocks import fenced_blocks, python_code
 from rstar.search.code_steps import CodeSteps
 from rstar.search.format import Reading
 from rstar.search.stated import stated_answer
@@ -45,9 +47,16 @@ LOOSE_CODE_STEPS = LooseCodeSteps()
 
 
 def _code_alone(text: str) -> str:
-    """A text without markers, fences and prose; code in an indented fence is moved to the left."""
+    """A text without markers, fences and prose: the code in its blocks and the comments before; or all but prose.
+
+    Code in an indented fence is moved to the left.
+    """
+    text = prompts.code_of(text)
+    if (code := python_code(list(fenced_blocks(text)))) is not None:
+        before = takewhile(lambda line: not _FENCE.match(line), text.splitlines())
+        return "\n".join((*(line for line in before if line.startswith("# ")), code)) + "\n"
     kept, indent = list[str](), ""
-    for line in prompts.code_of(text).splitlines():
+    for line in text.splitlines():
         if (fence := _FENCE.match(line)) is not None:
             indent = fence[1]
         elif not _PROSE.match(line := line.removeprefix(indent)):

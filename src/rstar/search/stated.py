@@ -7,7 +7,13 @@ import re
 from rstar.grading.find.extract import answer_of
 from rstar.prompts.code_steps import MARKERS
 
-_STATED = re.compile(r"\\boxed|####|\banswers?\b[^.\n]{0,40}?(?:\bis\b|\bare\b|:|=)|答案", re.IGNORECASE)
+_STATED = re.compile(
+    r"\\boxed|####|答案"
+    r"|(?:^\W*|\b(?:the|my|our|final|correct|text\{)\s*)(?:answer|(?<=final )answers)\b"
+    r"(?:[\s*]+(?:to|of|for)\b(?!\s+(?:part|step|sub|\W))[^.\n]{0,40}?)?"
+    r"(?:[\s,*]*(?:therefore|thus|then|hence|so)\b)?[\s,*]*(?:\b(?:is|are|must be|should be|equals)\b|:|=)",
+    re.IGNORECASE | re.MULTILINE,
+)
 """A text with one of these states the final answer."""
 _DEFINITE = re.compile(r"\d|^(?:yes|no|true|false)\b", re.IGNORECASE)
 """An answer like this counts without a statement."""
@@ -16,6 +22,12 @@ _DEFINITE = re.compile(r"\d|^(?:yes|no|true|false)\b", re.IGNORECASE)
 def states_answer(text: str) -> bool:
     """Whether a text says that something is the final answer."""
     return _STATED.search(text) is not None
+
+
+def before_statement(text: str) -> int:
+    """Number of characters before the first statement of a final answer; all of them without one."""
+    found = _STATED.search(text)
+    return len(text) if found is None else found.start()
 
 
 def stated_answer(text: str) -> str | None:

@@ -1,0 +1,99 @@
+"""Fenced blocks in the texts of language models: which of them are Python code, and whether the last one is open.
+
+Fences are those of CommonMark: three or more backticks or tildes; the closing fence has as many or more, and no
+language. One thing differs, because models start anew in the middle of a turn: in a block without a language, a fence
+with a language opens another block, and what stood before it is dropped.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from textwrap import dedent
+
+_FENCE = re.compile(r"[ \t]*(?P<mark>`{3,}|~{3,})[ \t]*(?P<info>[^`\n]*?)[ \t]*$")
+_LANGUAGE = re.compile(r"\{?\.?(?P<language>[\w+-]*)\}?")
+_ATTRIBUTE = re.compile(r".*[=.{}].*")
+_PYTHON = ("python", "python3", "py", "tool_code")
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A fenced block.
+
+    Attributes:
+        language: in lower case; empty if the fence names none.
+        code: its lines, without common indentation.
+        closed: whether a fence ends it.
+    """
+
+    language: str
+    code: str
+    closed: bool
+
+
+def fenced_blocks(text: str) -> Iterator[Block]:
+    """Yield the blocks of a text, in order. Only the last one can be open."""
+    mark, language, lines = "", "", list[str]()
+    for line in text.replace("\r\n", "\n").split("\n"):
+        fence = _opening(line)
+        if not mark and fence is not None:
+            (mark, language), lines = fence, []
+        elif mark and _closes(line, mark):
+            yield Block(language, _joined(lines), closed=True)
+            mark = ""
+        elif mark and not language and fence is not None and fence[1] and fence[0][0] == mark[0]:
+            (mark, language), lines = fence, []
+        elif mark:
+            lines.append(line)
+    if mark:
+        yield Block(language, _joined(lines), closed=False)
+
+
+def python_code(blocks: list[Block]) -> str | None:
+    """The Python code among blocks, joined; None without any.
+
+    Blocks without a language are code only if none names Python, and if they can be: after the code, many models write
+    the output that they expect as such a block, which must not run.
+    """
+    named = [block.code for block in blocks if block.language in _PYTHON and block.code.strip()]
+    if not named:
+        named = [block.code for block in blocks if not block.language and looks_like_code(block.code)]
+    return "\n".join(named) or None
+
+
+def looks_like_code(text: str) -> bool:
+    """Whether a text is Python and does something: a number, a name or a bare comparison alone is no program."""
+    try:
+        body = ast.parse(text).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return any(not isinstance(part, ast.Expr) or _calls(part.value) for part in body)
+
+
+def _calls(part: ast.expr) -> bool:
+    return any(isinstance(node, ast.Call | ast.Await) for node in ast.walk(part))
+
+
+def _opening(line: str) -> tuple[str, str] | None:
+    """Mark and language of an opening fence; None if the line is none."""
+    fence = _FENCE.match(line)
+    if fence is None:
+        return None
+    first, *rest = fence["info"].split() or [""]
+    named = _LANGUAGE.match(first)
+    assert named is not None
+    if fence["mark"][0] == "~" and not all(_ATTRIBUTE.fullmatch(word) for word in rest):
+        return None  # a sentence that begins with tildes
+    return fence["mark"], named["language"].lower()
+
+
+def _closes(line: str, mark: str) -> bool:
+    stripped = line.strip()
+    return len(stripped) >= len(mark) and not stripped.strip(mark[0])
+
+
+def _joined(lines: list[str]) -> str:
+    return dedent("\n".join(lines)).strip("\n")

@@ -1,0 +1,54 @@
+"""Fenced blocks in the texts of models."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rstar.search.blocks import Block, fenced_blocks, looks_like_code, python_code
+
+
+@pytest.mark.parametrize(
+    ("text", "blocks"),
+    [
+        ("no block", []),
+        ("```python\na\n```\n~~~ JSON x=1\nb\n~~~\n", [Block("python", "a", True), Block("json", "b", True)]),
+        ("  ```\n  a\n    b\n  ```", [Block("", "a\n  b", True)]),
+        ("```\na", [Block("", "a", False)]),
+        ("````\n```\na\n```\n````", [Block("", "```\na\n```", True)]),
+        ("```\nprose\n```py\na\n```", [Block("py", "a", True)]),
+        ("```py\n```text\n```", [Block("py", "```text", True)]),
+        ("say ```a``` here\n```not `a` fence\n", []),
+    ],
+)
+def test_blocks_by_hand(text: str, blocks: list[Block]) -> None:
+    assert list(fenced_blocks(text)) == blocks
+
+
+@given(st.lists(st.sampled_from(["```", "```py", "~~~", "````", "a", "  ```", ""]), max_size=12))
+def test_only_the_last_block_is_open(lines: list[str]) -> None:
+    text = "\n".join(lines)
+    blocks = list(fenced_blocks(text))
+    assert all(block.closed for block in blocks[:-1])
+    assert list(fenced_blocks(text.replace("\n", "\r\n"))) == blocks
+    if blocks and not blocks[-1].closed:
+        closed = [list(fenced_blocks(f"{text}\n{mark}"))[-1].closed for mark in ("`````", "~~~~~")]
+        assert sorted(closed) == [False, True], "one of the marks ends it"
+
+
+def test_what_runs() -> None:
+    assert (
+        python_code([Block("", "1 apple", True), Block("python", "x = 1", True), Block("", "print(2)", True)])
+        == "x = 1"
+    )
+    assert python_code([Block("", "x = 1", True), Block("", "1", True)]) == "x = 1"
+    assert python_code([Block("json", '{"x": 1}', True), Block("", "42", True), Block("python", " ", True)]) is None
+
+
+@pytest.mark.parametrize("text", ["x = 1", "print(1)", "import a", "1 + f(2)"])
+def test_code_does_something(text: str) -> None:
+    assert looks_like_code(text)
+
+
+@pytest.mark.parametrize("text", ["", "42", "yes", "a == b", "42 rolls", "1. Add", "[1, 2]", "\0", "# nothing"])
+def test_other_texts_do_nothing(text: str) -> None:
+    assert not looks_like_code(text)
