@@ -37,12 +37,14 @@ lint: $(ROOT).venv/.dev ## Format the code, and fix what can be fixed automatica
 	$(RUN) $(BIN)/ruff format . && $(BIN)/ruff check --fix .
 
 # Repeat the command to resume an interrupted training.
-weights: $(ROOT).venv/.local $(addprefix $(ROOT)runs/,sft-1.jsonl sft-2.jsonl sft-3.jsonl actions.jsonl peer-1.jsonl peer-2.jsonl agent.jsonl) ## Train all bundled models from scratch (about eight hours on 2 cores)
+weights: $(ROOT).venv/.local $(addprefix $(ROOT)runs/,sft-1.jsonl sft-2.jsonl sft-3.jsonl sft-4.jsonl sft-5.jsonl actions.jsonl peer-1.jsonl peer-2.jsonl agent.jsonl) ## Train all bundled models from scratch (about eight hours on 2 cores)
 	$(RUN) $(BIN)/rstar train sft recipes/tiny/sft.toml --data runs/sft-1.jsonl --data runs/sft-2.jsonl --out runs/sft
 	$(RUN) $(BIN)/rstar train sft recipes/tiny/sft-2.toml --data runs/sft-3.jsonl --out runs/sft-2
+	$(RUN) $(BIN)/rstar train sft recipes/tiny/sft-3.toml --data runs/sft-4.jsonl --out runs/sft-3
+	$(RUN) $(BIN)/rstar train sft recipes/tiny/sft-4.toml --data runs/sft-5.jsonl --out runs/sft-4
 	$(RUN) $(BIN)/rstar evolve run recipes/tiny/bundle.toml --out runs/bundle
 	$(RUN) mkdir -p src/rstar/tiny/weights src/rstar/tiny/ppm
-	$(RUN) cp runs/sft-2/model/* src/rstar/tiny/weights/
+	$(RUN) cp runs/sft-4/model/* src/rstar/tiny/weights/
 	$(RUN) cp runs/bundle/round1/ppm/model/* src/rstar/tiny/ppm/
 	$(RUN) cp runs/bundle/rounds.json recipes/tiny/bundle.rounds.json
 	$(RUN) $(BIN)/rstar train sft recipes/tiny/actions.toml --data runs/actions.jsonl --out runs/actions
@@ -58,6 +60,8 @@ weights: $(ROOT).venv/.local $(addprefix $(ROOT)runs/,sft-1.jsonl sft-2.jsonl sf
 	$(RUN) $(BIN)/rstar rl run recipes/tiny/agent.toml --out runs/agent
 	$(RUN) cp runs/agent/model/* src/rstar/tiny/agent/
 
+# Families that the policy of sft-3.toml solved least often; search families are drawn more often anyway.
+WEAK := --family calculate:4 --family inventory:3 --family undo:2 --family two-parts:2 --family two-equations:2 --family compare:2 --family ratio-split --family ages --family percent-change
 REFERENCES := $(BIN)/rstar problems make --split train --solutions
 $(ROOT)runs/sft-1.jsonl: | $(ROOT).venv/.local
 	$(RUN) $(REFERENCES) --n 30000 --seed 1001 --levels 1-2 --family all --family search:2 --out $@
@@ -65,6 +69,10 @@ $(ROOT)runs/sft-2.jsonl: | $(ROOT).venv/.local
 	$(RUN) $(REFERENCES) --n 100000 --seed 1002 --family all --family search:2 --out $@
 $(ROOT)runs/sft-3.jsonl: | $(ROOT).venv/.local
 	$(RUN) $(REFERENCES) --n 70000 --seed 1003 --out $@
+$(ROOT)runs/sft-4.jsonl: | $(ROOT).venv/.local
+	$(RUN) $(REFERENCES) --n 150000 --seed 1004 --family all --family search --out $@
+$(ROOT)runs/sft-5.jsonl: | $(ROOT).venv/.local
+	$(RUN) $(REFERENCES) --n 250000 --seed 1005 --family all --family search $(WEAK) --out $@
 $(ROOT)runs/actions.jsonl: | $(ROOT).venv/.local
 	$(RUN) $(REFERENCES) --actions --n 25000 --seed 1013 --out $@
 $(ROOT)runs/agent.jsonl: | $(ROOT).venv/.local

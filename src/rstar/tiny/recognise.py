@@ -20,6 +20,8 @@ from rstar.tiny.words import ANIMALS, BAKED, BOXES, CREW, DEAR, PEOPLE, PLACES, 
 
 VALUE_WORDS = {
     "consecutive": "whole even odd numbers multiples of smallest largest",
+    "calculate": "add adds adding subtract subtracts subtracting multiply multiplies multiplying divide divides "
+    "dividing by square squares squaring the result",
     "bag": "one back it is not both are red have the same colour at least of each has another",
     "codes": "once one",
     "dice": "two three Two Three dice with sides each at most least even more than",
@@ -45,7 +47,7 @@ _MARK = "\x01"
 """Inserted before every value word of a question for matching."""
 
 _WORD = re.compile("[A-Za-z]+")
-_VALUE = rf"(?:[ -@\[-`{{-~]|(?<![A-Za-z])[A-Za-z](?![A-Za-z])|{_MARK}[A-Za-z]+)*"
+_VALUE = rf"(?:[ -@²·×÷\[-`{{-~]|(?<![A-Za-z])[A-Za-z](?![A-Za-z])|{_MARK}[A-Za-z]+)*"
 _PART = re.compile(r"\{\??(?P<name>\w+)(?::(?P<spec>\w+))?\}|[A-Za-z]+|\s+|.", re.DOTALL)
 _CHOICE = re.compile(r"\w*(?:<[^<>\[\]]*>|\[[^<>\[\]]*\])\w*")
 _FIELD = re.compile(r"\{[^{}]*\}")
@@ -55,7 +57,7 @@ def recognise_family(question: str) -> str | None:
     """Name of a family with a trained template that can make this question, or None."""
     question = " ".join(question.split())
     words = frozenset(_WORD.findall(question))
-    if not words or len(question) > LONGEST or _MARK in question:
+    if not question or len(question) > LONGEST or _MARK in question:
         return None
     for family in families().values():
         texts = [text for text, needed in _templates(family.name) if needed <= words]
