@@ -37,7 +37,7 @@ lint: $(ROOT).venv/.dev ## Format the code, and fix what can be fixed automatica
 	$(RUN) $(BIN)/ruff format . && $(BIN)/ruff check --fix .
 
 # Repeat the command to resume an interrupted training.
-weights: $(ROOT).venv/.local $(addprefix $(ROOT)runs/,sft-1.jsonl sft-2.jsonl sft-3.jsonl sft-4.jsonl sft-5.jsonl actions.jsonl peer-1.jsonl peer-2.jsonl agent.jsonl) ## Train all bundled models from scratch (about eight hours on 2 cores)
+weights: $(ROOT).venv/.local $(addprefix $(ROOT)runs/,sft-1.jsonl sft-2.jsonl sft-3.jsonl sft-4.jsonl sft-5.jsonl actions.jsonl peer-1.jsonl peer-2.jsonl agent.jsonl) ## Train all bundled models from scratch (about ten hours on 2 cores)
 	$(RUN) $(BIN)/rstar train sft recipes/tiny/sft.toml --data runs/sft-1.jsonl --data runs/sft-2.jsonl --out runs/sft
 	$(RUN) $(BIN)/rstar train sft recipes/tiny/sft-2.toml --data runs/sft-3.jsonl --out runs/sft-2
 	$(RUN) $(BIN)/rstar train sft recipes/tiny/sft-3.toml --data runs/sft-4.jsonl --out runs/sft-3
