@@ -87,4 +87,7 @@ def first_stop(text: str, stops: tuple[str, ...]) -> tuple[int, str] | None:
 def _content(choice: dict[str, Any]) -> Any:
     """The text of a choice: a completion's, a message's, or a chunk's of a stream of either."""
     part = choice.get("message") or choice.get("delta")
-    return choice.get("text") if part is None else part.get("content")
+    content = choice.get("text") if part is None else part.get("content")
+    if isinstance(content, list):  # of parts, of which those of text count
+        return "".join(piece.get("text") or "" for piece in content)
+    return content
