@@ -60,7 +60,7 @@ weights: $(ROOT).venv/.local $(addprefix $(ROOT)runs/,sft-1.jsonl sft-2.jsonl sf
 	$(RUN) $(BIN)/rstar rl run recipes/tiny/agent.toml --out runs/agent
 	$(RUN) cp runs/agent/model/* src/rstar/tiny/agent/
 
-# Families that the policy of sft-3.toml solved least often; search families are drawn more often anyway.
+# Families other than search families that the policy of sft-3.toml solved least often.
 WEAK := --family calculate:4 --family inventory:3 --family undo:2 --family two-parts:2 --family two-equations:2 --family compare:2 --family ratio-split --family ages --family percent-change
 REFERENCES := $(BIN)/rstar problems make --split train --solutions
 $(ROOT)runs/sft-1.jsonl: | $(ROOT).venv/.local

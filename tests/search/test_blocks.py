@@ -36,10 +36,8 @@ def test_only_the_last_block_is_open(lines: list[str]) -> None:
 
 
 def test_what_runs() -> None:
-    assert (
-        python_code([Block("", "1 apple", True), Block("python", "x = 1", True), Block("", "print(2)", True)])
-        == "x = 1"
-    )
+    named, output = Block("python", "x = 1", True), Block("", "print(2)", True)
+    assert python_code([Block("", "1 apple", True), named, output]) == "x = 1"
     assert python_code([Block("", "x = 1", True), Block("", "1", True)]) == "x = 1"
     assert python_code([Block("json", '{"x": 1}', True), Block("", "42", True), Block("python", " ", True)]) is None
 

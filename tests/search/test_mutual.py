@@ -75,6 +75,26 @@ def test_without_a_peer_the_policy_checks_its_own_solutions() -> None:
     assert key(alone) == key(solve(FakeEngine(), FakeEngine()))
 
 
+def test_a_peer_never_sees_the_answer_that_it_checks() -> None:
+    """A solution that goes on after its answer is cut before it; else a peer that refuses would seem to agree."""
+    seen: list[str] = []
+
+    def policy(request: Request, sample: int) -> str:
+        return " The answer is 42.\nStep 2: To check it, I divide 42 by 7, which is 6, the number of trays here.\n"
+
+    def peer(request: Request, sample: int) -> str:
+        seen.append(request.context.text.rpartition("Add 1.")[2])
+        return "I'm sorry, but I can't help with that."
+
+    problems = [Problem("p", "Add 1.")]
+    (solution,) = solve(
+        FakeEngine(script=policy), FakeEngine(script=peer), problems, actions=("finish",), rollouts=2
+    ).values()
+    assert solution.answer == "42", "without a survivor, all solutions are kept"
+    assert seen
+    assert not any("42" in text for text in seen)
+
+
 def test_generator_alone() -> None:
     """Without the discriminator nothing is asked of a peer, and the same solutions are found."""
     both = solve(FakeEngine(), FakeEngine(Fake(seed=5)))

@@ -88,6 +88,6 @@ def _content(choice: dict[str, Any]) -> Any:
     """The text of a choice: a completion's, a message's, or a chunk's of a stream of either."""
     part = choice.get("message") or choice.get("delta")
     content = choice.get("text") if part is None else part.get("content")
-    if isinstance(content, list):  # of parts, of which those of text count
+    if isinstance(content, list):  # parts; those that are not text have no "text"
         return "".join(piece.get("text") or "" for piece in content)
     return content

@@ -33,6 +33,11 @@ class Block:
     code: str
     closed: bool
 
+    @property
+    def is_python(self) -> bool:
+        """Whether the fence names Python."""
+        return self.language in _PYTHON
+
 
 def fenced_blocks(text: str) -> Iterator[Block]:
     """Yield the blocks of a text, in order. Only the last one can be open."""
@@ -58,14 +63,14 @@ def python_code(blocks: list[Block]) -> str | None:
     Blocks without a language are code only if none names Python, and if they can be: after the code, many models write
     the output that they expect as such a block, which must not run.
     """
-    named = [block.code for block in blocks if block.language in _PYTHON and block.code.strip()]
+    named = [block.code for block in blocks if block.is_python and block.code.strip()]
     if not named:
         named = [block.code for block in blocks if not block.language and looks_like_code(block.code)]
     return "\n".join(named) or None
 
 
 def looks_like_code(text: str) -> bool:
-    """Whether a text is Python and does something: a number, a name or a bare comparison alone is no program."""
+    """Whether a text is Python that does something. A value, a name or a comparison alone does nothing."""
     try:
         body = ast.parse(text).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -74,7 +79,7 @@ def looks_like_code(text: str) -> bool:
 
 
 def _calls(part: ast.expr) -> bool:
-    return any(isinstance(node, ast.Call | ast.Await) for node in ast.walk(part))
+    return any(isinstance(node, ast.Call) for node in ast.walk(part))
 
 
 def _opening(line: str) -> tuple[str, str] | None:

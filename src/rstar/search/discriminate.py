@@ -1,7 +1,8 @@
 """The discriminator of mutual reasoning: a peer model completes parts of a solution (arXiv 2408.06195, section 3.3).
 
-A solution is cut at several random places, each after 20% to 80% of its words. The peer gets the part before the cut
-and writes the rest. The solution is kept if the peer's answers agree with its own. If no solution is kept, all are.
+A solution is cut at several random places, each after 20% to 80% of its words, and before the last step states an
+answer. The peer gets the part before the cut and writes the rest. The solution is kept if the peer's answers agree with
+its own. If no solution is kept, all are.
 
 Pure functions: where to cut, when answers agree, what a solution scores. `Discriminator` asks the peer.
 """
@@ -150,9 +151,9 @@ class Discriminator(Expander):
         start = len(path[0].parent.context.text) if path[0].parent else 0
         text = node.context.text[start:]
         last = len(node.parent.context.text) - start if node.parent and node.parent.step else 0
-        shown = last + before_statement(text[last:])  # beyond it, the peer would repeat the answer that it checks
+        latest = last + before_statement(text[last:])  # behind it, the answer would be read as the peer's own
         places = cut_places(text, self._mutual.cuts, derive(self._seed, *node.place, "cuts"))
-        cuts = sorted({min(place, shown) for place in places})
+        cuts = sorted({min(place, latest) for place in places})
         found = await gather_or_cancel(self._complete_from(path, start, text[:cut]) for cut in cuts)
         votes = Votes(self._equivalent)
         own = id(await votes.group(node.answer or ""))

@@ -9,16 +9,12 @@ turns is in `rstar.prompts.fenced`.
 
 from __future__ import annotations
 
-import re
-
 from rstar.models.engine import Completion
 from rstar.prompts import fenced as prompts
 from rstar.prompts.code_steps import USER
 from rstar.search.blocks import fenced_blocks, python_code
 from rstar.search.format import Reading
 from rstar.search.stated import stated_answer
-
-_THINKS = re.compile(r"<think>(?:(?!</think>).)*\Z", re.DOTALL)
 
 
 class Fenced:
@@ -42,7 +38,7 @@ class Fenced:
             return Reading(failure="length")
         text = completion.text.removesuffix(USER)
         cut = completion.stop == prompts.END_BLOCK
-        if _THINKS.search(text):  # its drafts are no steps
+        if text.rfind("<think>") > text.rfind("</think>"):  # the model still thinks; its drafts are no steps
             return Reading(more=True) if cut else _answer(text)
         text = _without_thinking(text)
         blocks = list(fenced_blocks(text))

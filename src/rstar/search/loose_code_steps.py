@@ -17,7 +17,7 @@ from rstar.search.code_steps import CodeSteps
 from rstar.search.format import Reading
 from rstar.search.stated import stated_answer
 
-_FENCE = re.compile(r"([ \t]*)(?:```|~~~)[ \t]*[\w+-]*[ \t]*$")
+_FENCE = re.compile(r"[ \t]*(?:```|~~~)[ \t]*[\w+-]*[ \t]*$")
 _PROSE = re.compile(
     r"[A-Z][a-z']*[,!.:]? [A-Za-z].*[.:!?][ \t]*$|[A-Z][a-z]+[!:.][ \t]*$"
     r"|\*\*|\d+[.)] +[A-Za-z]|[-•] +[A-Z][a-z]+ [a-z]"
@@ -47,18 +47,10 @@ LOOSE_CODE_STEPS = LooseCodeSteps()
 
 
 def _code_alone(text: str) -> str:
-    """A text without markers, fences and prose: the code in its blocks and the comments before; or all but prose.
-
-    Code in an indented fence is moved to the left.
-    """
+    """The code in a text: its blocks and the comments before them; without blocks, all but fences and prose."""
     text = prompts.code_of(text)
     if (code := python_code(list(fenced_blocks(text)))) is not None:
         before = takewhile(lambda line: not _FENCE.match(line), text.splitlines())
         return "\n".join((*(line for line in before if line.startswith("# ")), code)) + "\n"
-    kept, indent = list[str](), ""
-    for line in text.splitlines():
-        if (fence := _FENCE.match(line)) is not None:
-            indent = fence[1]
-        elif not _PROSE.match(line := line.removeprefix(indent)):
-            kept.append(line)
-    return "\n".join(kept) + "\n"
+    lines = (line for line in text.splitlines() if not _FENCE.match(line) and not _PROSE.match(line))
+    return "\n".join(lines) + "\n"

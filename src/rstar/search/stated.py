@@ -14,7 +14,10 @@ _STATED = re.compile(
     r"(?:[\s,*]*(?:therefore|thus|then|hence|so)\b)?[\s,*]*(?:\b(?:is|are|must be|should be|equals)\b|:|=)",
     re.IGNORECASE | re.MULTILINE,
 )
-"""A text with one of these states the final answer."""
+"""A text with one of these states the final answer.
+
+Not the answer to a part of the question, and not the word alone ("3 of the answers are wrong", "to answer this, …").
+"""
 _DEFINITE = re.compile(r"\d|^(?:yes|no|true|false)\b", re.IGNORECASE)
 """An answer like this counts without a statement."""
 
