@@ -1,9 +1,9 @@
 """JSON client for one server: connection pool, concurrency limit, retries, clear errors.
 
 Retried, after exponential backoff with jitter (or the server's ``Retry-After``, at most 30 seconds): 408, 429, 5xx,
-lost or refused connections, and answers that are none (`InvalidAnswerError`), such as the page of a proxy. All other
-errors raise at once. The key is sent but never appears in a message. Callers
-convert `ServerError` to the error of their own boundary.
+lost or refused connections, requests that take too long, and answers that are none (`InvalidAnswerError`), such as the
+page of a proxy. All other errors raise at once. The key is sent but never appears in a message. Callers convert
+`ServerError` to the error of their own boundary.
 """
 
 from __future__ import annotations
@@ -69,11 +69,21 @@ class ServerClient:
         retries: int,
         pause: float = 0.5,
     ) -> None:
-        """`url` is the base of all paths; `pause` is the first retry delay, in seconds."""
+        """Configure the client.
+
+        Args:
+            url: base of all paths.
+            key: sent as a bearer token.
+            concurrency: maximum number of concurrent requests.
+            timeout: seconds for a whole request; an `httpx.Timeout` limits its parts instead.
+            retries: attempts after the first.
+            pause: the first retry delay, in seconds.
+        """
         self.url = url.rstrip("/")
         self.overloads = 0
         self._headers = {"Authorization": f"Bearer {key}"} if key else {}
         self._concurrency, self._timeout, self._retries, self._pause = concurrency, timeout, retries, pause
+        self._deadline = None if isinstance(timeout, httpx.Timeout) else timeout
         self._client: httpx.AsyncClient | None = None
 
     async def open(self) -> None:
@@ -196,7 +206,7 @@ class ServerClient:
                 raise ServerError(f"{self.url}: the client is not open; use it in `async with`")
             wait = None
             try:
-                async with self._slots:
+                async with self._slots, asyncio.timeout(self._deadline):
                     return await attempt(self._client)
             except HttpRefusedError as error:
                 self.overloads += error.status in (429, 503)
@@ -208,9 +218,11 @@ class ServerClient:
                     raise
             except (httpx.InvalidURL, httpx.DecodingError, httpx.TooManyRedirects) as error:
                 raise ServerError(f"{self.url}{path}: {type(error).__name__}: {error}") from error
-            except httpx.TransportError as error:
+            except (httpx.TransportError, TimeoutError) as error:
                 if not retries_left:
                     reason = f"{type(error).__name__}: {error}".removesuffix(": ")
+                    if isinstance(error, TimeoutError | httpx.ReadTimeout):
+                        reason = f"no complete answer within {self._deadline:g} seconds" if self._deadline else reason
                     hint = next((hint for kind, hint in _HINTS.items() if isinstance(error, kind)), "")
                     tries = f"{retries + 1} attempt{'s' * (retries > 0)}"
                     raise ServerError(f"{self.url}{path}: {reason} ({tries}){hint}") from error

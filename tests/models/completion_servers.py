@@ -7,7 +7,7 @@ import json
 import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -16,7 +16,7 @@ from rstar.models.engine import Completion, Context, Request
 from rstar.models.openai import OpenAIEngine
 
 Answer = tuple[int, dict[str, str], Any]
-"""Status, headers, and a JSON value, or a list of events for a stream."""
+"""Status, headers, and a JSON value; or the events of a stream: a list, or an iterator that may have no end."""
 TEXT = "one.two<stop>three"
 
 
@@ -68,6 +68,14 @@ def serving(answer: Callable[[dict[str, Any]], Answer], models: Any = None) -> I
             if status == 0:  # a lost connection
                 self.connection.shutdown(socket.SHUT_RDWR)
                 self.close_connection = True
+                return
+            if isinstance(value, Iterator):
+                self.send_response(status)
+                self.end_headers()
+                self.close_connection = True
+                with suppress(ConnectionError):
+                    for event in value:
+                        self.wfile.write(f"data: {json.dumps(event)}\n\n".encode())
                 return
             if isinstance(value, list):
                 data = "".join(f"data: {json.dumps(event)}\n\n" for event in value) + "data: [DONE]\n\n"

@@ -9,6 +9,7 @@ import pytest
 from rstar.config import EngineConfig
 from rstar.errors import EngineError, ServerError
 from rstar.models.check import Report, check
+from rstar.models.engine import Context, Request
 from rstar.models.spec import server_client
 from rstar.specs import Server, parse_model
 from tests.models.chat_servers import chat_server, counter
@@ -84,7 +85,7 @@ def test_chat_only(continues: str) -> None:
     assert detail(report, "seed") == "all seeds give the same text"
     assert report.methods["agent"].startswith("no")
     assert ("weak models" in report.methods["mutual"]) == (continues == "never")
-    assert "search.format=fenced" in report.settings
+    assert "search.shots=2" in report.methods["greedy, sample, best-of-n, beam, mcts"]
     spec = parse_model(report.name)
     assert isinstance(spec, Server)
     assert (spec.api, spec.continues) == ("chat", "no" if continues == "never" else "yes")
@@ -149,6 +150,64 @@ def test_refusals_are_facts() -> None:
     assert not any(facts(report)[name] for name in ("stop strings", "log-probabilities", "several samples", "seed"))
     assert "HTTP 400" in detail(report, "log-probabilities")
     assert "logprobs is not supported" in detail(report, "log-probabilities")
+
+
+@pytest.mark.parametrize(
+    ("refused", "name", "seen"),
+    [
+        ("stream_options", "streams", "texts are cut here"),
+        ("system", "system message", "the beginning of the question"),
+        ("max_tokens", "chat", "answers messages"),
+    ],
+)
+def test_a_report_agrees_with_what_the_engine_does(refused: str, name: str, seen: str) -> None:
+    """Each server refuses something that the engine can do without."""
+    limit = "max_completion_tokens" if refused == "max_tokens" else "max_tokens"
+    speaks = chat_server(lambda messages, seed: STORY, limit_name=limit)
+
+    def answer(body: dict[str, Any]) -> Answer:
+        if refused == "system" and body.get("messages", [{}])[0].get("role") == "system":
+            return 400, {}, {"error": "System role not supported"}
+        if refused == "stream_options" and refused in body:
+            return 400, {}, {"error": "stream_options is unknown"}
+        return speaks(body)
+
+    report = checked(answer)
+    assert seen in detail(report, name)
+    assert report.methods["greedy, sample, best-of-n, beam, mcts"].startswith("yes")
+    with serving(answer) as server:
+        context = Context("Be brief.\n\n<|user|>:\nHow much?\n<|assistant|>:\n")
+        ((completion,),) = server.run(Request(context, stop=(",",)))
+    assert completion.text == "a farmer,"
+
+
+@pytest.mark.parametrize(
+    ("message", "works", "seen"),
+    [
+        ({"content": ""}, False, "the reply is empty"),
+        ({"content": None, "reasoning_content": "I think"}, True, "the model thinks first"),
+    ],
+)
+def test_replies_without_text(message: dict[str, Any], works: bool, seen: str) -> None:
+    def answer(body: dict[str, Any]) -> Answer:
+        return choices({"message": message}) if "messages" in body else (404, {}, "none")
+
+    report = checked(answer)
+    assert facts(report)["chat"] == works
+    assert seen in detail(report, "chat")
+
+
+@pytest.mark.parametrize(
+    ("events", "works", "seen"),
+    [
+        ([{"choices": [{"index": 0, "text": "a"}]}], False, "ends without a finish reason"),
+        ([{"choices": [{"index": 0, "text": f"{n},"}]} for n in range(200)], True, "max_tokens is ignored"),
+    ],
+)
+def test_streams_that_end_wrongly(events: list[Any], works: bool, seen: str) -> None:
+    report = checked(lambda body: (200, {}, events) if body.get("stream") else choices({"text": STORY}))
+    assert facts(report)["streams"] == works
+    assert seen in detail(report, "streams")
 
 
 def test_neither_api_and_an_unknown_model() -> None:

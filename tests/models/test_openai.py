@@ -127,6 +127,34 @@ def test_reported_token_counts() -> None:
     assert short.n_tokens < long.n_tokens
 
 
+def test_token_counts_of_streams() -> None:
+    """A server reports them behind the text, if it is asked; a stream that was closed early has the tokens seen."""
+
+    def answer(body: dict[str, Any]) -> Answer:
+        if not body.get("stream"):
+            return hiding(body)
+        counted = {"choices": [], "usage": {"completion_tokens": 9, "prompt_tokens": 4}}
+        return 200, {}, hiding(body)[2] + [counted] * body["stream_options"]["include_usage"]
+
+    with serving(answer) as server:
+        (ended,), (cut_off,) = server.run(ask(stop=("never",)), ask())
+    assert (ended.text, ended.n_tokens, ended.prompt_tokens) == (TEXT, 9, 4)
+    assert (cut_off.text, cut_off.n_tokens, cut_off.prompt_tokens) == ("one.two<stop>", 5, 0)
+
+
+def test_thinking_that_a_server_reports_apart() -> None:
+    def answer(body: dict[str, Any]) -> Answer:
+        if "prompt" in body:
+            return 404, {}, "none"
+        messages = [{"content": "7", "reasoning_content": "3 + 4"}, {"content": None, "reasoning": "3 +<stop>"}]
+        return choices(*({"message": message, "stop_reason": None} for message in messages))
+
+    with serving(answer) as server:
+        (said, thought), *_ = server.run(ask(n=2, stop=("<stop>",)), api="chat")
+    assert said.text == "7"
+    assert (thought.text, thought.stop_reason) == ("<think>3 +<stop>", "eos"), "no stop string ends a thought"
+
+
 def test_logprobs_in_chat_format() -> None:
     content = [{"token": "one", "logprob": -1.0}, {"token": ".two<stop>", "logprob": -2.0}]
     with serving(lambda _: choices({"text": "one.two<stop>", "logprobs": {"content": content}})) as server:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -113,8 +115,32 @@ def test_timeout() -> None:
         time.sleep(0.3)
         return vllm(body)
 
-    with serving(slow) as server, pytest.raises(EngineError, match="ReadTimeout"):
+    with serving(slow) as server, pytest.raises(EngineError, match=r"no complete answer within 0\.05 seconds"):
         server.run(ask(), retries=0, timeout=0.05)
+
+
+def test_a_stream_that_says_nothing_ends_in_time() -> None:
+    def silent() -> Iterator[object]:
+        for _ in range(600):
+            time.sleep(0.05)
+            yield {"choices": []}
+
+    def answer(body: dict[str, Any]) -> Answer:
+        return (200, {}, silent()) if body.get("stream") else hiding(body)
+
+    with serving(answer) as server, pytest.raises(EngineError, match=r"no complete answer within 0\.3 seconds"):
+        server.run(ask(), retries=0, timeout=0.3)
+
+
+def test_a_stream_without_an_end_is_cut_at_the_limit() -> None:
+    def answer(body: dict[str, Any]) -> Answer:
+        endless = ({"choices": [{"index": 0, "text": f"{n},"}]} for n in itertools.count())
+        return (200, {}, endless) if body.get("stream") else hiding(body)
+
+    with serving(answer) as server:
+        ((completion,),) = server.run(ask(max_tokens=20))
+    assert completion.stop_reason == "length"
+    assert completion.text == "".join(f"{n}," for n in range(21))
 
 
 def test_concurrency_is_limited() -> None:

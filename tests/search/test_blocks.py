@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rstar.search.blocks import Block, fenced_blocks, looks_like_code, python_code
+from rstar.search.blocks import Block, bare_code, fenced_blocks, looks_like_code, python_code, without_prompts
 
 
 @pytest.mark.parametrize(
@@ -50,3 +50,20 @@ def test_code_does_something(text: str) -> None:
 @pytest.mark.parametrize("text", ["", "42", "yes", "a == b", "42 rolls", "1. Add", "[1, 2]", "\0", "# nothing"])
 def test_other_texts_do_nothing(text: str) -> None:
     assert not looks_like_code(text)
+
+
+@given(
+    st.lists(st.sampled_from(["x = 1", "if x:", "    print(x)", ""]), min_size=1).filter(lambda lines: lines[0] != "")
+)
+def test_the_input_of_a_session_is_its_code(lines: list[str]) -> None:
+    marks = [">>> ", *["... "] * (len(lines) - 1)]
+    session = "\n".join(part for mark, line in zip(marks, lines, strict=True) for part in (mark + line, "7"))
+    assert without_prompts(session) == "\n".join(lines)
+    assert without_prompts("\n".join(lines)) == "\n".join(lines)
+
+
+def test_code_without_a_fence_prints_something() -> None:
+    assert bare_code("x = 7\nprint(x)\n") == "x = 7\nprint(x)"
+    assert bare_code(">>> print(7)\n7") == "print(7)"
+    for text in ("x = 7", "7", "f(7)", "I print(7)", "def f(:\n    print(7)"):
+        assert bare_code(text) is None

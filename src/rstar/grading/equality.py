@@ -29,6 +29,7 @@ from rstar.grading.find.extract import (
     combined_answer,
     described_statement,
     gold_answer_of,
+    leading_yes_or_no,
     quick_answer,
     stated_number,
 )
@@ -143,6 +144,8 @@ def _grade_alternatives(text: str, gold: str, prediction: str, answer: str) -> V
         others.append(stated_number(prediction))
     if any(map(_may_be_percentage, kinds)) and _PERCENT.search(prediction) is not None and _may_be_words(answer):
         others += [answer_of(prediction, percentages=True), stated_number(prediction, percentages=True)]
+    if gold.lower() in ("yes", "no", "true", "false"):
+        others.append(leading_yes_or_no(prediction))
     if any(map(_may_be_described, kinds)):
         others.append(described_statement(prediction))
     for other in others:

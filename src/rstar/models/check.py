@@ -13,10 +13,12 @@ from typing import Any
 
 from rstar.http_client import HttpRefusedError, ServerClient
 from rstar.models.chat import counting_turns, find_continuation
+from rstar.models.dialect import Dialect
 from rstar.models.responses import Sample, count_tokens
 from rstar.specs import Server
 
 _PROMPT = "One day in spring, a farmer and her son went to the market, and"
+_MAX_TOKENS = 24
 _STOPS = [",", "e", "a", " "]
 """Strings that nearly every text contains."""
 _TOKEN = 12
@@ -59,7 +61,7 @@ async def check(server: Server, client: ServerClient) -> Report:
 
 async def _check(server: Server, client: ServerClient) -> Report:
     context = await _context_length(server, client)
-    probes = {api: _Probe(server, client, api) for api in ("completions", "chat")}
+    probes = {api: _Probe(server, client, api, Dialect()) for api in ("completions", "chat")}
     has = {api: await probe.api_fact() for api, probe in probes.items()}
     api: str = server.api
     if api == "auto":
@@ -72,14 +74,14 @@ async def _check(server: Server, client: ServerClient) -> Report:
     methods = _methods(api, abilities)
     usable = len(methods) > 1
     name = _name(server, api, abilities) if usable else str(server)
-    return Report(tuple(facts), methods, name, _settings(context, api) if usable else ())
+    return Report(tuple(facts), methods, name, _settings(context) if usable else ())
 
 
 def _methods(api: str, abilities: dict[str, bool]) -> dict[str, str]:
     """What works, by method or value."""
     if not abilities["stop strings"] and not abilities["streams"]:
         return {"every method": "no: the server neither streams nor says which stop string ended a text"}
-    search = "yes, in the format for instruct models" if api == "chat" else "yes"
+    search = "yes, in the format for instruct models (search.shots=2 shows it examples)" if api == "chat" else "yes"
     if api == "completions" and abilities["chat"]:
         search += "; for an instruct model, append ?api=chat to its name"
     if not abilities["stop strings"]:
@@ -106,9 +108,8 @@ def _name(server: Server, api: str, abilities: dict[str, bool]) -> str:
     return str(Server(server.url, server.model, server.tokenizer, api, continues))  # type: ignore[arg-type]
 
 
-def _settings(context: Fact, api: str) -> tuple[str, ...]:
-    found = (f"engine.max_context={context.detail.split()[0].replace(',', '')}",) if context.works else ()
-    return found + (("search.format=fenced", "search.shots=2") if api == "chat" else ())
+def _settings(context: Fact) -> tuple[str, ...]:
+    return (f"engine.max_context={context.detail.split()[0].replace(',', '')}",) if context.works else ()
 
 
 async def _context_length(server: Server, client: ServerClient) -> Fact:
@@ -133,6 +134,7 @@ class _Probe:
     server: Server
     client: ServerClient
     api: str
+    dialect: Dialect
 
     async def facts(self) -> list[Fact]:
         """All facts about the API."""
@@ -146,16 +148,17 @@ class _Probe:
             self.seed_fact(),
         ]
         if self.api == "chat":
-            parts.append(self.continuation_fact())
+            parts += [self.system_fact(), self.continuation_fact()]
         return list(await asyncio.gather(*parts))
 
-    def to_send(self, fields: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    def to_send(self, fields: dict[str, Any]) -> tuple[str, dict[str, Any]]:
         """Path and body of a request."""
         content: dict[str, Any] = {"prompt": _PROMPT}
         if self.api == "chat":
             content = {"messages": [{"role": "user", "content": f"Continue the story: {_PROMPT}"}]}
         path = "/completions" if self.api == "completions" else "/chat/completions"
-        return path, {"model": self.server.model, "max_tokens": 24, "temperature": 0, **content, **fields}
+        limit = {self.dialect.limit_name: fields.pop("max_tokens", _MAX_TOKENS)}
+        return path, {"model": self.server.model, **limit, "temperature": 0, **content, **fields}
 
     async def ask(self, **fields: Any) -> tuple[list[dict[str, Any]], str]:
         """The raw choices, and why there are none. Raises `ServerError` for anything but a refusal."""
@@ -164,10 +167,12 @@ class _Probe:
 
     async def ask_with_usage(self, **fields: Any) -> tuple[list[dict[str, Any]], str, Any]:
         """`ask`, and the server's count of tokens."""
-        path, body = self.to_send(fields)
+        path, body = self.to_send(dict(fields))
         try:
             answer = await self.client.request("POST", path, body)
         except HttpRefusedError as error:
+            if self.dialect.renames_limit(error.body, body):
+                return await self.ask_with_usage(**fields)
             return [], f"HTTP {error.status}: {error.body.strip()[:120]}", None
         choices = answer.get("choices") if isinstance(answer, dict) else None
         found = [choice for choice in choices if isinstance(choice, dict)] if isinstance(choices, list) else []
@@ -175,10 +180,17 @@ class _Probe:
         return found, "" if found else f"no choices: {str(answer)[:120]}", usage
 
     async def api_fact(self) -> Fact:
-        """Whether the server has the API."""
-        choices, why = await self.ask(max_tokens=1)
-        what = "continues texts; any format works" if self.api == "completions" else "answers messages"
-        return Fact(self.api, bool(choices), what if choices else why)
+        """Whether the server has the API, and the model says something."""
+        choices, why = await self.ask()
+        if not choices:
+            return Fact(self.api, False, why)
+        sample = _sample(choices[0])
+        if sample.text.strip():
+            what = "continues texts; any format works" if self.api == "completions" else "answers messages"
+            return Fact(self.api, True, what)
+        if sample.thinking:
+            return Fact(self.api, True, "the model thinks first: allow it enough tokens (search.max_step_tokens)")
+        return Fact(self.api, False, f"the reply is empty: {str(choices[0])[:120]}")
 
     async def stop_fact(self) -> Fact:
         """Whether stop strings work, and how the server reports them."""
@@ -199,15 +211,32 @@ class _Probe:
     async def stream_fact(self) -> Fact:
         """Whether texts are streamed, so that they can be cut here."""
 
-        async def read(events: AsyncIterator[Any]) -> bool:
-            return any([isinstance(event, dict) and bool(event.get("choices")) async for event in events])
+        async def read(events: AsyncIterator[Any]) -> Fact:
+            sample, streamed = Sample(), False
+            async for event in events:
+                streamed = True
+                sample.add_event(event)
+                if sample.reported_tokens > 2 * _MAX_TOKENS:
+                    return Fact(name, True, "texts are cut here where needed, because max_tokens is ignored")
+            if not streamed:
+                return Fact(name, False, "stream = true is ignored")
+            if sample.reason is None:
+                return Fact(name, False, "a stream ends without a finish reason")
+            return Fact(name, True, "texts are cut here where needed")
 
         name, (path, body) = "streams", self.to_send({"stream": True})
         try:
-            streamed = await self.client.stream(path, body, read)
+            return await self.client.stream(path, body, read)
         except HttpRefusedError as error:
             return Fact(name, False, f"HTTP {error.status}: {error.body.strip()[:120]}")
-        return Fact(name, streamed, "texts are cut here where needed" if streamed else "stream = true is ignored")
+
+    async def system_fact(self) -> Fact:
+        """Whether a conversation can begin with a system message."""
+        system = {"role": "system", "content": "Be brief."}
+        choices, why = await self.ask(messages=[system, {"role": "user", "content": f"Continue: {_PROMPT}"}])
+        if choices:
+            return Fact("system message", True, "accepted")
+        return Fact("system message", False, f"{why}; it becomes the beginning of the question")
 
     async def markers_fact(self) -> Fact:
         """Whether the server can be told to keep special tokens in texts."""

@@ -15,8 +15,9 @@ Servers differ in how they report the end of a text; in order of preference:
 Where a chat API does not continue the assistant's message, the model goes on in a new one. It is streamed, too, because
 what it repeats (`rstar.models.repetition`) may contain stop strings.
 
-Optional fields that a server rejects by name are omitted from then on. If a server returns fewer than n choices, each
-sample becomes its own request, with a seed derived from (seed, index).
+What a server refuses by name is omitted from then on (`rstar.models.dialect`). If it returns fewer than n choices, each
+sample becomes its own request, with a seed derived from (seed, index). A stream is closed when it has more tokens than
+were asked for, because some servers ignore the limit.
 
 Without a tokenizer, contexts are text and `ids` stay empty. With the model's tokenizer, contexts carry ids, prompts are
 sent as ids, and the server must return ids (vLLM's ``return_token_ids``); only completions can do this.
@@ -36,14 +37,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from rstar.errors import ContextFullError, EngineError, ServerError
 from rstar.http_client import HttpRefusedError, InvalidAnswerError, ServerClient
 from rstar.lifecycle import SharedContext
-from rstar.models.chat import (
-    CONTINUE,
-    asking_to_go_on,
-    begun,
-    counting_turns,
-    find_continuation,
-    messages_of,
-)
+from rstar.models.chat import asking_to_go_on, begun, counting_turns, find_continuation, messages_of
+from rstar.models.dialect import Dialect
 from rstar.models.engine import Capacity, Completion, Context, Request, StopReason, Weights
 from rstar.models.kv_capacity import ask_kv_tokens
 from rstar.models.repetition import continuation
@@ -117,18 +112,12 @@ class OpenAIEngine(SharedContext):
         self._api_is_given = api != "auto"
         self._continues = continues
         self._asking, self._testing = asyncio.Lock(), asyncio.Lock()
-        self._optional_fields: dict[str, dict[str, Any]] = {
-            "completions": {"logprobs": 1, "skip_special_tokens": False},
-            "chat": {"logprobs": True},
-            "continue": dict(CONTINUE),
-        }
-        self._limit_name = "max_tokens"
+        self._dialect = Dialect()
         if tokenizer is not None:
-            self._optional_fields["completions"]["return_token_ids"] = True
+            self._dialect.optional["completions"]["return_token_ids"] = True
         self._concurrency, self._asks_capacity = concurrency, asks_capacity
         self._kv_tokens: int | None = None
         self._model_names: list[str] = []
-        self._ignores_n = False
         self._includes_stops = False
         self._streams = False
 
@@ -173,7 +162,7 @@ class OpenAIEngine(SharedContext):
         async with self._asking:
             if self._api is None and self._tokenizer is None and not self._lacks_model(error):
                 turns = counting_turns()[:1]
-                body = {"model": self._model, "messages": turns, "temperature": 0, self._limit_name: 1}
+                body = {"model": self._model, "messages": turns, "temperature": 0, self._dialect.limit_name: 1}
                 try:
                     await self._client.request("POST", _PATHS["chat"], body)
                     self._api = "chat"
@@ -187,7 +176,7 @@ class OpenAIEngine(SharedContext):
         """Whether the chat API continues the assistant's turn; tested once. Raises `EngineError`."""
 
         async def ask(fields: Mapping[str, bool]) -> Sample | None:
-            body = {"model": self._model, "messages": counting_turns(), "temperature": 0, self._limit_name: 8}
+            body = {"model": self._model, "messages": counting_turns(), "temperature": 0, self._dialect.limit_name: 8}
             try:
                 read = partial(samples_of, self.name)
                 samples: list[Sample] = await self._client.request(
@@ -203,7 +192,7 @@ class OpenAIEngine(SharedContext):
             if self._continues is None:
                 fields = await find_continuation(ask)
                 self._continues = fields is not None
-                self._optional_fields["continue"] = fields or {}
+                self._dialect.optional["continue"] = dict(fields or {})
             return self._continues
 
     async def load(self, weights: Weights, version: int) -> None:
@@ -238,7 +227,7 @@ class OpenAIEngine(SharedContext):
 
     async def _samples(self, request: Request, n: int) -> Sequence[Completion]:
         started = await self._started(request)
-        if n > 1 and not self._ignores_n and not self._streams and not started:
+        if n > 1 and "n" not in self._dialect.omitted and not self._streams and not started:
             samples = await self._post(request, n, _sample_seed(request.seed, request.first))
             if len(samples) == n:
                 completions = [c for sample in samples if (c := self._read(request, sample)) is not None]
@@ -246,7 +235,7 @@ class OpenAIEngine(SharedContext):
                     return completions
                 self._streams = True
             else:
-                self._ignores_n = True
+                self._dialect.omitted.add("n")
         return await asyncio.gather(*(self._sample(request, index, started) for index in range(n)))
 
     async def _started(self, request: Request) -> str:
@@ -279,29 +268,29 @@ class OpenAIEngine(SharedContext):
                 text = continuation(started, text, ended=False) or ""
             return first_stop(text, request.stop) is not None
 
-        async def read(events: AsyncIterator[Any]) -> Sample:
-            sample, streamed, stopped = Sample(), False, False
+        async def read(limit: int, events: AsyncIterator[Any]) -> Sample:
+            sample, streamed, done = Sample(), False, False
             async for event in events:
                 streamed = True
-                for choice in (event.get("choices") or ()) if isinstance(event, dict) else ():
-                    before = len(sample.text)
-                    sample.add(choice)
-                    sample.reported_tokens += len(sample.text) > before  # one token per event
-                if stopped := stops(sample.text):
+                sample.add_event(event)
+                if done := stops(sample.text) or sample.reported_tokens > limit:
                     break
             if not streamed:
                 raise InvalidAnswerError(f"{self.name}: {_NO_STREAM if started else _HIDDEN_STOP}")
-            if sample.reason is None and not stopped:
+            if sample.reason is None and not done:
                 raise InvalidAnswerError(f"{self.name}: a stream ended without a finish reason")
+            if sample.reason is None and not stops(sample.text):
+                sample.reason = "length"
             sample.names_stops = True  # sent without stop strings, so the server has removed none
             if started:
                 sample.text = continuation(started, sample.text) or ""
             return sample
 
         def send(path: str, body: dict[str, Any]) -> Awaitable[Sample]:
-            return self._client.stream(path, body | {"stream": True}, read)
+            limit = body[self._dialect.limit_name]
+            return self._client.stream(path, body | {"stream": True}, partial(read, limit))
 
-        return await self._send_adapted(send, request, 1, seed, ())
+        return await self._send_adapted(send, request, 1, seed, (), ("stream",))
 
     async def _send_adapted(
         self,
@@ -310,20 +299,20 @@ class OpenAIEngine(SharedContext):
         n: int,
         seed: int,
         stop: tuple[str, ...],
+        groups: tuple[str, ...] = (),
     ) -> T:
         """Send the request's body by `send` to the path of the API in use, adapting it to the server.
 
-        Retries without optional fields that the server rejects, and with fewer tokens if prompt plus completion are too
-        long: without a tokenizer only the server knows the length of the prompt.
+        Retries without what the server refuses by name, and with fewer tokens if prompt plus completion are too long:
+        without a tokenizer only the server knows the length of the prompt.
         """
         limit = min(request.max_tokens, self.max_context - len(request.context.ids))
         while True:
             api = self._api or "completions"
-            body = self._settings(request, n, seed, stop) | {self._limit_name: limit}
-            content, groups = await self._content(request.context, api)
-            extras = {name: value for group in groups for name, value in self._optional_fields[group].items()}
+            body = self._settings(request, n, seed, stop) | {self._dialect.limit_name: limit}
+            body |= await self._content(request.context, api, groups)
             try:
-                return await send(_PATHS[api], body | content | extras)
+                return await send(_PATHS[api], body)
             except HttpRefusedError as error:
                 if error.status in _MISSING:
                     if api == "completions" and await self._falls_back(error):
@@ -331,31 +320,27 @@ class OpenAIEngine(SharedContext):
                     raise EngineError(self._not_found_message(error)) from error
                 if error.status not in (400, 413, 422):
                     raise EngineError(self._refusal_message(error)) from error
-                if self._limit_name == "max_tokens" and "max_completion_tokens" in error.body:
-                    self._limit_name = "max_completion_tokens"
-                elif _CONTEXT_FULL.search(error.body):
+                if _CONTEXT_FULL.search(error.body):
                     if limit <= _MIN_TOKENS:
                         raise ContextFullError(str(error)) from error
                     limit //= 2
-                elif refused := [name for name in extras if name in error.body]:
-                    for name in refused:
-                        for group in groups:
-                            self._optional_fields[group].pop(name, None)
-                else:
+                elif not self._dialect.learn(error.body, body):
                     raise EngineError(self._refusal_message(error)) from error
             except ServerError as error:
                 raise EngineError(str(error)) from error
 
-    async def _content(self, context: Context, api: Api) -> tuple[dict[str, Any], tuple[str, ...]]:
-        """The context as the API wants it, and the groups of optional fields to send with it."""
+    async def _content(self, context: Context, api: Api, groups: tuple[str, ...]) -> dict[str, Any]:
+        """The context as the API wants it, with the optional fields of it and of `groups`."""
         if api == "completions":
-            return {"prompt": list(context.ids) if self._tokenizer else context.text}, ("completions",)
-        messages = messages_of(context.text)
-        if not begun(messages):
-            return {"messages": messages}, ("chat",)
-        if await self.can_continue():
-            return {"messages": messages}, ("chat", "continue")
-        return {"messages": asking_to_go_on(messages)}, ("chat",)
+            prompt = list(context.ids) if self._tokenizer else context.text
+            return {"prompt": prompt} | self._dialect.extras(("completions", *groups))
+        messages, kinds = messages_of(context.text), ("chat", *groups)
+        if begun(messages):
+            if await self.can_continue():
+                kinds = ("chat", "continue", *groups)
+            else:
+                messages = asking_to_go_on(messages)
+        return {"messages": self._dialect.messages(messages)} | self._dialect.extras(kinds)
 
     def _lacks_model(self, error: HttpRefusedError) -> bool:
         return re.search(rf"(?<!\w){re.escape(self._model)}(?!\w)", error.body) is not None
@@ -378,18 +363,20 @@ class OpenAIEngine(SharedContext):
         return f"{error}\nThe server has neither completions nor chat completions at this URL"
 
     def _settings(self, request: Request, n: int, seed: int, stop: tuple[str, ...]) -> dict[str, Any]:
-        return {
-            "model": self._model,
-            "temperature": request.temperature,
-            "top_p": request.top_p,
-            "seed": seed % 2**31,
-            **({"n": n} if n > 1 else {}),
-            **({"stop": list(stop)} if stop else {}),
-        }
+        settings: dict[str, Any] = {"model": self._model, "temperature": request.temperature, "top_p": request.top_p}
+        settings["seed"] = seed % 2**31
+        if n > 1:
+            settings["n"] = n
+        if stop:
+            settings["stop"] = list(stop)
+        return {name: value for name, value in settings.items() if name not in self._dialect.omitted}
 
     def _read(self, request: Request, sample: Sample) -> Completion | None:
         """Convert a server's sample; None if the server hides which stop string, if any, ended the text."""
         text, named = sample.text, sample.named_stop
+        if not text.strip() and sample.thinking:  # no stop string ends what is only thought
+            text = f"<think>{sample.thinking}"
+            return self._build(sample, text, "length" if sample.reason == "length" else "eos", None)
         if (ending := first_stop(text, request.stop)) is not None:
             end, stop = ending
             self._includes_stops = self._includes_stops or not sample.names_stops

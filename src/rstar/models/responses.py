@@ -11,9 +11,14 @@ from rstar.http_client import InvalidAnswerError
 
 @dataclass(slots=True)
 class Sample:
-    """One sample as returned by the server, or as streamed so far."""
+    """One sample as returned by the server, or as streamed so far.
+
+    `thinking` is what the server reports of it apart from `text`. `named_stop` is the stop string that ended it, if the
+    server names them (`names_stops`).
+    """
 
     text: str = ""
+    thinking: str = ""
     reason: str | None = None
     named_stop: object = None
     names_stops: bool = False
@@ -26,7 +31,8 @@ class Sample:
     def add(self, choice: dict[str, Any]) -> None:
         """Append a choice, whole or one chunk of a stream. Raises `EngineError` if it is malformed."""
         try:
-            self.text += (_content(choice) or "").encode(errors="replace").decode()  # no lone surrogates
+            self.text += _sound(_content(choice))
+            self.thinking += _sound(_thinking(choice))
             self.reason = choice.get("finish_reason") or self.reason
             for key in ("stop_reason", "matched_stop"):
                 if key in choice:
@@ -39,6 +45,16 @@ class Sample:
             self.logprobs += [float(value or 0.0) for value in values]
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise EngineError(f"malformed completion choice ({error!r}): {str(choice)[:200]}") from error
+
+    def add_event(self, event: Any) -> None:
+        """Append an event of a stream: usually one token. Raises `EngineError` if it is malformed."""
+        if not isinstance(event, dict):
+            return
+        for choice in event.get("choices") or ():
+            before = len(self.text), len(self.thinking)
+            self.add(choice)
+            self.reported_tokens += (len(self.text), len(self.thinking)) != before
+        count_tokens([self], event.get("usage"))
 
 
 def samples_of(name: str, answer: Any) -> list[Sample]:
@@ -82,6 +98,18 @@ def count_tokens(samples: list[Sample], usage: object) -> None:
 def first_stop(text: str, stops: tuple[str, ...]) -> tuple[int, str] | None:
     """End position of the first stop string completed in `text`, and that string."""
     return min(((at + len(stop), stop) for stop in stops if (at := text.find(stop)) >= 0), default=None)
+
+
+def _sound(text: Any) -> str:
+    """A text without lone surrogates; empty for None."""
+    return (text or "").encode(errors="replace").decode()
+
+
+def _thinking(choice: dict[str, Any]) -> Any:
+    """What a server reports apart from the text: the thinking of a message, or of a chunk of it."""
+    part = choice.get("message") or choice.get("delta") or {}
+    found = part.get("reasoning_content") or part.get("reasoning")
+    return found if isinstance(found, str) else None
 
 
 def _content(choice: dict[str, Any]) -> Any:

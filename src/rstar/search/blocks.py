@@ -16,7 +16,8 @@ from textwrap import dedent
 _FENCE = re.compile(r"[ \t]*(?P<mark>`{3,}|~{3,})[ \t]*(?P<info>[^`\n]*?)[ \t]*$")
 _LANGUAGE = re.compile(r"\{?\.?(?P<language>[\w+-]*)\}?")
 _ATTRIBUTE = re.compile(r".*[=.{}].*")
-_PYTHON = ("python", "python3", "py", "tool_code")
+_PYTHON = ("python", "python3", "py", "pycon", "ipython", "tool_code")
+_INPUT = re.compile(r"(?:>>>|\.\.\.) ?|In \[\d*\]: ?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,7 @@ class Block:
 
     Attributes:
         language: in lower case; empty if the fence names none.
-        code: its lines, without common indentation.
+        code: its lines, without common indentation; of an interactive session, the input alone.
         closed: whether a fence ends it.
     """
 
@@ -78,6 +79,20 @@ def looks_like_code(text: str) -> bool:
     return any(not isinstance(part, ast.Expr) or _calls(part.value) for part in body)
 
 
+def bare_code(text: str) -> str | None:
+    """A text that is Python code, without a fence, and prints something; else None."""
+    code = without_prompts(text.strip("\n"))
+    return code if "print(" in code and looks_like_code(code) else None
+
+
+def without_prompts(text: str) -> str:
+    """The input of an interactive session, without its output; any other text as it is."""
+    if not text.startswith((">>>", "In [")):
+        return text
+    marks = ((line, _INPUT.match(line)) for line in text.split("\n"))
+    return "\n".join(line[mark.end() :] for line, mark in marks if mark is not None)
+
+
 def _calls(part: ast.expr) -> bool:
     return any(isinstance(node, ast.Call) for node in ast.walk(part))
 
@@ -101,4 +116,4 @@ def _closes(line: str, mark: str) -> bool:
 
 
 def _joined(lines: list[str]) -> str:
-    return dedent("\n".join(lines)).strip("\n")
+    return without_prompts(dedent("\n".join(lines)).strip("\n"))

@@ -1,10 +1,10 @@
 """Parses the turns of instruct models: text around one fenced block of code, or the final answer.
 
 Tolerant of what such models write: text before and after the code, several blocks, blocks of other languages, a block
-without a language or without an end (`rstar.search.blocks`), drafts while thinking, code that prints nothing (the
-values of its variables are shown). Strict about answers: a turn without code must state one
-(`rstar.grading.find.extract`), and a turn with code never has one, because its output is not known yet. The text of the
-turns is in `rstar.prompts.fenced`.
+without a language or without an end, code without a block, interactive sessions (`rstar.search.blocks`), drafts while
+thinking, code that prints nothing (the values of its variables are shown). Strict about answers: a turn without code
+must state one (`rstar.search.stated`), and a turn with code never has one, because its output is not known yet. The
+text of the turns is in `rstar.prompts.fenced`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 from rstar.models.engine import Completion
 from rstar.prompts import fenced as prompts
 from rstar.prompts.code_steps import USER
-from rstar.search.blocks import fenced_blocks, python_code
+from rstar.search.blocks import bare_code, fenced_blocks, python_code
 from rstar.search.format import Reading
 from rstar.search.stated import stated_answer
 
@@ -40,11 +40,13 @@ class Fenced:
         cut = completion.stop == prompts.END_BLOCK
         if text.rfind("<think>") > text.rfind("</think>"):  # the model still thinks; its drafts are no steps
             return Reading(more=True) if cut else _answer(text)
-        text = _without_thinking(text)
-        blocks = list(fenced_blocks(text))
+        said = text.rpartition("</think>")[2]
+        blocks = list(fenced_blocks(said))
         code = python_code(blocks)
         if cut and (code is None or not blocks[-1].closed):
             return Reading(more=True)  # behind a block of another language, or in one that the stop string opened
+        if code is None and not blocks:
+            code = bare_code(said)
         return Reading(code=code, shows=True) if code is not None else _answer(text)
 
     def shown(self, stdout: str) -> str:
@@ -57,12 +59,6 @@ class Fenced:
 
 
 FENCED = Fenced()
-
-
-def _without_thinking(text: str) -> str:
-    """A text without what the model only thinks; all of it if there is nothing else."""
-    rest = text.rpartition("</think>")[2]
-    return rest if rest.strip() else text
 
 
 def _answer(text: str) -> Reading:

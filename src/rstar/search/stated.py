@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from rstar.grading.find.extract import answer_of
+from rstar.grading.find.extract import answer_of, leading_yes_or_no
 from rstar.prompts.code_steps import MARKERS
 
 _STATED = re.compile(
@@ -18,8 +18,23 @@ _STATED = re.compile(
 
 Not the answer to a part of the question, and not the word alone ("3 of the answers are wrong", "to answer this, …").
 """
-_DEFINITE = re.compile(r"\d|^(?:yes|no|true|false)\b", re.IGNORECASE)
+_DEFINITE = re.compile(r"\d|^\W*(?:yes|no|true|false)\W*$", re.IGNORECASE)
 """An answer like this counts without a statement."""
+_REFUSED = re.compile(
+    r"\b(?:can(?:not|'t|’t) (?:answer|help|solve|determine|do|provide|assist)|unable to|(?:please|could you|can you)"
+    r" (?:please )?(?:provide|clarify|share|tell|give|send|specify)|as an ai\b|sorry,? (?:but )?i (?:can|am|do)\b"
+    r"|(?:(?:not|n['’]t) (?:have )?enough|insufficient) (?:information|data|facts|details|context)"
+    r"|i(?: would|['’]d)? need (?:at least )?(?:\w+ )?more)",
+    re.IGNORECASE,
+)
+"""A last line like this answers nothing, whatever numbers it holds."""
+_PLAN = re.compile(
+    r"\W*(?:step \d+\W+)?(?:let(?:['’]s| us| me)?\b|suppose\b|assume\b|i(?:['’]ll| will| shall| need)\b"
+    r"|we(?:['’]ll| will| shall| need| must| start)\b|to (?:solve|find|answer|compute|calculate|determine|do)\b)",
+    re.IGNORECASE,
+)
+"""A last line like this says what comes next."""
+_LABEL = re.compile(r"^\W*step \d+\W+(?=.*=)", re.IGNORECASE | re.MULTILINE)
 
 
 def states_answer(text: str) -> bool:
@@ -34,8 +49,16 @@ def before_statement(text: str) -> int:
 
 
 def stated_answer(text: str) -> str | None:
-    """The answer that a solution states; without a statement, a number or a yes or no with which it ends."""
-    answer = answer_of(text)
+    """The answer that a solution states; without a statement, a yes or no with which it begins, or a number or a yes
+    or no with which it ends.
+    """
+    if (said := leading_yes_or_no(text)) is not None:
+        return said
+    stated = states_answer(text)
+    last = text.rstrip().rpartition("\n")[2]
+    if not stated and (_REFUSED.search(last) or _PLAN.match(last)):
+        return None
+    answer = answer_of(text if stated else _LABEL.sub("", text))
     if answer is None or answer.strip() in MARKERS:
         return None
-    return answer if states_answer(text) or _DEFINITE.search(answer) else None
+    return answer if stated or _DEFINITE.search(answer) else None

@@ -76,8 +76,17 @@ _SUBJECT = re.compile(
 _WITHDRAWN = re.compile(
     r"[\s*_.?!]*(?:no\s*[,.!:]|wait|actually|correction|sorry|oops|hmm|scratch that)", re.IGNORECASE
 )
+_RETRACTION = re.compile(
+    r"(?:^|[.!?—–]\s+)(?:yes|no|wait|actually|correction|sorry|oops|hmm)\b", re.IGNORECASE | re.MULTILINE
+)
 _MISTAKE = re.compile(r"\b(?:wrong|incorrect|mistake|error)\b", re.IGNORECASE)
 _OVER = re.compile(r"[.!*) ]*(?:$|\n|(?<=[.!] )[A-Z])")
+_YES_OR_NO = re.compile(
+    r"[\s#*_]*(?P<said>yes|no|true|false)\b(?=\s*[*_]*(?:[.,:;!*]|—|–|\s-\s|\n|$|\s+(?:because|since|as)\b))"
+    r"(?!,? (?:problem|worries)\b)",
+    re.IGNORECASE,
+)
+_ANSWER_IN_TEXT = re.compile(r"\$\$?\s*\\text\w*\s*\{([^{}$]*\banswer\b[^{}$]*)\}([^$\n]+)\$\$?", re.IGNORECASE)
 _STRUCK = re.compile(r"~~[^~\n]{1,200}~~|<<[^<>\n]{1,200}>>")
 """Crossed-out text, and calculator annotations."""
 _DISPLAYED = re.compile(r"\\begin\{(?:equation|gather|displaymath|multline)\*?\}")
@@ -172,6 +181,15 @@ def stated_number(text: str, *, percentages: bool = False) -> str | None:
     return only_number(clock_times_in_digits(english_in_digits(line, incidental=1)), percentages=percentages)
 
 
+def leading_yes_or_no(text: str) -> str | None:
+    """The yes or no with which a text begins, if it announces no other answer and takes nothing back."""
+    rest = _untagged_rest(text)
+    said = None if rest is None else _YES_OR_NO.match(rest)
+    if rest is None or said is None or "oxed" in rest or _announced(rest) is not None:
+        return None
+    return None if _RETRACTION.search(rest, said.end()) else said["said"]
+
+
 def quick_answer(text: str) -> str | None:
     """`answer_of` for the plain cases, one box of plain content or text after ``####``; None for all others."""
     if "think>" in text or "answer>" in text or "<<" in text:
@@ -243,6 +261,8 @@ def _untagged_answer(text: str) -> str | None:
 
 
 def _announced(text: str) -> str | None:
+    if "\\text" in text:
+        text = _ANSWER_IN_TEXT.sub(r"\1 $\2$", text)
     cue = subject = None
     for match in reversed(list(_CUE.finditer(text))):
         clause = last_clause(text[max(match.start() - 100, 0) : match.start()])
