@@ -41,7 +41,7 @@ class HttpRefusedError(ServerError):
 
 
 class InvalidAnswerError(ServerError):
-    """The server reports success, but its answer is not one of its API; the same request may succeed later."""
+    """The server reports success, but its answer is an error or not one of its API; it may succeed later."""
 
 
 _HINTS: Mapping[type[httpx.TransportError], str] = {
@@ -193,7 +193,7 @@ class ServerClient:
             except ValueError:
                 raise InvalidAnswerError(f"{self.url}{path}: not JSON in a stream: {data[:_EXCERPT]!r}") from None
             if isinstance(event, dict) and event.get("error"):
-                raise ServerError(f"{self.url}{path}: {str(event['error'])[:_EXCERPT]}")
+                raise InvalidAnswerError(f"{self.url}{path}: {str(event['error'])[:_EXCERPT]}")
             yield event
 
     async def _with_retries(

@@ -10,6 +10,7 @@ from rstar.config import EngineConfig
 from rstar.errors import EngineError, ServerError
 from rstar.models.check import Report, check
 from rstar.models.engine import Context, Request
+from rstar.models.openai import OpenAIEngine
 from rstar.models.spec import server_client
 from rstar.specs import Server, parse_model
 from tests.models.chat_servers import chat_server, counter
@@ -57,6 +58,7 @@ def test_everything_works() -> None:
         "context length": True,
         "completions": True,
         "chat": False,
+        "temperature": True,
         "stop strings": True,
         "streams": True,
         "special tokens": True,
@@ -158,6 +160,7 @@ def test_refusals_are_facts() -> None:
         ("stream_options", "streams", "texts are cut here"),
         ("system", "system message", "the beginning of the question"),
         ("max_tokens", "chat", "answers messages"),
+        ("temperature", "temperature", "samples at its own temperature"),
     ],
 )
 def test_a_report_agrees_with_what_the_engine_does(refused: str, name: str, seen: str) -> None:
@@ -168,8 +171,8 @@ def test_a_report_agrees_with_what_the_engine_does(refused: str, name: str, seen
     def answer(body: dict[str, Any]) -> Answer:
         if refused == "system" and body.get("messages", [{}])[0].get("role") == "system":
             return 400, {}, {"error": "System role not supported"}
-        if refused == "stream_options" and refused in body:
-            return 400, {}, {"error": "stream_options is unknown"}
+        if refused in ("stream_options", "temperature") and refused in body:
+            return 400, {}, {"error": f"Unsupported value: {refused}"}
         return speaks(body)
 
     report = checked(answer)
@@ -208,6 +211,30 @@ def test_streams_that_end_wrongly(events: list[Any], works: bool, seen: str) -> 
     report = checked(lambda body: (200, {}, events) if body.get("stream") else choices({"text": STORY}))
     assert facts(report)["streams"] == works
     assert seen in detail(report, "streams")
+
+
+def test_completions_that_are_answered_instead_of_continued() -> None:
+    """The report says so, and the engine asks by chat."""
+    speaks = chat_server(lambda messages, seed: STORY)
+
+    def answer(body: dict[str, Any]) -> Answer:
+        if "prompt" not in body:
+            return speaks(body)
+        text = {"index": 0, "text": "Sure!", "finish_reason": "stop"}
+        return 200, {}, {"choices": [text], "usage": {"prompt_tokens": 11, "completion_tokens": 2}}
+
+    report = checked(answer)
+    assert "put into a chat template" in detail(report, "completions")
+    spec = parse_model(report.name)
+    assert isinstance(spec, Server)
+    assert spec.api == "chat"
+
+    async def api(url: str) -> str:
+        async with OpenAIEngine(url, "m") as engine:
+            return await engine.api()
+
+    with serving(answer) as server:
+        assert asyncio.run(api(server.url)) == "chat"
 
 
 def test_neither_api_and_an_unknown_model() -> None:

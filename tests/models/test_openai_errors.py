@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from rstar.errors import EngineError
-from rstar.models.engine import Context, Request
+from rstar.errors import ContextFullError, EngineError
+from rstar.models.engine import Completion, Context, Request
 from rstar.models.openai import OpenAIEngine
 from tests.models.chat_servers import chat_server
 from tests.models.completion_servers import TEXT, Answer, ask, choices, cut, hiding, serving, vllm
@@ -185,6 +185,41 @@ def test_stream_errors() -> None:
         return (200, {}, [{"error": "out of memory"}]) if body.get("stream") else hiding(body)
 
     with serving(answer) as server, pytest.raises(EngineError, match="out of memory"):
+        server.run(ask())
+
+
+def test_a_stream_that_breaks_off_with_an_error_is_repeated() -> None:
+    errors = iter([[{"error": {"code": 503, "message": "overloaded"}}]])
+
+    def answer(body: dict[str, Any]) -> Answer:
+        return (200, {}, next(errors, hiding(body)[2])) if body.get("stream") else hiding(body)
+
+    with serving(answer) as server:
+        assert server.run(ask())[0][0].text == "one.two<stop>"
+
+
+def test_a_filter_of_contents_silences_one_question() -> None:
+    def answer(body: dict[str, Any]) -> Answer:
+        refusal = {"error": {"code": "content_filter", "message": "refused by our content management policy"}}
+        return (400, {}, refusal) if body["prompt"] == "bad" else vllm(body)
+
+    with serving(answer) as server:
+        (silent, other), (said, _) = server.run(Request(Context("bad"), n=2), ask(n=2))
+    assert silent == other == Completion("", (), (), "eos")
+    assert said.text == "one.two<stop>"
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        "Input length 5000 exceeds maximum allowed token size 4096",
+        "prompt is too long: 5000 tokens > 4096 maximum",
+        "`inputs` tokens + `max_new_tokens` must be <= 4096",
+        "This model's maximum context length is 4096 tokens",
+    ],
+)
+def test_full_contexts_in_many_words(refusal: str) -> None:
+    with serving(lambda body: (400, {}, {"error": refusal})) as server, pytest.raises(ContextFullError):
         server.run(ask())
 
 

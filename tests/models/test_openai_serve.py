@@ -155,6 +155,7 @@ def test_what_transformers_serve_can_do(bundled: Server) -> None:
         "context length": False,
         "completions": True,
         "chat": True,
+        "temperature": True,
         "stop strings": True,
         "streams": True,
         "special tokens": False,

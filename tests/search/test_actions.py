@@ -114,7 +114,8 @@ def test_reading_code() -> None:
 def test_only_models_that_are_shown_the_format_are_read_loosely() -> None:
     assert style_of(open_domain("programs"), 0) is CODE
     assert style_of(open_domain("programs"), 2) is LOOSE_CODE
-    assert style_of(open_domain("yes-no"), 2) is style_of(open_domain("yes-no"), 0) is TEXT
+    assert style_of(open_domain("competition"), 2) == style_of(open_domain("competition"), 0) == TEXT
+    assert style_of(open_domain("yes-no"), 2).yes_no
     written = completion("```python\nn = 4\n```\n<end_of_step>", stop="<end_of_step>")
     assert read(LOOSE_CODE, "step", "# question: how many?\n", written) == Reading(
         code="# question: how many?\nn = 4\n"

@@ -65,5 +65,8 @@ def test_the_input_of_a_session_is_its_code(lines: list[str]) -> None:
 def test_code_without_a_fence_prints_something() -> None:
     assert bare_code("x = 7\nprint(x)\n") == "x = 7\nprint(x)"
     assert bare_code(">>> print(7)\n7") == "print(7)"
-    for text in ("x = 7", "7", "f(7)", "I print(7)", "def f(:\n    print(7)"):
+    assert bare_code("eggs = 6 * 24\nleft = eggs - 100") == "eggs = 6 * 24\nleft = eggs - 100"
+    assert bare_code("<code>\nx = 3 * 4\n</code>") == "x = 3 * 4"
+    assert bare_code("<|python_tag|>print(7)") == "print(7)"
+    for text in ("x = 7", "x = 3 / 4", "x = 2\ny = 3", "7", "f(7)", "I print(7)", "def f(:\n    print(7)"):
         assert bare_code(text) is None

@@ -4,11 +4,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rstar.config import MutualConfig
 from rstar.grading import is_equivalent
-from rstar.models.engine import Context
-from rstar.search.discriminate import Candidate, agrees, choose_candidate, cut_places, survivors
+from rstar.models.engine import Context, Request
+from rstar.models.fake import FakeEngine
+from rstar.problems import Problem
+from rstar.prompts.domains import open_domain
+from rstar.sandbox.api import Limits
+from rstar.search.discriminate import Candidate, Discriminator, agrees, choose_candidate, cut_places, survivors
+from rstar.search.stated import stated_answer
 from rstar.search.tree import Node
+from rstar.specs import Fake
 from rstar.trajectories import Segment, Step
+from tests.search.plain import PlainSandbox
 
 
 @given(st.lists(st.text("abc", min_size=1, max_size=4), max_size=60), st.integers(1, 8), st.integers(0, 99))
@@ -22,14 +30,21 @@ def test_cuts_are_at_words_between_20_and_80_percent(words: list[str], cuts: int
         return
     for place in places:
         before = text[:place].split()
-        assert text[:place].endswith(" ")
+        assert not text[:place].endswith(" ")
+        assert text[place:].startswith(" ")
         assert before == words[: len(before)]
         assert 0.2 <= len(before) / len(words) <= 0.8
 
 
+def test_cuts_keep_lines_and_drop_indentation() -> None:
+    text = "a b\n  c d\n\ne f"
+    found = {text[:place] for seed in range(200) for place in cut_places(text, 1, seed)}
+    assert found == {"a b\n", "a b\n  c", "a b\n  c d\n\n"}
+
+
 def test_cuts_cover_the_range() -> None:
     text = " ".join("abcdefghij")
-    assert {place for seed in range(200) for place in cut_places(text, 1, seed)} == {4, 6, 8, 10, 12, 14, 16}
+    assert {place for seed in range(200) for place in cut_places(text, 1, seed)} == {3, 5, 7, 9, 11, 13, 15}
 
 
 @pytest.mark.parametrize(
@@ -100,3 +115,41 @@ def test_survivors_are_never_empty_without_need(kept: list[bool]) -> None:
     candidates = [candidate("1", 0.5, kept=one) for one in kept]
     left = survivors(candidates)
     assert len(left) == (sum(kept) or len(kept))
+
+
+@pytest.mark.parametrize("domain", ["word-problems", "competition", "yes-no"])
+@pytest.mark.parametrize("action", ["step", "question"])
+def test_a_peer_that_writes_the_same_text_agrees(domain: str, action: str) -> None:
+    """Wherever a solution is cut; its sub-questions and their answers included."""
+    opened = open_domain(domain)
+    for question, solution in opened.examples[action].worked:  # type: ignore[index]
+        prompt = opened.prompt("finish", question, 2)
+
+        def rest(request: Request, sample: int, prompt: str = prompt, solution: str = solution) -> str:
+            return solution[len(request.context.text) - len(prompt) :]
+
+        for seed in range(20):
+            peer = FakeEngine(Fake(max_context=20_000), script=rest)
+            config = MutualConfig(cuts=4, agreement="strict")
+            problem = Problem("p", question)
+            checks = Discriminator(problem, opened, peer, PlainSandbox(), config, Limits(), seed, 2, is_equivalent)  # type: ignore[arg-type]
+            root = Node(None, None, Context(opened.prompt("step", question, 0)), None)
+            node = Node(root, Step((Segment(solution, "policy"),)), Context(root.context.text + solution), None)
+            node.answer = stated_answer(solution, yes_no=domain == "yes-no")
+            assert node.answer is not None
+            assert asyncio.run(checks.check(node)).kept
+            checks.release()
+
+
+def test_what_the_policy_said_is_not_the_answer_of_the_peer() -> None:
+    """A cut behind the answer would let a peer that adds two words agree."""
+    solution = "Step 1: 6 boxes of 24 eggs are 144 eggs.\nStep 2: So 44 eggs are left for him to sell on another day."
+    opened = open_domain("word-problems")
+    peer = FakeEngine(Fake(max_context=20_000), script=lambda request, sample: " for him.")
+    config = MutualConfig(cuts=20, agreement="loose")
+    checks = Discriminator(Problem("p", "?"), opened, peer, PlainSandbox(), config, Limits(), 1, 2, is_equivalent)  # type: ignore[arg-type]
+    root = Node(None, None, Context(opened.prompt("step", "?", 0)), None)
+    node = Node(root, Step((Segment(solution, "policy"),)), Context(root.context.text + solution), None)
+    node.answer = "44"
+    assert not asyncio.run(checks.check(node)).kept
+    checks.release()

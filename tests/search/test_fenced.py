@@ -64,6 +64,7 @@ STYLES: dict[str, tuple[str, Reading]] = {
     "thinking alone, with an answer": ("<think>So \\boxed{7}.</think>", Reading(answer="7")),
     "code without a fence": ("x = 7\nprint(x)\n", code("x = 7\nprint(x)")),
     "a formula without a fence": ("x = 7", Reading(answer="x = 7")),
+    "a fence at the end of a line": ("The code: ```python\nprint(7)\n```\nIt prints 8.", code("print(7)")),
     "a session": ("```pycon\n>>> x = 7\n>>> if x:\n...     print(x)\n7\n```", code("x = 7\nif x:\n    print(x)")),
     "a session of Python": ("```python\n>>> print(7)\n7\n```", code("print(7)")),
     "a session without a fence": (">>> print(7)\n7\n", code("print(7)")),

@@ -150,7 +150,11 @@ def rules_script(request: Request, sample: int) -> str:
         return "a 2. b\n"
     if text.rstrip().rpartition("\n")[2].startswith("Question"):
         return f"How many after {draw}?\n" if draw < 8 else "Now we can answer the question: How many?\n"
-    return f"There are {draw}. The answer is {draw}.\n" if "Answer" in text[-40:] or draw < 3 else f"Use {draw}.\n"
+    return (
+        f"There are {draw}. The answer is {draw}.\n"
+        if "Answer" in text[-40:] or draw < 3
+        else f"The total is {draw}.\n"
+    )
 
 
 def test_a_step_with_the_answer_has_the_confidence_of_the_sampled_solutions() -> None:

@@ -27,6 +27,7 @@ def completion(text: str, stop: str | None) -> Completion:
         ("# sum\n```python\nx = 7\n```\nHere, the code sets `x`.\n```\n7\n```\n", "# sum\nx = 7\n"),
         ("```python\nx = 7\n```\n这里是说明。\n", "x = 7\n"),
         ("I'll add, and then print.\n\nx = 7\n", "\nx = 7\n"),
+        ("Here is the code\nx = 7\n", "x = 7\n"),
         ("**Step 1:** add\n```\nx = 7\n", "x = 7\n"),
         ("1. Add:\n   ```python\n   x = 7\n   if x:\n       y = 8\n   ```\n", "x = 7\nif x:\n    y = 8\n"),
         ("# given: 3 rolls.\n```python\nX = 1.\n```\n", "# given: 3 rolls.\nX = 1.\n"),
@@ -36,8 +37,10 @@ def completion(text: str, stop: str | None) -> Completion:
 )
 def test_code_is_found(text: str, code: str) -> None:
     assert LOOSE_CODE_STEPS.read(completion(text, STEP)) == Reading(code=code)
-    assert LOOSE_CODE_STEPS.read(completion(text, CODE)) == Reading(code=code, complete=True)
-    assert LOOSE_CODE_STEPS.read(completion(text, None)) == Reading(code=code, complete=True), "its turn ends there"
+    assert LOOSE_CODE_STEPS.read(completion(text, CODE)) == Reading(code=code, complete=True, shows=True)
+    assert LOOSE_CODE_STEPS.read(completion(text, None)) == Reading(code=code, complete=True, shows=True), (
+        "its turn ends there"
+    )
 
 
 def test_what_is_no_step() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rstar.search.stated import before_statement, stated_answer, states_answer
+from rstar.search.stated import before_statement, printed_answer, stated_answer, states_answer
 
 
 @pytest.mark.parametrize(
@@ -50,15 +50,37 @@ def test_a_number_or_a_yes_counts_without_a_statement() -> None:
 @pytest.mark.parametrize(
     ("text", "answer"),
     [
-        ("No, because a whale is a mammal.", "No"),
-        ("Yes, because it has 3 legs and 2 arms.", "Yes"),
         ("**No.** A spider has 8 legs.", "No"),
         ("Yes — the tower is 330 m tall.\n\nThe clock is 96 m tall.", "Yes"),
         ("No, the ship sank in 1912.", "No"),
+        ("Step 2: Yes, 3 is less than 7.", "Yes"),
+        ("1876 is after 1827, so no.", "no"),
+        ("So yes, it could.", "yes"),
+        ("They could not meet.\n\nNo", "No"),
+        ("Yes it is.", "Yes"),
+        ("The answer is most likely no.", "no"),
+        ("The answer is no (they could not meet).", "no"),
+        ("No. The answer is yes.", "yes"),
+        ("None of the 3 is.", None),
+    ],
+)
+def test_answers_to_questions_for_a_yes_or_no(text: str, answer: str | None) -> None:
+    assert stated_answer(text, yes_no=True) == answer
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("No, because a whale is a mammal.", "No"),
+        ("Yes, because it has 3 legs and 2 arms.", "Yes"),
+        ("**No.** Spiders have more legs.", "No"),
+        ("Yes, that's correct! There are 44 eggs left.", "44 eggs left"),
+        ("True, so there are 44 eggs left.", "44 eggs left"),
         ("<think>5 or 6?</think>\nFalse, since 7 is prime.", "False"),
         ("No. The answer is yes.", "yes"),
         ("Yes, so \\boxed{7}.", "7"),
         ("No problem: 7 rolls are left.", "7"),
+        ("No. of eggs left: 44", "No. of eggs left: 44"),
         ("Notes cost 3 dollars.", "3 dollars"),
     ],
 )
@@ -81,6 +103,18 @@ def test_what_is_taken_back_does_not_count() -> None:
         "Step 2: We need 3 equations.",
         "First I count. I will use 2 variables.\nTo solve it, we use 3 equations.",
         "Step 1: Find the price of 3 pens.",
+        "Now we subtract the 57 rolls that were sold.",
+        "Here's how to solve the problem in Python 3:",
+        "How many rolls are in each of the 4 trays?",
+        "The final answer is obtained by subtracting 5 from 7.",
+        "The answer is unknown.",
+        "The answer is as follows:",
+        "The answer is not 144, because 100 are sold.",
+        "So the answer is \\boxed{...}",
+        "No, the code has an error. I will fix it.",
+        "Yes, we can solve this with Python:",
+        "False - I need to recheck the computation.",
+        "John spends $240 in 4 weeks.",
     ],
 )
 def test_refusals_and_plans_are_no_answers(text: str) -> None:
@@ -89,3 +123,49 @@ def test_refusals_and_plans_are_no_answers(text: str) -> None:
 
 def test_the_label_of_a_step_is_no_part_of_the_answer() -> None:
     assert stated_answer("Step 1: x = 6.") == "x = 6."
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "B",
+        "(B)",
+        "**B**",
+        "The correct option is (B).",
+        "Option B is correct.",
+        "I choose (B).",
+        "The best answer is B.",
+    ],
+)
+def test_options(text: str) -> None:
+    answer = stated_answer(text)
+    assert answer is not None
+    assert answer.strip("()") == "B"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "So, 15 rolls are left after selling 57 rolls.",
+        "The output shows that 15 rolls are left out of the 72.",
+        "There are **15** rolls left after selling 57 of the 72 rolls.",
+        "15 rolls are left (72 - 57).",
+        "Out of 72 rolls, 15 are left.",
+        "After selling 57 rolls, the baker has 15 rolls left.",
+    ],
+)
+def test_what_is_left_is_the_answer(text: str) -> None:
+    assert stated_answer(text) == "15"
+
+
+def test_the_number_that_the_code_printed() -> None:
+    assert printed_answer("15\n", "Nora sells 57 rolls for $15 in all.") == "15"
+    assert printed_answer("7\n15\n", "Nora sells 57 rolls for $15.00.") is None
+    assert printed_answer("1500\n", "She pays $1,500 for 3 of them.") == "1500"
+    for stdout, text in (
+        ("15", "I sell 57."),
+        ("15\n", "It is 151 or 2."),
+        ("", "It is 15 or 2."),
+        ("[15]", "Of 15, 2."),
+    ):
+        assert printed_answer(stdout, text) is None

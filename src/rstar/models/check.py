@@ -14,7 +14,7 @@ from typing import Any
 from rstar.http_client import HttpRefusedError, ServerClient
 from rstar.models.chat import counting_turns, find_continuation
 from rstar.models.dialect import Dialect
-from rstar.models.responses import Sample, count_tokens
+from rstar.models.responses import SHORT, Sample, count_tokens, wraps_text
 from rstar.specs import Server
 
 _PROMPT = "One day in spring, a farmer and her son went to the market, and"
@@ -139,6 +139,7 @@ class _Probe:
     async def facts(self) -> list[Fact]:
         """All facts about the API."""
         parts = [
+            self.temperature_fact(),
             self.stop_fact(),
             self.stream_fact(),
             self.markers_fact(),
@@ -158,7 +159,8 @@ class _Probe:
             content = {"messages": [{"role": "user", "content": f"Continue the story: {_PROMPT}"}]}
         path = "/completions" if self.api == "completions" else "/chat/completions"
         limit = {self.dialect.limit_name: fields.pop("max_tokens", _MAX_TOKENS)}
-        return path, {"model": self.server.model, **limit, "temperature": 0, **content, **fields}
+        body = {"model": self.server.model, **limit, "temperature": 0, **content, **fields}
+        return path, {name: value for name, value in body.items() if name not in self.dialect.omitted}
 
     async def ask(self, **fields: Any) -> tuple[list[dict[str, Any]], str]:
         """The raw choices, and why there are none. Raises `ServerError` for anything but a refusal."""
@@ -171,7 +173,7 @@ class _Probe:
         try:
             answer = await self.client.request("POST", path, body)
         except HttpRefusedError as error:
-            if self.dialect.renames_limit(error.body, body):
+            if self.dialect.learn_basics(error.body, body):
                 return await self.ask_with_usage(**fields)
             return [], f"HTTP {error.status}: {error.body.strip()[:120]}", None
         choices = answer.get("choices") if isinstance(answer, dict) else None
@@ -185,12 +187,25 @@ class _Probe:
         if not choices:
             return Fact(self.api, False, why)
         sample = _sample(choices[0])
+        if self.api == "completions" and await self.wraps():
+            return Fact(self.api, False, "texts are put into a chat template, so they are answered, not continued")
         if sample.text.strip():
             what = "continues texts; any format works" if self.api == "completions" else "answers messages"
             return Fact(self.api, True, what)
         if sample.thinking:
             return Fact(self.api, True, "the model thinks first: allow it enough tokens (search.max_step_tokens)")
         return Fact(self.api, False, f"the reply is empty: {str(choices[0])[:120]}")
+
+    async def wraps(self) -> bool:
+        """Whether texts are put into a chat template."""
+        _, _, usage = await self.ask_with_usage(prompt=SHORT, max_tokens=1)
+        return wraps_text({"usage": usage})
+
+    async def temperature_fact(self) -> Fact:
+        """Whether the temperature can be set; known from the first request."""
+        if "temperature" in self.dialect.omitted:
+            return Fact("temperature", False, "refused: the model samples at its own temperature, greedy decoding, too")
+        return Fact("temperature", True, "can be set")
 
     async def stop_fact(self) -> Fact:
         """Whether stop strings work, and how the server reports them."""

@@ -25,7 +25,8 @@ class Dialect:
     Attributes:
         limit_name: the field of the token limit.
         optional: fields that only some servers know, by the group of requests that they belong to.
-        omitted: settings that the server refuses: ``seed``, ``n``, ``stop``, or a ``top_p`` of 1.
+        omitted: settings that the server refuses: ``seed``, ``n``, ``stop``, a ``top_p`` of 1, or ``temperature`` and
+            ``top_p`` of models that sample in one way only.
         merges_system: the system message is sent as the beginning of the first user message.
     """
 
@@ -52,10 +53,13 @@ class Dialect:
         system, first, *others = messages
         return [{**first, "content": f"{system['content']}\n\n{first['content']}"}, *others]
 
-    def renames_limit(self, refusal: str, body: dict[str, Any]) -> bool:
-        """Whether a server refuses `body` because it wants the token limit under its newer name, which is used then."""
+    def learn_basics(self, refusal: str, body: dict[str, Any]) -> bool:
+        """`learn` what concerns every request: the newer name of the token limit, and a temperature that is fixed."""
         if "max_tokens" in body and "max_completion_tokens" in refusal:
             self.limit_name = "max_completion_tokens"
+            return True
+        if "temperature" in body and re.search(r"\btemperature\b", refusal):
+            self.omitted |= {"temperature", "top_p"}
             return True
         return False
 
@@ -64,7 +68,7 @@ class Dialect:
 
         The body decides, not what is known by now: requests that were sent together are refused together.
         """
-        if self.renames_limit(refusal, body):
+        if self.learn_basics(refusal, body):
             return True
         refused = [name for name in body if name in _OPTIONAL and name in refusal]
         for fields in self.optional.values():

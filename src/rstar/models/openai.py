@@ -42,7 +42,7 @@ from rstar.models.dialect import Dialect
 from rstar.models.engine import Capacity, Completion, Context, Request, StopReason, Weights
 from rstar.models.kv_capacity import ask_kv_tokens
 from rstar.models.repetition import continuation
-from rstar.models.responses import Sample, first_stop, n_bytes, samples_of
+from rstar.models.responses import SHORT, Sample, first_stop, n_bytes, samples_of, wraps_text
 
 if TYPE_CHECKING:
     from rstar.models.local.tokens import TokenText
@@ -54,13 +54,23 @@ _MISSING = (404, 405, 501)
 """Statuses of a server that lacks an API, or the model."""
 _FAILURES = ("abort", "error")
 """Finish reasons that mean that the server failed."""
-_CONTEXT_FULL = re.compile(r"context.{0,3}(?:length|size|window)|max_model_len|maximum.{0,20}length", re.IGNORECASE)
+_CONTEXT_FULL = re.compile(
+    r"context.{0,3}(?:length|size|window)|max_model_len|maximum.{0,20}(?:length|token)|max_new_tokens"
+    r"|(?:prompt|input) (?:is too long|length)|too many (?:input )?tokens|max_tokens.{0,20}too large",
+    re.IGNORECASE,
+)
+_FILTERED = re.compile(r"content.{0,3}(?:filter|management|policy)|safety (?:system|filter)", re.IGNORECASE)
+"""A refusal of what one question says."""
 _MIN_TOKENS = 16
 _HIDDEN_STOP = (
     "the server neither streams completions nor names the stop string that ended a completion (stop_reason or "
     "matched_stop); enable streaming, or use vLLM or SGLang"
 )
 _NO_STREAM = "the server neither streams completions nor continues a message that the assistant has begun"
+
+
+class _FilteredError(EngineError):
+    """The server's filter of contents refuses a context."""
 
 
 class OpenAIEngine(SharedContext):
@@ -139,17 +149,23 @@ class OpenAIEngine(SharedContext):
         length = len(request.context.ids)
         if length >= self.max_context:
             raise ContextFullError(f"{self.name}: {length} tokens of context fill max_context {self.max_context}")
-        if request.temperature == 0:  # all samples are equal, and some servers reject n > 1
-            return list(await self._samples(request, 1)) * request.n
-        return await self._samples(request, request.n)
+        try:
+            if request.temperature == 0:  # all samples are equal, and some servers reject n > 1
+                return list(await self._samples(request, 1)) * request.n
+            return await self._samples(request, request.n)
+        except _FilteredError:  # as if the model had said nothing; other questions may pass
+            return [Completion("", (), (), "eos")] * request.n
 
     async def api(self) -> Api:
-        """The API in use; the server is asked once. Raises `EngineError` if it cannot be reached."""
+        """The API in use; the server is asked once. Raises `EngineError` if it cannot be reached.
+
+        Completions that put texts into a chat template do not continue them; such a server is asked by chat.
+        """
         if self._api is None:
-            body = {"model": self._model, "prompt": "1", "max_tokens": 1, "temperature": 0}
+            body = {"model": self._model, "prompt": SHORT, "max_tokens": 1, "temperature": 0}
             try:
-                await self._client.request("POST", _PATHS["completions"], body)
-                self._api = "completions"
+                answer = await self._client.request("POST", _PATHS["completions"], body)
+                self._api = "chat" if wraps_text(answer) and await self._has_chat() else "completions"
             except HttpRefusedError as error:
                 if error.status not in _MISSING or not await self._falls_back(error):
                     return "completions"  # the first request says why not
@@ -160,17 +176,23 @@ class OpenAIEngine(SharedContext):
     async def _falls_back(self, error: HttpRefusedError) -> bool:
         """Whether a server that refuses completions has chat completions, which are then used from now on."""
         async with self._asking:
-            if self._api is None and self._tokenizer is None and not self._lacks_model(error):
-                turns = counting_turns()[:1]
-                body = {"model": self._model, "messages": turns, "temperature": 0, self._dialect.limit_name: 1}
-                try:
-                    await self._client.request("POST", _PATHS["chat"], body)
-                    self._api = "chat"
-                except HttpRefusedError as refused:
-                    self._api = "completions" if refused.status in _MISSING else "chat"
-                except ServerError as failed:
-                    raise EngineError(str(failed)) from failed
+            if self._api is None and not self._lacks_model(error):
+                self._api = "chat" if await self._has_chat() else "completions"
             return self._api == "chat"
+
+    async def _has_chat(self) -> bool:
+        """Whether the server has chat completions, and contexts are text, as they need. Raises `EngineError`."""
+        if self._tokenizer is not None:
+            return False
+        turns = counting_turns()[:1]
+        body = {"model": self._model, "messages": turns, "temperature": 0, self._dialect.limit_name: 1}
+        try:
+            await self._client.request("POST", _PATHS["chat"], body)
+        except HttpRefusedError as refused:
+            return refused.status not in _MISSING
+        except ServerError as failed:
+            raise EngineError(str(failed)) from failed
+        return True
 
     async def can_continue(self) -> bool:
         """Whether the chat API continues the assistant's turn; tested once. Raises `EngineError`."""
@@ -314,6 +336,8 @@ class OpenAIEngine(SharedContext):
             try:
                 return await send(_PATHS[api], body)
             except HttpRefusedError as error:
+                if error.status in (400, 403, 451) and _FILTERED.search(error.body):
+                    raise _FilteredError(str(error)) from error
                 if error.status in _MISSING:
                     if api == "completions" and await self._falls_back(error):
                         continue

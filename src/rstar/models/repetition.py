@@ -13,14 +13,15 @@ from collections.abc import Sequence
 from rstar.prompts.code_steps import MARKERS
 
 _THINKING = "<think>", "</think>"
-_BULLET = re.compile(r"^(?:[-•>]|\*(?!\*))[ \t]+")
-_DECORATION = "-•>*_ "
+_BULLET = re.compile(r"^(?:[-•>]|#{1,6}|\*(?!\*))[ \t]+")
+_DECORATION = "-•>#*_ "
 _EMPHASIS = re.compile(r"(\*\*|__)(.+?)\1")
 _LANGUAGE = re.compile(r"(?<=^```)\w+(?=\s*$)")
 _LABEL = re.compile(r"^[A-Z][a-z]+(?: \d+)?: *")
 _COURTESY = re.compile(
     r"(?:sure|certainly|of course|absolutely|okay|ok|alright|great|got it|understood|here(?:'s| is| are)|continuing"
-    r"|the continuation)\b(?:.*:|[^\d]*[.!])\s*$",
+    r"|i(?:'ll| will) (?:continue|go on)|i apologi[sz]e|let's (?:continue|go on)|the continuation)\b"
+    r"(?:.*:|[^\d]*[.!])\s*$",
     re.IGNORECASE,
 )
 _ELLIPSIS = re.compile(r"^(?:\.\.\.|…)[ \t]*")

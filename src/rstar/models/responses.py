@@ -77,6 +77,18 @@ def samples_of(name: str, answer: Any) -> list[Sample]:
     return samples
 
 
+SHORT = "1"
+"""A text of one token, or two with that of the beginning."""
+_WRAPPED = 8
+
+
+def wraps_text(answer: Any) -> bool:
+    """Whether a server counts so many tokens in the prompt `SHORT` that it has put it into a chat template."""
+    usage = answer.get("usage") if isinstance(answer, dict) else None
+    tokens = usage.get("prompt_tokens") if isinstance(usage, dict) else None
+    return isinstance(tokens, int) and tokens > _WRAPPED
+
+
 def n_bytes(token: str) -> int:
     r"""Number of UTF-8 bytes of a listed token; partial characters are listed as ``bytes:\xe2\x82``."""
     return token.count("\\x") if token.startswith("bytes:\\x") else len(token.encode(errors="replace"))

@@ -5,6 +5,7 @@ A domain is a folder with ``domain.toml`` and one file of prompts for each actio
     # domain.toml
     about = "Word problems with one number as the answer."
     code = false              # true: steps hold Python code, which runs in the sandbox
+    yes_no = false            # optional; true: every problem asks for a yes or no
 
     # step.toml
     instruction = "Solve the problem step by step …"
@@ -52,6 +53,7 @@ class Domain:
         name: name or path of its folder.
         about: one sentence.
         code: whether steps hold Python code, which runs in the sandbox.
+        yes_no: whether every problem asks for a yes or no.
         own: whether it is one's own folder, not a bundled domain.
         examples: of each action in use, and of ``finish``, with which the peer completes solutions.
     """
@@ -59,13 +61,14 @@ class Domain:
     name: str
     about: str
     code: bool
+    yes_no: bool
     own: bool
     examples: Mapping[str, Examples]
 
     def digest(self) -> str:
         """A short hash of all that prompts depend on."""
         examples = {action: (one.instruction, one.worked) for action, one in self.examples.items()}
-        content = json.dumps([self.code, examples], sort_keys=True)
+        content = json.dumps([self.code, self.yes_no, examples], sort_keys=True)
         return hashlib.sha256(content.encode()).hexdigest()[:16]
 
     def prompt(self, action: str, question: str, shots: int) -> str:
@@ -109,10 +112,10 @@ def open_domain(name: str, actions: Collection[str] = tuple(ACTIONS)) -> Domain:
             "docs/mutual.md describes the files"
         )
     about = read_toml(folder / "domain.toml")
-    _check(folder / "domain.toml", about, {"about": str, "code": bool})
+    _check(folder / "domain.toml", about := {"yes_no": False, **about}, {"about": str, "code": bool, "yes_no": bool})
     used = {action: folder / f"{file}.toml" for action, file in ACTIONS.items() if action in {*actions, "finish"}}
     examples = {action: _examples(file) for action, file in used.items()}
-    return Domain(name, about["about"], about["code"], name not in known, examples)
+    return Domain(name, about["about"], about["code"], about["yes_no"], name not in known, examples)
 
 
 def _examples(file: Path) -> Examples:

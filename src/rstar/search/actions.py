@@ -70,15 +70,18 @@ class Style:
         stops: stop strings of the continuation.
         answer: opening of the answer to a sub-question, and its stop strings.
         code: how code is read; None: the steps are text.
+        yes_no: the problems ask for a yes or no.
     """
 
     openings: Mapping[str, str]
     stops: Mapping[str, tuple[str, ...]]
     answer: tuple[str, tuple[str, ...]]
     code: Format | None = None
+    yes_no: bool = False
 
 
-_NEXT = (f"\n\n{USER}", "\nQuestion", "\nProblem")
+_QUESTION = "\nQuestion"
+_NEXT = (f"\n\n{USER}", _QUESTION, "\nProblem")
 """Where a model that goes on after the solution begins another one."""
 
 TEXT = Style(
@@ -114,8 +117,15 @@ _FINAL = re.compile(r"\bnow we can answer\b|\boriginal (?:question|problem)\b", 
 def style_of(domain: Domain, shots: int) -> Style:
     """The style of a domain's steps; without worked examples (`shots`), the model is one trained on it."""
     if not domain.code:
-        return TEXT
+        return replace(TEXT, yes_no=domain.yes_no)
     return LOOSE_CODE if shots else CODE
+
+
+def rest_stops(style: Style, begun: str) -> tuple[str, ...]:
+    """Stop strings for the rest of a solution. One that asks sub-questions may ask more of them."""
+    stops = style.stops["finish"]
+    asks = style.code is None and _QUESTION in f"\n{begun}"
+    return tuple(stop for stop in stops if stop != _QUESTION) if asks else stops
 
 
 def opening(style: Style, action: str, text: str) -> str:
@@ -154,10 +164,11 @@ def read(style: Style, action: str, before: str, completion: Completion, final: 
         return Reading(failure="no_step")
     text = before + completion.text
     if action == "finish" or final:
-        answer = stated_answer(text.partition(f"\n\n{USER}")[0])
+        answer = stated_answer(text.partition(f"\n\n{USER}")[0], yes_no=style.yes_no)
         return Reading(failure="no_answer") if answer is None else Reading(answer=answer)
     if action == "step" and states_answer(text):
-        return Reading(answer=stated_answer(text))
+        answer = stated_answer(text, yes_no=style.yes_no)
+        return Reading() if answer is None else Reading(answer=answer)
     return Reading()
 
 

@@ -16,7 +16,10 @@ from textwrap import dedent
 _FENCE = re.compile(r"[ \t]*(?P<mark>`{3,}|~{3,})[ \t]*(?P<info>[^`\n]*?)[ \t]*$")
 _LANGUAGE = re.compile(r"\{?\.?(?P<language>[\w+-]*)\}?")
 _ATTRIBUTE = re.compile(r".*[=.{}].*")
-_PYTHON = ("python", "python3", "py", "pycon", "ipython", "tool_code")
+_PYTHON = ("python", "python3", "py", "pycon", "ipython", "python-repl", "tool_code")
+_INLINE = re.compile(r".*[^\s`](?P<fence>[ \t]*`{3,}(?:python|python3|py))[ \t]*$")
+"""A line that ends with the opening fence of Python code."""
+_TAGGED = re.compile(r"\s*(?:<code>(.*?)</code>|<\|python_tag\|>(.*))\s*", re.DOTALL)
 _INPUT = re.compile(r"(?:>>>|\.\.\.) ?|In \[\d*\]: ?")
 
 
@@ -80,9 +83,22 @@ def looks_like_code(text: str) -> bool:
 
 
 def bare_code(text: str) -> str | None:
-    """A text that is Python code, without a fence, and prints something; else None."""
-    code = without_prompts(text.strip("\n"))
-    return code if "print(" in code and looks_like_code(code) else None
+    """A text that is Python code, without a fence, and prints or computes something; else None.
+
+    One line alone computes nothing: ``x = 3 / 4`` may be an answer.
+    """
+    tagged = _TAGGED.fullmatch(text)
+    code = without_prompts((text if tagged is None else tagged[1] or tagged[2]).strip("\n"))
+    if not looks_like_code(code):
+        return None
+    several = tagged is not None or len(code.strip().splitlines()) > 1
+    return code if "print(" in code or (several and _computes(code)) else None
+
+
+def _computes(code: str) -> bool:
+    """Whether Python code sets a variable to something that is not a value already."""
+    set_to = [node.value for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Assign | ast.AugAssign)]
+    return any(isinstance(part, ast.BinOp | ast.Call) for value in set_to for part in ast.walk(value))
 
 
 def without_prompts(text: str) -> str:
@@ -99,6 +115,8 @@ def _calls(part: ast.expr) -> bool:
 
 def _opening(line: str) -> tuple[str, str] | None:
     """Mark and language of an opening fence; None if the line is none."""
+    if (inline := _INLINE.match(line)) is not None:
+        line = inline["fence"]
     fence = _FENCE.match(line)
     if fence is None:
         return None

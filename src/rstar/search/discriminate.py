@@ -22,7 +22,7 @@ from rstar.models.engine import Engine, Request
 from rstar.problems import Problem
 from rstar.prompts.domains import Domain
 from rstar.sandbox.api import Limits, Sandbox
-from rstar.search.actions import read, style_of
+from rstar.search.actions import read, rest_stops, style_of
 from rstar.search.choose import Equivalence, Votes
 from rstar.search.code_steps import CODE_STEPS
 from rstar.search.expand import Expander
@@ -30,7 +30,8 @@ from rstar.search.stated import before_statement
 from rstar.search.tree import Node
 from rstar.seeds import derive
 
-_WORD = re.compile(r"(?<=\s)\S")
+_PLACE = re.compile(r"(?<=[^\s])(?=[ \t]+\S)|(?<=\n)(?=[ \t]*\S)")
+"""Between two words, before the spaces: the token of a word begins with its space, and is unlikely after one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +57,15 @@ class Candidate:
 def cut_places(text: str, cuts: int, seed: int) -> list[int]:
     """Character positions of at most `cuts` random words of `text`, each after 20% to 80% of the words, in order.
 
-    A text too short for a cut gives [0]: the peer then solves the whole problem.
+    What comes before a place ends with a word or a line, never with a space. A text too short for a cut gives [0]: the
+    peer then solves the whole problem.
 
     >>> cut_places("a b c d e f g h i j", 2, seed=1)
-    [4, 10]
+    [3, 9]
     """
-    starts = [match.start() for match in _WORD.finditer(text)]
-    n = len(starts) + 1
-    inner = starts[math.ceil(0.2 * n) - 1 : math.floor(0.8 * n)]
+    places = [match.start() for match in _PLACE.finditer(text)]
+    n = len(places) + 1
+    inner = places[math.ceil(0.2 * n) - 1 : math.floor(0.8 * n)]
     return sorted(Random(seed).sample(inner, min(cuts, len(inner)))) or [0]
 
 
@@ -114,6 +116,16 @@ async def choose_candidate(candidates: Sequence[Candidate], final: str, equivale
     return max(own, key=lambda candidate: candidate.score)
 
 
+def _before_answer(text: str, answer: str) -> int:
+    """Number of characters of a last step before it states the answer or, without a statement, last holds it.
+
+    Behind that, what the peer writes would be read as its agreement, whatever it is.
+    """
+    stated = before_statement(text)
+    held = [found.start() for found in re.finditer(rf"(?<!\w){re.escape(answer)}(?!\w)", text)]
+    return held[-1] if stated == len(text) and answer and held else stated
+
+
 class Discriminator(Expander):
     """Checks the solutions of one problem with a peer model.
 
@@ -151,7 +163,8 @@ class Discriminator(Expander):
         start = len(path[0].parent.context.text) if path[0].parent else 0
         text = node.context.text[start:]
         last = len(node.parent.context.text) - start if node.parent and node.parent.step else 0
-        latest = last + before_statement(text[last:])  # behind it, the answer would be read as the peer's own
+        latest = last + _before_answer(text[last:], "" if self._style.code else node.answer or "")
+        latest = len(text[:latest].rstrip(" \t"))
         places = cut_places(text, self._mutual.cuts, derive(self._seed, *node.place, "cuts"))
         cuts = sorted({min(place, latest) for place in places})
         found = await gather_or_cancel(self._complete_from(path, start, text[:cut]) for cut in cuts)
@@ -170,7 +183,7 @@ class Discriminator(Expander):
             max_tokens=config.max_step_tokens * config.max_depth,
             temperature=config.temperature,
             top_p=config.top_p,
-            stop=self._style.stops["finish"],
+            stop=rest_stops(self._style, prefix),
             seed=derive(self._seed, prefix, "complete"),
         )
         try:

@@ -30,6 +30,7 @@ from rstar.models.engine import Completion, Engine, Request
 from rstar.sandbox.api import Limits, Result, Sandbox, State
 from rstar.search.checks import checked_await, completions, invalid_return
 from rstar.search.format import Format, Reading
+from rstar.search.stated import printed_answer
 from rstar.search.tree import Node, close, fail
 from rstar.seeds import derive
 from rstar.trajectories import FinishReason, Segment, Step
@@ -215,6 +216,8 @@ class Expander:
         )
         if reading.more:
             return failed(child, "length")
+        if reading.failure == "no_answer" and (printed := printed_answer(parent.stdout, completion.text)) is not None:
+            return _finished(child, printed)
         if reading.failure is not None:
             return failed(child, reading.failure)
         if reading.answer is not None:
@@ -229,9 +232,9 @@ class Expander:
             if child.errors > self._config.errors_threshold or child.state is None:
                 return failed(child, "code_error")
         if reading.complete:
-            return await self._answer(child)
+            return await self._answer(child, child.stdout or (_output(result) if reading.shows else ""))
         if reading.shows:
-            self._show(child, result)
+            self._show(child, _output(result))
         return failed(child, "too_deep") if child.depth >= self._config.max_depth else child
 
     async def _extended(self, parent: Node, completion: Completion) -> Completion:
@@ -292,22 +295,20 @@ class Expander:
         child.step = Step(child.step.segments, result.status, result.failure, result.values)
         return result
 
-    def _show(self, child: Node, result: Result) -> None:
-        """Show the output of the step's code, and its error; without either, the values of its variables."""
+    def _show(self, child: Node, output: str) -> None:
+        """Show the output of the step's code."""
         assert child.step is not None
-        values = "\n".join(f"{name} = {value}" for name, value in result.values)
-        output = "\n".join(part for part in (result.stdout.strip("\n"), result.failure) if part) or values
         new_line = "" if child.context.text.endswith("\n") else "\n"
         context = self._policy.append(child.context, new_line + self._format.shown(output))
         text, ids = context.text[len(child.context.text) :], context.ids[len(child.context.ids) :]
         child.step = child.step._replace(segments=(*child.step.segments, Segment(text, "tool", ids)))
         child.context = context
 
-    async def _answer(self, child: Node) -> Node:
+    async def _answer(self, child: Node, output: str) -> Node:
         """Show the output and sample the answer; both become segments of the child's step."""
         step, before = child.step, child.context
         assert step is not None
-        context = self._policy.append(before, self._format.shown(child.stdout))
+        context = self._policy.append(before, self._format.shown(output))
         shown = Segment(context.text[len(before.text) :], "tool", context.ids[len(before.ids) :])
         request = Request(
             context, max_tokens=self._format.answer_tokens, temperature=0.0, stop=(self._format.answer_stop,)
@@ -354,6 +355,12 @@ def _one_per_answer(node: Node, children: list[Node], repeated: list[tuple[Node,
 def _add_chance(node: Node, other: Node) -> None:
     if node.chance is not None and other.chance is not None:
         node.chance += other.chance
+
+
+def _output(result: Result) -> str:
+    """What code printed, and its error; without either, the values of its variables."""
+    values = "\n".join(f"{name} = {value}" for name, value in result.values)
+    return "\n".join(part for part in (result.stdout.strip("\n"), result.failure) if part) or values
 
 
 def _written(completion: Completion) -> Segment:

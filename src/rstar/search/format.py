@@ -20,7 +20,8 @@ class Reading(NamedTuple):
         answer: final answer, if the step has one.
         code: code to run from the parent's interpreter state; None with no answer and no failure: plain text.
         complete: this code completes the program: its output is shown, and the policy writes the answer.
-        shows: the output of this code is shown, and the policy goes on.
+        shows: the output of this code is shown, and the policy goes on. With `complete`: if the program prints nothing,
+            the values of its variables are shown.
         more: the stop string came too early; the step goes on after it.
     """
 

@@ -20,6 +20,7 @@ from rstar.search.stated import stated_answer
 _FENCE = re.compile(r"[ \t]*(?:```|~~~)[ \t]*[\w+-]*[ \t]*$")
 _PROSE = re.compile(
     r"[A-Z][a-z']*[,!.:]? [A-Za-z].*[.:!?][ \t]*$|[A-Z][a-z]+[!:.][ \t]*$"
+    r"|(?:Here|This|Now|Then|So|First|Next|I|We|Let)\b['’]?\w* [a-z]+ [a-z].*$"
     r"|\*\*|\d+[.)] +[A-Za-z]|[-•] +[A-Z][a-z]+ [a-z]"
 )
 """A line that is not Python."""
@@ -36,7 +37,8 @@ class LooseCodeSteps(CodeSteps):
         if completion.stop == prompts.END_ANSWER or completion.stop_reason == "length":
             return super().read(completion)
         stop = completion.stop or prompts.END_CODE
-        return super().read(replace(completion, text=_code_alone(completion.text), stop_reason="stop", stop=stop))
+        reading = super().read(replace(completion, text=_code_alone(completion.text), stop_reason="stop", stop=stop))
+        return reading._replace(shows=reading.complete)
 
     def answer(self, text: str) -> str | None:
         """See `Format.answer`."""
