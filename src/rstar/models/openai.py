@@ -1,8 +1,8 @@
 """`OpenAIEngine`: a model behind an OpenAI-compatible server, by its completions API or its chat-completions API.
 
 Completions continue a text, which is what search does, so they are used where the server offers them (vLLM, SGLang,
-llama.cpp, ``transformers serve``). Otherwise contexts are sent as messages (`rstar.models.chat`). `OpenAIEngine.api`
-asks the server.
+llama.cpp, ``transformers serve``). Otherwise contexts are sent as messages (`rstar.models.chat`).
+`rstar.models.server_api` asks the server.
 
 Servers differ in how they report the end of a text; in order of preference:
 
@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -37,21 +37,18 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from rstar.errors import ContextFullError, EngineError, ServerError
 from rstar.http_client import HttpRefusedError, InvalidAnswerError, ServerClient
 from rstar.lifecycle import SharedContext
-from rstar.models.chat import asking_to_go_on, begun, counting_turns, find_continuation, messages_of
+from rstar.models.chat import asking_to_go_on, begun, messages_of
 from rstar.models.dialect import Dialect
 from rstar.models.engine import Capacity, Completion, Context, Request, StopReason, Weights
 from rstar.models.kv_capacity import ask_kv_tokens
 from rstar.models.repetition import continuation
-from rstar.models.responses import SHORT, Sample, first_stop, n_bytes, samples_of, wraps_text
+from rstar.models.responses import Sample, first_stop, n_bytes, samples_of
+from rstar.models.server_api import MISSING, PATHS, Api, ServerApi
 
 if TYPE_CHECKING:
     from rstar.models.local.tokens import TokenText
 
 T = TypeVar("T")
-Api = Literal["completions", "chat"]
-_PATHS: dict[Api, str] = {"completions": "/completions", "chat": "/chat/completions"}
-_MISSING = (404, 405, 501)
-"""Statuses of a server that lacks an API, or the model."""
 _FAILURES = ("abort", "error")
 """Finish reasons that mean that the server failed."""
 _CONTEXT_FULL = re.compile(
@@ -118,16 +115,13 @@ class OpenAIEngine(SharedContext):
         self._client = ServerClient(
             url, key=key, concurrency=concurrency, timeout=timeout, retries=retries, pause=pause
         )
-        self._api: Api | None = None if api == "auto" else api
-        self._api_is_given = api != "auto"
-        self._continues = continues
-        self._asking, self._testing = asyncio.Lock(), asyncio.Lock()
         self._dialect = Dialect()
         if tokenizer is not None:
             self._dialect.optional["completions"]["return_token_ids"] = True
+        known = None if api == "auto" else api
+        self._server = ServerApi(self._client, self.name, model, self._dialect, known, continues, tokenizer is not None)
         self._concurrency, self._asks_capacity = concurrency, asks_capacity
         self._kv_tokens: int | None = None
-        self._model_names: list[str] = []
         self._includes_stops = False
         self._streams = False
 
@@ -157,65 +151,8 @@ class OpenAIEngine(SharedContext):
             return [Completion("", (), (), "eos")] * request.n
 
     async def api(self) -> Api:
-        """The API in use; the server is asked once. Raises `EngineError` if it cannot be reached.
-
-        Completions that put texts into a chat template do not continue them; such a server is asked by chat.
-        """
-        if self._api is None:
-            body = {"model": self._model, "prompt": SHORT, "max_tokens": 1, "temperature": 0}
-            try:
-                answer = await self._client.request("POST", _PATHS["completions"], body)
-                self._api = "chat" if wraps_text(answer) and await self._has_chat() else "completions"
-            except HttpRefusedError as error:
-                if error.status not in _MISSING or not await self._falls_back(error):
-                    return "completions"  # the first request says why not
-            except ServerError as error:
-                raise EngineError(str(error)) from error
-        return self._api or "completions"
-
-    async def _falls_back(self, error: HttpRefusedError) -> bool:
-        """Whether a server that refuses completions has chat completions, which are then used from now on."""
-        async with self._asking:
-            if self._api is None and not self._lacks_model(error):
-                self._api = "chat" if await self._has_chat() else "completions"
-            return self._api == "chat"
-
-    async def _has_chat(self) -> bool:
-        """Whether the server has chat completions, and contexts are text, as they need. Raises `EngineError`."""
-        if self._tokenizer is not None:
-            return False
-        turns = counting_turns()[:1]
-        body = {"model": self._model, "messages": turns, "temperature": 0, self._dialect.limit_name: 1}
-        try:
-            await self._client.request("POST", _PATHS["chat"], body)
-        except HttpRefusedError as refused:
-            return refused.status not in _MISSING
-        except ServerError as failed:
-            raise EngineError(str(failed)) from failed
-        return True
-
-    async def can_continue(self) -> bool:
-        """Whether the chat API continues the assistant's turn; tested once. Raises `EngineError`."""
-
-        async def ask(fields: Mapping[str, bool]) -> Sample | None:
-            body = {"model": self._model, "messages": counting_turns(), "temperature": 0, self._dialect.limit_name: 8}
-            try:
-                read = partial(samples_of, self.name)
-                samples: list[Sample] = await self._client.request(
-                    "POST", _PATHS["chat"], {**body, **fields}, read=read
-                )
-            except HttpRefusedError:
-                return None
-            except ServerError as error:
-                raise EngineError(str(error)) from error
-            return samples[0]
-
-        async with self._testing:
-            if self._continues is None:
-                fields = await find_continuation(ask)
-                self._continues = fields is not None
-                self._dialect.optional["continue"] = dict(fields or {})
-            return self._continues
+        """The API in use; the server is asked once. Raises `EngineError` if it cannot be reached."""
+        return await self._server.api()
 
     async def load(self, weights: Weights, version: int) -> None:
         """Raise `EngineError`: a server cannot load new weights."""
@@ -236,7 +173,7 @@ class OpenAIEngine(SharedContext):
             raise
         models = listed.get("data") if isinstance(listed, dict) else None
         entries = [model for model in models if isinstance(model, dict)] if isinstance(models, list) else []
-        self._model_names = [str(model.get("id")) for model in entries]
+        self._server.model_names = [str(model.get("id")) for model in entries]
         for model in entries:
             if model.get("id") == self._model:
                 longest = model.get("max_model_len")
@@ -265,7 +202,7 @@ class OpenAIEngine(SharedContext):
         started = begun(messages_of(request.context.text))
         if not started or self._tokenizer is not None or await self.api() == "completions":
             return ""
-        return "" if await self.can_continue() else started
+        return "" if await self._server.can_continue() else started
 
     async def _sample(self, request: Request, index: int, started: str) -> Completion:
         seed = _sample_seed(request.seed, request.first + index)
@@ -330,18 +267,18 @@ class OpenAIEngine(SharedContext):
         """
         limit = min(request.max_tokens, self.max_context - len(request.context.ids))
         while True:
-            api = self._api or "completions"
+            api = self._server.known or "completions"
             body = self._settings(request, n, seed, stop) | {self._dialect.limit_name: limit}
             body |= await self._content(request.context, api, groups)
             try:
-                return await send(_PATHS[api], body)
+                return await send(PATHS[api], body)
             except HttpRefusedError as error:
                 if error.status in (400, 403, 451) and _FILTERED.search(error.body):
                     raise _FilteredError(str(error)) from error
-                if error.status in _MISSING:
-                    if api == "completions" and await self._falls_back(error):
+                if error.status in MISSING:
+                    if api == "completions" and await self._server.falls_back(error):
                         continue
-                    raise EngineError(self._not_found_message(error)) from error
+                    raise EngineError(self._server.not_found_message(error)) from error
                 if error.status not in (400, 413, 422):
                     raise EngineError(self._refusal_message(error)) from error
                 if _CONTEXT_FULL.search(error.body):
@@ -360,31 +297,16 @@ class OpenAIEngine(SharedContext):
             return {"prompt": prompt} | self._dialect.extras(("completions", *groups))
         messages, kinds = messages_of(context.text), ("chat", *groups)
         if begun(messages):
-            if await self.can_continue():
+            if await self._server.can_continue():
                 kinds = ("chat", "continue", *groups)
             else:
                 messages = asking_to_go_on(messages)
         return {"messages": self._dialect.messages(messages)} | self._dialect.extras(kinds)
 
-    def _lacks_model(self, error: HttpRefusedError) -> bool:
-        return re.search(rf"(?<!\w){re.escape(self._model)}(?!\w)", error.body) is not None
-
     def _refusal_message(self, error: HttpRefusedError) -> str:
         """Error message for a refused request; says so if the server may not take token ids."""
         hint = "\nThe prompt was sent as token ids (?tokenizer=), which this server may not accept"
         return f"{error}{hint if self._tokenizer is not None and 'prompt' in error.body else ''}"
-
-    def _not_found_message(self, error: HttpRefusedError) -> str:
-        """Error message for a server that lacks the model or the API."""
-        if self._lacks_model(error):
-            known = f"; it offers {', '.join(self._model_names)}" if self._model_names else ""
-            return f"{error}\nThe server does not have the model {self._model!r}{known}"
-        if self._tokenizer is not None:
-            return f"{error}\nToken ids (?tokenizer=) need the completions API, which this server does not have"
-        if self._api_is_given:
-            name = "chat completions" if self._api == "chat" else "completions"
-            return f"{error}\nThe server has no {name} API at this URL; remove ?api={self._api}"
-        return f"{error}\nThe server has neither completions nor chat completions at this URL"
 
     def _settings(self, request: Request, n: int, seed: int, stop: tuple[str, ...]) -> dict[str, Any]:
         settings: dict[str, Any] = {"model": self._model, "temperature": request.temperature, "top_p": request.top_p}
