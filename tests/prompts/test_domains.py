@@ -8,15 +8,21 @@ from rstar.errors import ConfigError
 from rstar.grading import is_equivalent
 from rstar.grading.find.extract import answer_of
 from rstar.prompts.code_steps import ASSISTANT, USER, code_of
-from rstar.prompts.domains import ACTIONS, bundled_domains, open_domain
+from rstar.prompts.domains import FILES, bundled_domains, open_domain
 from rstar.search.actions import opening, style_of
 
 
 def domain_folder(folder: Path) -> Path:
     folder.mkdir()
     (folder / "domain.toml").write_text('about = "Tests."\ncode = false\n')
-    for file in set(ACTIONS.values()):
-        text = f'instruction = "Do {file}."\n[[example]]\nquestion = "How much?"\nsolution = "Step 1: That. It is 1."\n'
+    openings = {
+        "question": "Question 1:",
+        "reanswer": "Answer 1: Let's think step by step.",
+        "rephrase": "Conditions: 1.",
+    }
+    for file in set(FILES.values()):
+        solution = f"{openings.get(file, 'Step 1:')} That. It is 1."
+        text = f'instruction = "Do {file}."\n[[example]]\nquestion = "How much?"\nsolution = "{solution}"\n'
         (folder / f"{file}.toml").write_text(text)
     return folder
 

@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 
 from rstar.config import ActionName
 from rstar.models.engine import Completion, StopReason
-from rstar.prompts.domains import ACTIONS as FILES
-from rstar.prompts.domains import open_domain
+from rstar.prompts.domains import FILES, open_domain
 from rstar.search.actions import (
     ACTIONS,
     CODE,

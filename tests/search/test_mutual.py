@@ -223,6 +223,14 @@ def test_a_question_that_fills_the_context_is_marked() -> None:
     assert found.notices == ("question_too_long",)
 
 
+def test_an_example_without_the_opening_of_its_action_is_refused(tmp_path: Path) -> None:
+    folder = domain_folder(tmp_path / "mine")
+    file = folder / "question.toml"
+    file.write_text(file.read_text().replace("Question 1:", "1."))
+    with pytest.raises(ConfigError, match=r"question\.toml, example 1: no line begins with 'Question 1:'"):
+        solve(FakeEngine(), domain=str(folder), problems=PROBLEMS[:1])
+
+
 def test_a_domain_needs_only_the_files_of_the_actions_in_use(tmp_path: Path) -> None:
     folder = domain_folder(tmp_path / "mine")
     for name in ("question", "reanswer", "rephrase"):

@@ -1,6 +1,6 @@
 """Domains of mutual reasoning: folders with the instruction and the worked examples of each action.
 
-A domain is a folder with ``domain.toml`` and one file of prompts for each action in use (`ACTIONS`)::
+A domain is a folder with ``domain.toml`` and one file of prompts for each action in use (`FILES`)::
 
     # domain.toml
     about = "Word problems with one number as the answer."
@@ -32,7 +32,7 @@ from rstar.prompts import code_steps
 from rstar.prompts.code_steps import ASSISTANT, USER
 from rstar.sections import read_toml
 
-ACTIONS = {"step": "step", "finish": "step", "question": "question", "reanswer": "reanswer", "rephrase": "rephrase"}
+FILES = {"step": "step", "finish": "step", "question": "question", "reanswer": "reanswer", "rephrase": "rephrase"}
 """The actions (A1 to A5 of arXiv 2408.06195, section 3.2), each with the name of its file in a domain's folder. One
 step and the rest of the steps share a prompt, and so its prefix in the model's cache."""
 
@@ -75,7 +75,7 @@ class Domain:
         """The model's input for an action before the first step.
 
         Args:
-            action: one of `ACTIONS`.
+            action: one of `FILES`.
             question: the problem's text.
             shots: number of worked examples; 0: no instruction either, for models trained on the actions.
         """
@@ -94,7 +94,7 @@ def bundled_domains() -> list[str]:
     return sorted(entry.name for entry in (files("rstar") / "prompts" / "mutual").iterdir() if entry.is_dir())
 
 
-def open_domain(name: str, actions: Collection[str] = tuple(ACTIONS)) -> Domain:
+def open_domain(name: str, actions: Collection[str] = tuple(FILES)) -> Domain:
     """A bundled domain by its name, or one's own by the path of its folder.
 
     Args:
@@ -113,7 +113,7 @@ def open_domain(name: str, actions: Collection[str] = tuple(ACTIONS)) -> Domain:
         )
     about = read_toml(folder / "domain.toml")
     _check(folder / "domain.toml", about := {"yes_no": False, **about}, {"about": str, "code": bool, "yes_no": bool})
-    used = {action: folder / f"{file}.toml" for action, file in ACTIONS.items() if action in {*actions, "finish"}}
+    used = {action: folder / f"{file}.toml" for action, file in FILES.items() if action in {*actions, "finish"}}
     examples = {action: _examples(file) for action, file in used.items()}
     return Domain(name, about["about"], about["code"], about["yes_no"], name not in known, examples)
 

@@ -14,9 +14,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from rstar.config import ActionName
+from rstar.errors import ConfigError
 from rstar.models.engine import Completion
 from rstar.prompts.code_steps import STOPS, USER
-from rstar.prompts.domains import Domain
+from rstar.prompts.domains import FILES, Domain
 from rstar.search.code_steps import CODE_STEPS
 from rstar.search.format import Format, Reading
 from rstar.search.loose_code_steps import LOOSE_CODE_STEPS
@@ -119,6 +120,20 @@ def style_of(domain: Domain, shots: int) -> Style:
     if not domain.code:
         return replace(TEXT, yes_no=domain.yes_no)
     return LOOSE_CODE if shots else CODE
+
+
+def check_openings(domain: Domain) -> None:
+    """Raise `ConfigError` if a worked example does not show the opening of its action, which the search inserts."""
+    style = CODE if domain.code else TEXT
+    for action, examples in domain.examples.items():
+        shown = style.openings[action].strip()
+        line = re.compile(rf"^{re.escape(shown)}".replace(r"\{n\}", r"\d+"), re.MULTILINE)
+        for number, (_, solution) in enumerate(examples.worked, 1):
+            if line.search(solution) is None:
+                raise ConfigError(
+                    f"search.domain {domain.name!r}: {FILES[action]}.toml, example {number}: no line begins with "
+                    f"{shown.replace('{n}', '1')!r}, with which the search opens this action"
+                )
 
 
 def rest_stops(style: Style, begun: str) -> tuple[str, ...]:

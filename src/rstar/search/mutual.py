@@ -21,6 +21,7 @@ from rstar.models.spec import check_model, open_engine
 from rstar.problems import Problem
 from rstar.prompts.domains import Domain, open_domain
 from rstar.sandbox.api import Sandbox
+from rstar.search.actions import check_openings
 from rstar.search.choose import Equivalence
 from rstar.search.discriminate import Candidate, Discriminator, choose_candidate, survivors
 from rstar.search.generate import Generator
@@ -167,7 +168,9 @@ def domain_of(config: Config) -> Domain:
     name = config.search.domain
     if name == "auto":
         name = "programs" if isinstance(config.policy, Bundled) else "word-problems"
-    return open_domain(name, config.search.actions)
+    domain = open_domain(name, config.search.actions)
+    check_openings(domain)
+    return domain
 
 
 def _refuse_text(domain: Domain, models: Mapping[str, Model | None]) -> None:
