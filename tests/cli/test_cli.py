@@ -234,6 +234,7 @@ def test_compare(tmp_path: Path) -> None:
     assert "relative to greedy" in rstar(*arguments, cwd=tmp_path).stdout
     rows = json.loads(rstar(*arguments, "--by", "level=1", "--by", "kind", "--json", cwd=tmp_path).stdout)
     groups = {row["group"]: row["n"] for row in rows if row["name"] == "sample"}
+    assert all((row["cpu"] is None) == (row["n"] < 4) for row in rows), "known for all problems together only"
     assert groups.pop("all problems") == 4
     assert groups.pop("level=1") + groups.pop("level other than 1", 0) == 4
     assert sum(groups.values()) == 4

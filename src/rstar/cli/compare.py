@@ -88,8 +88,11 @@ def compare(
     rows = compare_budgets(entries, outcomes, groups)
     if png is not None:
         write_png(png, f"Accuracy by cost, n = {len(problem_set)}", comparison_charts(entries, rows, cpu))
+    # CPU seconds are known for all problems together only.
+    costs = {key: cpu if group[0].n == len(problem_set) else {} for key, group in rows.items()}
     tables = (
-        comparison_table(group, _title(*key, group[0].n) if by or key[1] else "", cpu) for key, group in rows.items()
+        comparison_table(group, _title(*key, group[0].n) if by or key[1] else "", costs[key])
+        for key, group in rows.items()
     )
     budgets = any(budget is not None for _, budget in rows)
     first = escape(next(entry.method for entry in entries if budgets <= (entry.budget is not None)))
@@ -99,7 +102,12 @@ def compare(
         " folder per method"
     )
     lines = [
-        {"group": name, **({"budget": budget} if budgets else {}), **row.to_json(), "cpu": cpu.get(row.name)}
+        {
+            "group": name,
+            **({"budget": budget} if budgets else {}),
+            **row.to_json(),
+            "cpu": costs[name, budget].get(row.name),
+        }
         for (name, budget), group in rows.items()
         for row in group
     ]
