@@ -37,7 +37,7 @@ def check_command(
 ) -> None:
     """Ask a model's server what it can do, and say which methods work and which settings to use.
 
-    The command sends about fifteen short requests. It finds out which APIs the server has, how it reports stop strings,
+    The command sends about twenty short requests. It finds out which APIs the server has, how it reports stop strings,
     whether it streams, whether it returns log-probabilities, token ids and several samples, whether it respects seeds,
     and whether its chat API continues the assistant's turn. Models that run in this process can do everything.
 
