@@ -145,7 +145,7 @@ def _grade_alternatives(text: str, gold: str, prediction: str, answer: str) -> V
     if any(map(_may_be_percentage, kinds)) and _PERCENT.search(prediction) is not None and _may_be_words(answer):
         others += [answer_of(prediction, percentages=True), stated_number(prediction, percentages=True)]
     if gold.lower() in ("yes", "no", "true", "false"):
-        others.append(leading_yes_or_no(prediction))
+        others += (leading_yes_or_no(prediction) or ())[:1]
     if any(map(_may_be_described, kinds)):
         others.append(described_statement(prediction))
     for other in others:

@@ -182,8 +182,7 @@ def read(style: Style, action: str, before: str, completion: Completion, final: 
         answer = stated_answer(text.partition(f"\n\n{USER}")[0], yes_no=style.yes_no)
         return Reading(failure="no_answer") if answer is None else Reading(answer=answer)
     if action == "step" and states_answer(text):
-        answer = stated_answer(text, yes_no=style.yes_no)
-        return Reading() if answer is None else Reading(answer=answer)
+        return Reading(answer=stated_answer(text, yes_no=style.yes_no))
     return Reading()
 
 

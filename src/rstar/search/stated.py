@@ -66,6 +66,8 @@ _PLAN = re.compile(
 )
 """A last line like this says what comes next."""
 _AGAIN = re.compile(r"\b(?:i|we)(?:['’]ll| will| need| can| must)\b|\blet(?:['’]s| me| us)\b|\berror\b", re.IGNORECASE)
+"""What follows a yes or no that answers no question, but the model's own doubt."""
+_REASON = re.compile(r"\W*(?:because|since|as)\b", re.IGNORECASE)
 _LABEL = re.compile(r"^\W*step \d+\W+(?=.*=)", re.IGNORECASE | re.MULTILINE)
 
 
@@ -127,12 +129,11 @@ def _leading(text: str, last: str, yes_no: bool) -> str | None:
     """The yes or no that a text without a statement begins or ends with; None if it may mean something else."""
     if yes_no and (line := _SAID.match(last)) is not None:
         return line["said"] or line["so"]
-    said = leading_yes_or_no(text)
-    if said is None or yes_no:
-        return said
-    rest = text[text.lower().index(said.lower()) + len(said) :]
-    reason = re.match(r"\W*(?:because|since|as)\b", rest, re.IGNORECASE)
-    return None if reason is None and (any(map(str.isdigit, rest)) or _AGAIN.search(rest)) else said
+    if (leading := leading_yes_or_no(text)) is None:
+        return None
+    said, rest = leading
+    doubtful = any(map(str.isdigit, rest)) or _AGAIN.search(rest) is not None
+    return None if doubtful and not yes_no and _REASON.match(rest) is None else said
 
 
 def _without_hedge(answer: str | None) -> str | None:

@@ -181,13 +181,13 @@ def stated_number(text: str, *, percentages: bool = False) -> str | None:
     return only_number(clock_times_in_digits(english_in_digits(line, incidental=1)), percentages=percentages)
 
 
-def leading_yes_or_no(text: str) -> str | None:
-    """The yes or no with which a text begins, if it announces no other answer and takes nothing back."""
+def leading_yes_or_no(text: str) -> tuple[str, str] | None:
+    """The yes or no with which a text begins, and the rest; None if it announces another answer or takes it back."""
     rest = _untagged_rest(text)
     said = None if rest is None else _YES_OR_NO.match(rest)
     if rest is None or said is None or "oxed" in rest or _announced(rest) is not None:
         return None
-    return None if _RETRACTION.search(rest, said.end()) else said["said"]
+    return None if _RETRACTION.search(rest, said.end()) else (said["said"], rest[said.end() :])
 
 
 def quick_answer(text: str) -> str | None:
