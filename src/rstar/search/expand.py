@@ -18,8 +18,7 @@ exceptions and propagate.
 from __future__ import annotations
 
 import asyncio
-import math
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,14 +29,11 @@ from rstar.models.engine import Completion, Engine, Request
 from rstar.sandbox.api import Limits, Result, Sandbox, State
 from rstar.search.checks import checked_await, completions, invalid_return
 from rstar.search.format import Format, Reading
+from rstar.search.samples import chance_of, distinct, merged, more_samples
 from rstar.search.stated import printed_answer
 from rstar.search.tree import Node, close, fail
 from rstar.seeds import derive
 from rstar.trajectories import FinishReason, Segment, Step
-
-_VARIED = 0.9
-"""With this much of the probability unseen, samples from a node are unlikely to be copies."""
-
 
 _PARTS = 32
 """Maximum number of requests for one step whose stop string comes too early."""
@@ -127,7 +123,7 @@ class Expander:
 
         Args:
             node: an open node; it is marked as expanded, and closed if no child is open.
-            n: number of samples; with `merge`, the maximum: see `_more`.
+            n: number of samples; with `merge`, the maximum: see `rstar.search.samples.more_samples`.
             merge: merge samples of equal text into one child; otherwise there are n children.
             whole: sample the whole program at once instead of one step.
 
@@ -177,8 +173,8 @@ class Expander:
         if not merge or n == 1:
             return await self._complete(request)
         found: list[Completion] = []
-        while more := _more(node, found, n):
-            known = tuple(_distinct([*node.known, *found]))
+        while more := more_samples(node, found, n):
+            known = tuple(distinct([*node.known, *found]))
             found += await self._complete(replace(request, n=more, first=len(found), known=known))
         return found
 
@@ -201,7 +197,7 @@ class Expander:
                 break
             completion = await self._extended(parent, completion)
             reading = self._format.read(completion)
-        chance = _chance(completion)
+        chance = chance_of(completion)
         child = Node(
             parent,
             Step((_written(completion),)),
@@ -322,18 +318,6 @@ class Expander:
         return _finished(child, self._format.answer(completion.text))
 
 
-def merged(completions: Sequence[Completion], merge: bool) -> list[tuple[Completion, int]]:
-    """Completions with their votes; with `merge`, the first of each text."""
-    if not merge:
-        return [(completion, 1) for completion in completions]
-    first: dict[str, Completion] = {}
-    votes: dict[str, int] = {}
-    for completion in completions:
-        first.setdefault(completion.text, completion)
-        votes[completion.text] = votes.get(completion.text, 0) + 1
-    return [(first[text], count) for text, count in votes.items()]
-
-
 def _one_per_answer(node: Node, children: list[Node], repeated: list[tuple[Node, int]]) -> list[Node]:
     """The new `children` that stay; the others become votes for the child with the same answer."""
     old = {child.answer: child for child in node.children if child.answer is not None}
@@ -365,35 +349,6 @@ def _output(result: Result) -> str:
 
 def _written(completion: Completion) -> Segment:
     return Segment(completion.text, "policy", completion.ids, completion.logprobs or None)
-
-
-def _chance(completion: Completion) -> float | None:
-    """Probability of a completion, if known. Rounding may not make it exceed 1."""
-    return math.exp(min(0.0, sum(completion.logprobs))) if completion.logprobs else None
-
-
-def _more(node: Node, found: Sequence[Completion], n: int) -> int:
-    """How many samples to ask for next, of `n` in all: 0 if the next ones can be expected to say nothing new.
-
-    The probabilities of the known steps tell how much is still unseen; the first sample is always drawn. If little is
-    unseen, further samples would be copies or, where the engine avoids copies, improbable. If much but not nearly all
-    is unseen, samples are drawn one at a time, because several at once may be copies of each other.
-    """
-    if not found:
-        return 1
-    new = [_chance(completion) for completion in _distinct(found) if completion.text not in node.texts]
-    chances = [child.chance for child in node.children] + new
-    known = [chance for chance in chances if chance is not None]
-    left = n - len(found)
-    if len(known) < len(chances):
-        return left
-    unseen = max(0.0, 1.0 - sum(known))
-    return left if unseen > _VARIED else min(1, round(left * unseen))
-
-
-def _distinct(completions: Sequence[Completion]) -> list[Completion]:
-    """The first completion of each text."""
-    return list({completion.text: completion for completion in reversed(completions)}.values())[::-1]
 
 
 def failed(child: Node, reason: FinishReason) -> Node:

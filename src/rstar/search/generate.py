@@ -28,7 +28,8 @@ from rstar.sandbox.api import Limits, Sandbox
 from rstar.search.actions import ROOT, Action, allowed, asked, is_final_question, opening, read, style_of
 from rstar.search.choose import Equivalence, Votes
 from rstar.search.code_steps import CODE_STEPS
-from rstar.search.expand import Expander, failed, merged
+from rstar.search.expand import Expander, failed
+from rstar.search.samples import merged
 from rstar.search.select import exploration, select_child
 from rstar.search.tree import Node, back_up, close
 from rstar.seeds import derive
