@@ -30,7 +30,7 @@ from rstar.search.stated import before_statement
 from rstar.search.tree import Node
 from rstar.seeds import derive
 
-_PLACE = re.compile(r"(?<=[^\s])(?=[ \t]+\S)|(?<=\n)(?=[ \t]*\S)")
+_PLACE = re.compile(r"(?<=\S)(?=[ \t]+\S)|(?<=\n)(?=[ \t]*\S)")
 """Between two words, before the spaces: the token of a word begins with its space, and is unlikely after one."""
 
 
