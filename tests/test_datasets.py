@@ -61,6 +61,13 @@ def test_json_list_as_benchmarks_come(tmp_path: Path) -> None:
     assert found.keys["0"].answer == "3"
 
 
+def test_true_and_false_as_answers_are_yes_and_no(tmp_path: Path) -> None:
+    file = tmp_path / "p.jsonl"
+    file.write_text('{"question": "Is 7 prime?", "answer": true}\n{"question": "Is 8 prime?", "answer": false}\n')
+    found = read_problems(file)
+    assert [found.keys[name].answer for name in ("0", "1")] == ["yes", "no"]
+
+
 BAD: list[tuple[object, str]] = [
     ("{", "not valid JSON"),
     ({"answer": "1"}, "'question' must be a non-empty string"),
@@ -69,8 +76,7 @@ BAD: list[tuple[object, str]] = [
     ({"question": "q", "answer": "1", "gold": "2"}, "fields 'answer' and 'gold' could both be the answer"),
     ({"question": "q", "answer": "####"}, "'answer' is empty"),
     ({"question": "  "}, "'question' must be a non-empty string"),
-    ({"question": "q", "answer": True}, 'not true/false: write "yes" or'),
-    ({"question": "q", "answer": ["1"]}, "'answer' must be a string or a number, got list"),
+    ({"question": "q", "answer": ["1"]}, "'answer' must be a string, a number or true/false, got list"),
     ({"question": "q", "answer": ""}, "'answer' is empty"),
     ({"question": "q", "id": [1]}, "'id' must be a string or an integer"),
     ('{"question": "q", "answer": ' + "9" * 5000 + "}", "not readable as JSON"),

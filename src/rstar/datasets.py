@@ -203,9 +203,9 @@ def _answer(entry: Mapping[str, Any], field: str | None) -> str | None:
     if value is None:
         return None
     if isinstance(value, bool):
-        raise ValueError(f'{name!r} must be a string or a number, not true/false: write "yes" or "no"')
+        return "yes" if value else "no"
     if not isinstance(value, str | int | float):
-        raise ValueError(f"{name!r} must be a string or a number, got {type(value).__name__}")
+        raise ValueError(f"{name!r} must be a string, a number or true/false, got {type(value).__name__}")
     text = str(value).rpartition(WORKED_MARK)[2].strip() if WORKED_MARK in str(value) else str(value)
     if not text.strip():
         raise ValueError(f"{name!r} is empty (leave the field out when there is no gold answer)")
