@@ -17,6 +17,7 @@ from rstar.search.actions import (
     allowed,
     asked,
     is_final_question,
+    is_heading,
     opening,
     read,
     style_of,
@@ -48,6 +49,31 @@ def test_actions_that_are_off_never_follow(names: set[ActionName], last: str) ->
     assert {action.name for action in allowed(last, sorted(names))} == names & {
         action.name for action in allowed(last, NAMES)
     }
+
+
+@pytest.mark.parametrize(
+    "text",
+    [" **Find the total**", " Calculate the total cost\n", " ### Set-up", "Identifying the knowns:", "Set-up:\n\n"],
+)
+def test_headings(text: str) -> None:
+    assert is_heading(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        " 4 * 18 = 72.",
+        " Penguins are birds",
+        " Find the total: 4 * 18 = 72",
+        "**Find the total**\n72 in all.",
+        "The answer is:",
+        "**Answer:** 15",
+        "Add 5 trays",
+        "Consider all the rolls that the baker makes on one day and sells to the people of the town then",
+    ],
+)
+def test_lines_that_say_something_are_no_headings(text: str) -> None:
+    assert not is_heading(text)
 
 
 def test_every_table_knows_every_action() -> None:

@@ -16,7 +16,7 @@ from rstar.problems import Problem
 from rstar.prompts.domains import open_domain
 from rstar.sandbox.api import Limits
 from rstar.search.actions import ACTIONS, ROOT
-from rstar.search.generate import Generator
+from rstar.search.generate import MAX_HEADINGS, Generator
 from rstar.search.select import exploration, uct
 from rstar.search.tree import Node
 from tests.search.plain import PlainSandbox
@@ -168,6 +168,27 @@ def test_a_step_with_the_answer_has_the_confidence_of_the_sampled_solutions() ->
     root = generate(script, 6, actions=("step", "finish"), children=2).root
     assert {step.answer: step.value for step in children(root)["step"]} == {"5": 0.75, "8": 0.0}
     assert children(root)["finish"][0].value == 0.75
+
+
+@pytest.mark.parametrize(
+    "lines", [["**Find the total**", "", "4 trays of 18 are 72."], ["Compute the total", "72 in all."]]
+)
+def test_a_heading_is_not_a_step(lines: list[str]) -> None:
+    """The text below it belongs to the step."""
+
+    def script(request: Request, sample: int) -> str:
+        written = body(request).partition("Step 1:")[2].count("\n")
+        return f"{(*lines, 'The answer is 15.')[written]}\n" if request.stop == ("\n",) else "The answer is 15."
+
+    root = generate(script, 2, actions=("step", "finish"), children=1).root
+    (step,) = children(root)["step"]
+    assert step.step is not None
+    assert step.step.text == "Step 1:" + "\n".join(lines) + "\n"
+
+
+def test_headings_without_end_are_one_step() -> None:
+    root = generate(lambda request, sample: "## On\n", 1, actions=("step",), children=1).root
+    assert [child.step and child.step.text.count("\n") for child in root.children] == [1 + MAX_HEADINGS]
 
 
 def test_the_solutions_of_a_node_are_sampled_once() -> None:

@@ -14,7 +14,7 @@ Invariants of every engine:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol, Self, TypeAlias, runtime_checkable
 
@@ -75,6 +75,16 @@ class Completion:
     def n_tokens(self) -> int:
         """Number of generated tokens, as far as the engine knows."""
         return len(self.ids) or len(self.logprobs) or self.reported_tokens
+
+    def followed_by(self, rest: Completion) -> Completion:
+        """This completion and the next one as one, which ends as the next one does."""
+        return replace(
+            rest,
+            text=self.text + rest.text,
+            ids=self.ids + rest.ids,
+            logprobs=self.logprobs + rest.logprobs if self.logprobs and rest.logprobs else (),
+            reported_tokens=self.n_tokens + rest.n_tokens,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,8 @@ from rstar.search.loose_code_steps import LOOSE_CODE_STEPS
 from rstar.search.stated import stated_answer, states_answer
 
 ROOT = "root"
+MAX_HEADING = 80
+"""Characters; a longer line is more than a heading."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +113,13 @@ CODE = Style(
 LOOSE_CODE = replace(CODE, code=LOOSE_CODE_STEPS)
 """Code of models that were not trained on code steps."""
 
+_HEADING = re.compile(
+    r"\s*(?:#.*|\*\*[^*]+\*\*:?|[^.!?=]*:|(?:add|analy[sz]|apply|calculat|check|comput|consider|convert|count|defin"
+    r"|determin|divid|express|find|identif|list|multipl|recall|set|simplif|solv|subtract|understand|us|verif|writ)"
+    r"(?:e|y|ying|ing|ting)?\b[^.!?=\d]*)",
+    re.IGNORECASE,
+)
+
 _FINAL = re.compile(r"\bnow we can answer\b|\boriginal (?:question|problem)\b", re.IGNORECASE)
 """A sub-question with one of these is the question itself."""
 
@@ -150,6 +159,12 @@ def opening(style: Style, action: str, text: str) -> str:
     begun = sum(line.startswith("Question " if about_question else "Step ") for line in text.splitlines())
     line = template.replace("{n}", str(begun + (action not in ("answer", "reanswer"))))
     return f"\n{line}" if line and text and not text.endswith("\n") else line
+
+
+def is_heading(text: str) -> bool:
+    """Whether a step ends with a line that only names it, as in ``**Find the total**``: the work is written below."""
+    line = text.rstrip().rpartition("\n")[2]
+    return len(line) <= MAX_HEADING and not states_answer(text) and _HEADING.fullmatch(line) is not None
 
 
 def is_final_question(subquestion: str, question: str) -> bool:

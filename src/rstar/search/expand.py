@@ -251,14 +251,7 @@ class Expander:
             (rest,) = await self._complete(request)
         except ContextFullError:
             return too_long
-        logprobs = completion.logprobs + rest.logprobs if completion.logprobs and rest.logprobs else ()
-        return replace(
-            rest,
-            text=completion.text + rest.text,
-            ids=completion.ids + rest.ids,
-            logprobs=logprobs,
-            reported_tokens=completion.n_tokens + rest.n_tokens,
-        )
+        return completion.followed_by(rest)
 
     def _shared_run(self, parent: Node, code: str) -> asyncio.Future[tuple[State | None, Result]]:
         """The run of `code` from the parent's state; nodes with the same state share it.

@@ -25,7 +25,7 @@ from rstar.models.engine import Completion, Context, Engine, Request
 from rstar.problems import Problem
 from rstar.prompts.domains import Domain
 from rstar.sandbox.api import Limits, Sandbox
-from rstar.search.actions import ROOT, Action, allowed, asked, is_final_question, opening, read, style_of
+from rstar.search.actions import ROOT, Action, allowed, asked, is_final_question, is_heading, opening, read, style_of
 from rstar.search.choose import Equivalence, Votes
 from rstar.search.code_steps import CODE_STEPS
 from rstar.search.expand import Expander, failed
@@ -34,6 +34,9 @@ from rstar.search.select import exploration, select_child
 from rstar.search.tree import Node, back_up, close
 from rstar.seeds import derive
 from rstar.trajectories import FinishReason, Segment, Step
+
+MAX_HEADINGS = 4
+"""Lines that may follow the heading of a step until its text begins: empty ones, and headings below headings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +175,8 @@ class Generator(Expander):
             return (await self._vote(draft, "reanswer")).child
         draft = self._open(Draft(node, node, (), node.context), action.name)
         (completion,) = await self._samples(draft, action.name, 1, index)
+        if action.name == "step" and self._style.code is None:
+            completion = await self._below_headings(draft, completion, index)
         if (same := node.texts.get(completion.text)) is not None:
             same.votes += 1
             return None
@@ -183,6 +188,15 @@ class Generator(Expander):
                 child.value = await self._share(child.answer, await self._finish(node))
         node.texts[completion.text] = child
         return child
+
+    async def _below_headings(self, draft: Draft, completion: Completion, index: int) -> Completion:
+        """The line of a step, with the next lines for as long as there are only headings."""
+        for line in range(MAX_HEADINGS):
+            if not is_heading(completion.text) or completion.stop is None:
+                break
+            (below,) = await self._samples(draft.written(completion), "step", 1, index, f"below {line}")
+            completion = completion.followed_by(below)
+        return completion
 
     async def _sub_question(self, draft: Draft, index: int) -> Node:
         """The child for a sub-question: with the answer that most samples give to it."""
@@ -246,8 +260,8 @@ class Generator(Expander):
         segment = Segment(text, "template", context.ids[len(draft.context.ids) :])
         return replace(draft, segments=(*draft.segments, segment), context=context)
 
-    async def _samples(self, draft: Draft, action: str, n: int, first: int) -> list[Completion]:
-        """Samples that continue a draft, under the prompt of its action."""
+    async def _samples(self, draft: Draft, action: str, n: int, first: int, *place: str) -> list[Completion]:
+        """Samples that continue a draft, under the prompt of its action; `place` distinguishes those of one step."""
         config, root = self._mutual, self.root.context
         prompt = self._prompts["question" if action == "answer" else action]
         context = Context(
@@ -260,7 +274,7 @@ class Generator(Expander):
             top_p=config.top_p,
             n=n,
             stop=self._style.answer[1] if action == "answer" else self._style.stops[action],
-            seed=derive(self._seed, *draft.node.place, action),
+            seed=derive(self._seed, *draft.node.place, action, *place),
             first=first,
         )
         self.usage.expansions += 1
