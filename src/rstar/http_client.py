@@ -150,7 +150,7 @@ class ServerClient:
                     if response.is_error:
                         await response.aread()
                         raise self._refused_error(path, response)
-                    async for line in response.aiter_lines():
+                    async for line in _lines(response):
                         on_line(line)
 
         await self._with_retries(path, attempt)
@@ -184,7 +184,7 @@ class ServerClient:
             raise InvalidAnswerError(f"{self.url}{path}: not JSON: {response.text[:_EXCERPT]!r}") from None
 
     async def _events(self, path: str, response: httpx.Response) -> AsyncIterator[Any]:
-        async for line in response.aiter_lines():
+        async for line in _lines(response):
             data = line.removeprefix("data:").strip()
             if not line.startswith("data:") or data == "[DONE]":
                 continue
@@ -233,6 +233,17 @@ class ServerClient:
 
     def _refused_error(self, path: str, response: httpx.Response) -> HttpRefusedError:
         return HttpRefusedError(self.url + path, response.status_code, response.text, _retry_after(response.headers))
+
+
+async def _lines(response: httpx.Response) -> AsyncIterator[str]:
+    r"""The lines of a response: up to each \n or \r\n. JSON may hold the other line ends of Unicode as they are."""
+    rest = b""
+    async for part in response.aiter_bytes():
+        *lines, rest = (rest + part).split(b"\n")
+        for line in lines:
+            yield line.removesuffix(b"\r").decode(errors="replace")
+    if rest:
+        yield rest.decode(errors="replace")
 
 
 def _retry_after(headers: httpx.Headers) -> float | None:

@@ -55,23 +55,36 @@ COUNTING = ("Count from 1 to 20. Write only the numbers, separated by commas.", 
 """A question, and a beginning of its answer whose continuation is known."""
 
 
+_NEW_TURN = 3
+"""Tokens with which chat templates end a turn and begin the next one: three or more."""
+
+Ask = Callable[[list[Message], Mapping[str, bool]], Awaitable[Sample | None]]
+
+
 def counting_turns() -> list[Message]:
     """`COUNTING` as messages."""
     return [{"role": "user", "content": COUNTING[0]}, {"role": "assistant", "content": COUNTING[1]}]
 
 
-async def find_continuation(ask: Callable[[Mapping[str, bool]], Awaitable[Sample | None]]) -> dict[str, bool] | None:
+async def find_continuation(ask: Ask) -> dict[str, bool] | None:
     """The fields with which a server continues the assistant's turn; None if it does not.
 
     A server that knows the fields of `CONTINUE` adds nothing after the begun turn, so its prompt is shorter with them
-    than without. Elsewhere the model decides: it is asked to count on.
+    than without. Elsewhere the model is asked to count on. A good model also does so in a new turn, which the server
+    has then added to the prompt: it is longer than a prompt with the same words in one turn.
 
     Args:
-        ask: the sample for `counting_turns` with the given fields; None if the server refuses them.
+        ask: the sample for messages with the given fields; None if the server refuses them.
     """
-    samples = [(fields, await ask(fields)) for fields in (CONTINUE, {})]
+    turns = counting_turns()
+    samples = [(fields, await ask(turns, fields)) for fields in (CONTINUE, {})]
     lengths = [0 if sample is None else sample.prompt_tokens for _, sample in samples]
     if 0 < lengths[0] < lengths[1]:
         return dict(CONTINUE)
-    counted = (fields for fields, sample in samples if sample is not None and re.match(r"\s*6\b", sample.text))
-    return next((dict(fields) for fields in counted), None)
+    counted = [(fields, one) for fields, one in samples if one is not None and re.match(r"\s*6\b", one.text)]
+    if not counted:
+        return None
+    (fields, sample), one_turn = counted[0], await ask([{"role": "user", "content": " ".join(COUNTING)}], {})
+    if one_turn is not None and 0 < one_turn.prompt_tokens <= sample.prompt_tokens - _NEW_TURN:
+        return None
+    return dict(fields)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rstar.http_client import HttpRefusedError, ServerClient
-from rstar.models.chat import counting_turns, find_continuation
+from rstar.models.chat import Message, find_continuation
 from rstar.models.dialect import Dialect
 from rstar.models.responses import SHORT, Sample, count_tokens, wraps_text
 from rstar.specs import Server
@@ -192,7 +192,7 @@ class _Probe:
         if sample.text.strip():
             what = "continues texts; any format works" if self.api == "completions" else "answers messages"
             return Fact(self.api, True, what)
-        if sample.thinking:
+        if sample.thinking or sample.reason == "length":  # or thinks without showing it
             return Fact(self.api, True, "the model thinks first: allow it enough tokens (search.max_step_tokens)")
         return Fact(self.api, False, f"the reply is empty: {str(choices[0])[:120]}")
 
@@ -298,8 +298,8 @@ class _Probe:
     async def continuation_fact(self) -> Fact:
         """Whether the assistant's turn is continued."""
 
-        async def ask(fields: Mapping[str, bool]) -> Sample | None:
-            choices, _, usage = await self.ask_with_usage(messages=counting_turns(), **fields)
+        async def ask(messages: list[Message], fields: Mapping[str, bool]) -> Sample | None:
+            choices, _, usage = await self.ask_with_usage(messages=messages, **fields)
             if not choices:
                 return None
             sample = _sample(choices[0])

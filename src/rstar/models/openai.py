@@ -49,8 +49,10 @@ if TYPE_CHECKING:
     from rstar.models.local.tokens import TokenText
 
 T = TypeVar("T")
-_FAILURES = ("abort", "error")
+_FAILURES = ("abort", "error", "insufficient_system_resource")
 """Finish reasons that mean that the server failed."""
+_LENGTHS = ("length", "max_tokens", "model_length", "MAX_TOKENS")
+"""Finish reasons of a text that reached a limit."""
 _CONTEXT_FULL = re.compile(
     r"context.{0,3}(?:length|size|window)|max_model_len|maximum.{0,20}(?:length|token)|max_new_tokens"
     r"|(?:prompt|input) (?:is too long|length)|too many (?:input )?tokens|max_tokens.{0,20}too large",
@@ -279,7 +281,7 @@ class OpenAIEngine(SharedContext):
                     if api == "completions" and await self._server.falls_back(error):
                         continue
                     raise EngineError(self._server.not_found_message(error)) from error
-                if error.status not in (400, 413, 422):
+                if error.status not in (400, 403, 413, 422):
                     raise EngineError(self._refusal_message(error)) from error
                 if _CONTEXT_FULL.search(error.body):
                     if limit <= _MIN_TOKENS:
@@ -322,12 +324,12 @@ class OpenAIEngine(SharedContext):
         text, named = sample.text, sample.named_stop
         if not text.strip() and sample.thinking:  # no stop string ends what is only thought
             text = f"<think>{sample.thinking}"
-            return self._build(sample, text, "length" if sample.reason == "length" else "eos", None)
+            return self._build(sample, text, "length" if sample.reason in _LENGTHS else "eos", None)
         if (ending := first_stop(text, request.stop)) is not None:
             end, stop = ending
             self._includes_stops = self._includes_stops or not sample.names_stops
             return self._build(sample, text[:end], "stop", stop)
-        if sample.reason == "length":
+        if sample.reason in _LENGTHS:
             return self._build(sample, text, "length", None)
         if sample.reason in _FAILURES:
             raise EngineError(f"{self.name}: the server stopped a completion with finish reason {sample.reason!r}")
@@ -335,7 +337,8 @@ class OpenAIEngine(SharedContext):
             return self._build(sample, text, "eos", None)
         if isinstance(named, str) and named in request.stop:
             return self._build(sample, text + named, "stop", named)
-        if request.stop and not sample.names_stops and not self._includes_stops:
+        hidden = not sample.names_stops and not self._includes_stops and "stop" not in self._dialect.omitted
+        if request.stop and hidden:
             return None
         return self._build(sample, text, "eos", None)
 

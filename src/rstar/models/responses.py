@@ -78,8 +78,8 @@ def samples_of(name: str, answer: Any) -> list[Sample]:
 
 
 SHORT = "1"
-"""A text of one token, or two with that of the beginning."""
-_WRAPPED = 8
+"""A text of one token; of two or three with those of the beginning."""
+_WRAPPED = 4
 
 
 def wraps_text(answer: Any) -> bool:

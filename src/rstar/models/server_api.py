@@ -10,7 +10,7 @@ from typing import Literal
 
 from rstar.errors import EngineError, ServerError
 from rstar.http_client import HttpRefusedError, ServerClient
-from rstar.models.chat import counting_turns, find_continuation
+from rstar.models.chat import Message, counting_turns, find_continuation
 from rstar.models.dialect import Dialect
 from rstar.models.responses import SHORT, Sample, samples_of, wraps_text
 
@@ -18,6 +18,8 @@ Api = Literal["completions", "chat"]
 PATHS: Mapping[Api, str] = {"completions": "/completions", "chat": "/chat/completions"}
 MISSING = (404, 405, 501)
 """Statuses of a server that lacks an API, or the model."""
+_NO_API = re.compile(r"\bcompletions?\b(?! tokens).{0,60}\b(?:only|not)\b", re.IGNORECASE)
+"""A refusal (400) of the completions API as such."""
 
 
 class ServerApi:
@@ -65,7 +67,8 @@ class ServerApi:
                 answer = await self._client.request("POST", PATHS["completions"], body)
                 self.known = "chat" if wraps_text(answer) and await self._has_chat() else "completions"
             except HttpRefusedError as error:
-                if error.status not in MISSING or not await self.falls_back(error):
+                missing = error.status in MISSING or (error.status == 400 and _NO_API.search(error.body) is not None)
+                if not missing or not await self.falls_back(error):
                     return "completions"  # the first request says why not
             except ServerError as error:
                 raise EngineError(str(error)) from error
@@ -101,16 +104,15 @@ class ServerApi:
                 self._dialect.optional["continue"] = dict(fields or {})
             return self._continues
 
-    async def _counted(self, fields: Mapping[str, bool]) -> Sample | None:
-        """The sample for `counting_turns` with some fields; None if the server refuses them."""
+    async def _counted(self, messages: list[Message], fields: Mapping[str, bool]) -> Sample | None:
+        """The sample for messages with some fields; None if the server refuses them."""
         settings = {"temperature": 0} if "temperature" not in self._dialect.omitted else {}
-        turns = {"model": self._model, "messages": counting_turns(), self._dialect.limit_name: 8}
-        body = {**turns, **settings, **fields}
+        body = {"model": self._model, "messages": messages, self._dialect.limit_name: 8, **settings, **fields}
         try:
             read = partial(samples_of, self._name)
             samples: list[Sample] = await self._client.request("POST", PATHS["chat"], body, read=read)
         except HttpRefusedError as error:
-            return await self._counted(fields) if self._dialect.learn_basics(error.body, body) else None
+            return await self._counted(messages, fields) if self._dialect.learn_basics(error.body, body) else None
         except ServerError as error:
             raise EngineError(str(error)) from error
         return samples[0]

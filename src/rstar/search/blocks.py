@@ -8,6 +8,7 @@ with a language opens another block, and what stood before it is dropped.
 from __future__ import annotations
 
 import ast
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,7 +20,12 @@ _ATTRIBUTE = re.compile(r".*[=.{}].*")
 _PYTHON = ("python", "python3", "py", "pycon", "ipython", "python-repl", "tool_code")
 _INLINE = re.compile(r".*[^\s`](?P<fence>[ \t]*`{3,}(?:python|python3|py))[ \t]*$")
 """A line that ends with the opening fence of Python code."""
-_TAGGED = re.compile(r"\s*(?:<code>(.*?)</code>|<\|python_tag\|>(.*))\s*", re.DOTALL)
+_TAGGED = re.compile(
+    r"\s*(?:<(?P<tag>code|tool_code)>(?P<inside>.*?)</(?P=tag)>"
+    r"|<\|python_tag\|>(?P<rest>.*?)(?:<\|(?:eom|eot)_id\|>)?)\s*",
+    re.DOTALL,
+)
+_TOOL_CALL = re.compile(r"\s*(?:<tool_call>|<\|python_tag\|>)?\s*(?P<call>\{.*\})\s*(?:</tool_call>|<\|\w+\|>)?\s*", re.DOTALL)
 _INPUT = re.compile(r"(?:>>>|\.\.\.) ?|In \[\d*\]: ?")
 
 
@@ -52,6 +58,9 @@ def fenced_blocks(text: str) -> Iterator[Block]:
             (mark, language), lines = fence, []
         elif mark and _closes(line, mark):
             yield Block(language, _joined(lines), closed=True)
+            mark = ""
+        elif mark and len(line.split(mark)[0].strip()) > 0 and line.rstrip().endswith(mark):
+            yield Block(language, _joined([*lines, line.rstrip().removesuffix(mark)]), closed=True)
             mark = ""
         elif mark and not language and fence is not None and fence[1] and fence[0][0] == mark[0]:
             (mark, language), lines = fence, []
@@ -87,12 +96,26 @@ def bare_code(text: str) -> str | None:
 
     One line alone computes nothing: ``x = 3 / 4`` may be an answer.
     """
+    if (called := _called_code(text)) is not None:
+        return called
     tagged = _TAGGED.fullmatch(text)
-    code = without_prompts((text if tagged is None else tagged[1] or tagged[2]).strip("\n"))
+    code = without_prompts((text if tagged is None else tagged["inside"] or tagged["rest"] or "").strip("\n"))
     if not looks_like_code(code):
         return None
     several = tagged is not None or len(code.strip().splitlines()) > 1
     return code if "print(" in code or (several and _computes(code)) else None
+
+
+def _called_code(text: str) -> str | None:
+    """The code in a text that is a tool call, with code as its only argument; None for any other text."""
+    found = _TOOL_CALL.fullmatch(text)
+    try:
+        call = json.loads(found["call"]) if found is not None else None
+    except (ValueError, RecursionError):
+        return None
+    arguments = (call.get("arguments") or call.get("parameters")) if isinstance(call, dict) else None
+    code = next(iter(arguments.values())) if isinstance(arguments, dict) and len(arguments) == 1 else None
+    return code if isinstance(code, str) and looks_like_code(code) else None
 
 
 def _computes(code: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from rstar.grading.find.closings import without_courtesies
 from rstar.grading.find.extract import answer_of, leading_yes_or_no
 from rstar.prompts.code_steps import MARKERS
 
@@ -12,7 +13,8 @@ _STATED = re.compile(
     r"|(?:^\W*|\b(?:the|my|our|final|correct|text\{)\s*)(?:answer|(?<=final )answers)\b"
     r"(?:[\s*]+(?:to|of|for)\b(?!\s+(?:(?:the |this )?(?:part|step|sub|first|second|third|next|previous)|\W))"
     r"[^.\n]{0,40}?)?"
-    r"(?:[\s,*]*(?:therefore|thus|then|hence|so)\b)?[\s,*]*(?:\b(?:is|are|must be|should be|equals)\b|:|=)",
+    r"(?:[\s,*]*(?:therefore|thus|then|hence|so)\b)?[\s,*]*(?:\b(?:is|are|must be|should be|equals)\b|:|=)"
+    r"|^\W*(?:the |my |our )?(?:final |correct )?answer\W*$",
     re.IGNORECASE | re.MULTILINE,
 )
 """A text with one of these states the final answer.
@@ -26,9 +28,14 @@ _FRAGMENT = re.compile(
 )
 """A part of a sentence with numbers, of which one may be the answer: "left after selling 57 rolls"."""
 _EMPTY = re.compile(
-    r"\W*(?:(?:obtained|found|calculated|given|computed) by\b|as follows|unknown|unclear|none|nan|n/a"
-    r"|number|answer|not\b)\W*$|\W*(?:(?:obtained|found|calculated|given|computed) by|not)\b|\W*$",
-    re.IGNORECASE,
+    r"\W*(?:as follows|unknown|unclear|none|nan|n/a|number|(?:in)?correct|right|wrong|clear|reasonable|consistent|ready"
+    r"|(?:(?:so|the|my|our)\s+)*(?:final\s+|correct\s+)?answer(?:\s+is)?)?\W*$"
+    r"|\W*(?:(?:obtained|found|calculated|given|computed) by|not)\b"
+    r"|(?!.*\d)\W*(?:(?:in|of|by|for|from|as|with|asking|expected|supposed)\b"
+    r"|the (?:number|sum|amount|total|product|difference|value|result|one|same)\b(?: \w+)? (?:of|that|which|minus|we)\b"
+    r"|an? (?:\w+ )?(?:number|integer|value|fraction|percentage|amount|multiple)\W*$)"
+    r'|\s*\{"',
+    re.IGNORECASE | re.DOTALL,
 )
 """A statement of this says nothing."""
 _HEDGED = re.compile(
@@ -65,6 +72,22 @@ _PLAN = re.compile(
     re.IGNORECASE,
 )
 """A last line like this says what comes next."""
+_DENIED = re.compile(
+    r"(?:\bnot|n['’]t|\bcannot)\b[^.!?]{0,20}\b(?:right|correct|true|the (?:final )?answer)\b|\b(?:incorrect|wrong)\b",
+    re.IGNORECASE,
+)
+"""A line like this takes a number back."""
+_DOUBTED = re.compile(
+    r"\b(?:not|cannot|incorrect|wrong|mistaken?|forg[eo]t)\b|n['’]t\b|\?"
+    r"|\b(?:i|we)(?:['’]ll\b|\s(?:will|need|must|have to|still)\b)",
+    re.IGNORECASE,
+)
+"""A sentence like this may repeat a number without claiming it."""
+_TRUTH = re.compile(
+    r"(?:.*\b(?:the|this|that)\s+(?:statement|claim|assertion|proposition|conjecture)|.*\b(?:it|this|that))\s+is\s+"
+    r"(?:(?:indeed|therefore|thus|in fact|always|also)\s+)?(?P<said>true|false)\W*$",
+    re.IGNORECASE,
+)
 _AGAIN = re.compile(r"\b(?:i|we)(?:['’]ll| will| need| can| must)\b|\blet(?:['’]s| me| us)\b|\berror\b", re.IGNORECASE)
 """What follows a yes or no that answers no question, but the model's own doubt."""
 _REASON = re.compile(r"\W*(?:because|since|as)\b", re.IGNORECASE)
@@ -93,13 +116,14 @@ def stated_answer(text: str, *, yes_no: bool = False) -> str | None:
         yes_no: the question asks for a yes or no, so every text that begins or ends with one is meant so, and nothing
             else is plain.
     """
+    text = without_courtesies(text.rstrip())
     if states_answer(text):
         answer = _without_hedge(answer_of(text))
         return None if answer is None or answer.strip() in MARKERS or _EMPTY.match(answer) else answer
-    last = text.rstrip().rpartition("\n")[2]
+    last = text.rpartition("\n")[2]
     if (said := _leading(text, last, yes_no)) is not None:
         return said
-    if yes_no or _REFUSED.search(last) or _PLAN.match(last):
+    if yes_no or _says_no_answer(last) or _DENIED.search(last):
         return None
     answer = answer_of(_LABEL.sub("", text))
     if (
@@ -116,19 +140,28 @@ def stated_answer(text: str, *, yes_no: bool = False) -> str | None:
 def printed_answer(stdout: str, text: str) -> str | None:
     """The number that a program printed last, if a text repeats it as it is; None otherwise.
 
-    For sentences with several numbers, from which `stated_answer` takes none: "She pays $64 for 16 glasses."
+    For sentences with several numbers, from which `stated_answer` takes none: "She pays $64 for 16 glasses." A plan or
+    a doubt repeats a number, too; there is no answer then.
     """
     printed = stdout.rstrip().rpartition("\n")[2].strip()
-    if re.fullmatch(r"-?\d+(?:\.\d+)?", printed) is None:
+    last = without_courtesies(text.rstrip()).rpartition("\n")[2]
+    if re.fullmatch(r"-?\d+(?:\.\d+)?", printed) is None or _says_no_answer(last) or _DOUBTED.search(last):
         return None
-    found = re.findall(r"(?<![\w.,])-?\d[\d,]*(?:\.\d+)?(?![\w])", text.rstrip().rpartition("\n")[2])
+    found = re.findall(r"(?<![\w.,])-?\d[\d,]*(?:\.\d+)?(?![\w])", last)
     return printed if printed in [number.rstrip(",").replace(",", "") for number in found] else None
+
+
+def _says_no_answer(line: str) -> bool:
+    """Whether a last line is a refusal, a question or a plan."""
+    return _REFUSED.search(line) is not None or _PLAN.match(line) is not None
 
 
 def _leading(text: str, last: str, yes_no: bool) -> str | None:
     """The yes or no that a text without a statement begins or ends with; None if it may mean something else."""
     if yes_no and (line := _SAID.match(last)) is not None:
         return line["said"] or line["so"]
+    if (truth := _TRUTH.match(last)) is not None:
+        return truth["said"]
     if (leading := leading_yes_or_no(text)) is None:
         return None
     said, rest = leading

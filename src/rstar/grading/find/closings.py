@@ -16,6 +16,7 @@ _PHRASES = (
     rf"(?:I |We )?(?:really |do |sincerely )?hope (?:this|that|it|the|my|you)\b{_HELPFUL}",
     r"(?:please )?(?:let me know|feel free to|do(?:n['’]t| not) hesitate to) ?",
     r"if (?:you have|there are) any\b(?=[^.!?\n]*\bquestions?\b)",
+    r"is there anything else\b|(?:would you like|do you (?:want|need))\b(?=[^.!?\n]*\b(?:me|more|help|explain\w*)\b)",
     r"(?:thank you|thanks)\b|happy (?:learning|studying|to help)\b|good luck\b|have a (?:great|nice|good)\b",
     r"¡?espero (?:que (?:esto|esta|te|le|les|os|sea|haya)|haber)\b|no dudes? en\b|av[ií]same si\b",
     r"j['’]espère que (?:cela|ça|ceci|cette)\b|n['’]hésite[zs]? pas\b|bon courage\b",
