@@ -53,7 +53,19 @@ def test_actions_that_are_off_never_follow(names: set[ActionName], last: str) ->
 
 @pytest.mark.parametrize(
     "text",
-    [" **Find the total**", " Calculate the total cost\n", " ### Set-up", "Identifying the knowns:", "Set-up:\n\n"],
+    [
+        " **Find the total**",
+        " Calculate the total cost\n",
+        " Calculate the cost of 3 apples",
+        " Now find the total.",
+        " ### Set-up",
+        "Identifying the knowns:",
+        "Set-up:\n\n",
+        "Total number of rolls",
+        "",
+        "**Final Answer:**\n",
+        "So the answer is:",
+    ],
 )
 def test_headings(text: str) -> None:
     assert is_heading(text)
@@ -66,9 +78,9 @@ def test_headings(text: str) -> None:
         " Penguins are birds",
         " Find the total: 4 * 18 = 72",
         "**Find the total**\n72 in all.",
-        "The answer is:",
         "**Answer:** 15",
-        "Add 5 trays",
+        "Multiply 4 by 18 to get 72",
+        "15 rolls left",
         "Consider all the rolls that the baker makes on one day and sells to the people of the town then",
     ],
 )

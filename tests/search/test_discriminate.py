@@ -141,15 +141,45 @@ def test_a_peer_that_writes_the_same_text_agrees(domain: str, action: str) -> No
             checks.release()
 
 
-def test_what_the_policy_said_is_not_the_answer_of_the_peer() -> None:
-    """A cut behind the answer would let a peer that adds two words agree."""
-    solution = "Step 1: 6 boxes of 24 eggs are 144 eggs.\nStep 2: So 44 eggs are left for him to sell on another day."
-    opened = open_domain("word-problems")
-    peer = FakeEngine(Fake(max_context=20_000), script=lambda request, sample: " for him.")
+@pytest.mark.parametrize(
+    ("domain", "solution", "answer", "peer_writes"),
+    [
+        (
+            "word-problems",
+            "Step 1: 6 boxes of 24 eggs are 144 eggs.\nStep 2: So 44 eggs are left for him to sell on another day.",
+            "44",
+            " for him.",
+        ),
+        (
+            "word-problems",
+            "Step 1: 4 * 18 = 72 and 72 - 57 = 15.\nResult: 15.\nSo at the end, the baker has 15 rolls left.",
+            "15",
+            " 17 rolls left.",
+        ),
+        (
+            "yes-no",
+            "Step 1: So no, they could not meet, since there is no place where both of them live in the wild.",
+            "no",
+            " doubt that they live together in the north.",
+        ),
+        (
+            "competition",
+            "Step 1: The primes are 2 and 3.\nStep 2: So option B is correct, since only it names both.",
+            "B",
+            " C is the prime.",
+        ),
+    ],
+)
+def test_what_the_policy_said_is_not_the_answer_of_the_peer(
+    domain: str, solution: str, answer: str, peer_writes: str
+) -> None:
+    """A cut behind the answer would let a peer agree that writes something else."""
+    opened = open_domain(domain)
+    peer = FakeEngine(Fake(max_context=20_000), script=lambda request, sample: peer_writes)
     config = MutualConfig(cuts=20, agreement="loose")
     checks = Discriminator(Problem("p", "?"), opened, peer, PlainSandbox(), config, Limits(), 1, 2, is_equivalent)  # type: ignore[arg-type]
     root = Node(None, None, Context(opened.prompt("step", "?", 0)), None)
     node = Node(root, Step((Segment(solution, "policy"),)), Context(root.context.text + solution), None)
-    node.answer = "44"
+    node.answer = answer
     assert not asyncio.run(checks.check(node)).kept
     checks.release()

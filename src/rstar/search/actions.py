@@ -114,11 +114,22 @@ LOOSE_CODE = replace(CODE, code=LOOSE_CODE_STEPS)
 """Code of models that were not trained on code steps."""
 
 _HEADING = re.compile(
-    r"\s*(?:#.*|\*\*[^*]+\*\*:?|[^.!?=]*:|(?:add|analy[sz]|apply|calculat|check|comput|consider|convert|count|defin"
-    r"|determin|divid|express|find|identif|list|multipl|recall|set|simplif|solv|subtract|understand|us|verif|writ)"
-    r"(?:e|y|ying|ing|ting)?\b[^.!?=\d]*)",
+    r"#.*|\*\*[^*]+\*\*:?|[^.!?=]*:|(?:(?:first|next|now|then|finally|let['’]s),? )?"
+    r"(?:add|analy[sz]|apply|calculat|check|comput|consider|convert|count|defin|determin|divid|estimat|evaluat|express"
+    r"|find|identif|isolat|list|multipl|rearrang|recall|set|simplif|solv|subtract|sum|translat|understand|us|verif|writ)"
+    r"(?:e|y|ying|ing|ting)?\b(?!.*(?:[=+*/]|\b(?:gets?|gives?|equals?|is|are|obtain|yields?|makes?)\b))[^.!?]*\.?"
+    r"|(?!.*\b(?:is|are|was|were|has|have|had|can(?:not)?|could|do|does|did|will|would|must|may)\b)"
+    r"(?:[^\W\d]+ ){1,5}[^\W\d]+",
     re.IGNORECASE,
 )
+"""A line that names a step: marked as a heading, ending with a colon, saying what to do, or a few words alone.
+
+Too much rather than too little: a step with one line more is still a step.
+"""
+
+_ANNOUNCED = re.compile(r":\W*$|^\W*#|\bis\W*$")
+"""A line that announces an answer without giving it."""
+_ITEM = re.compile(r"\s*(?:\d+[.)]|[-*•])\s")
 
 _FINAL = re.compile(r"\bnow we can answer\b|\boriginal (?:question|problem)\b", re.IGNORECASE)
 """A sub-question with one of these is the question itself."""
@@ -161,10 +172,22 @@ def opening(style: Style, action: str, text: str) -> str:
     return f"\n{line}" if line and text and not text.endswith("\n") else line
 
 
-def is_heading(text: str) -> bool:
-    """Whether a step ends with a line that only names it, as in ``**Find the total**``: the work is written below."""
-    line = text.rstrip().rpartition("\n")[2]
-    return len(line) <= MAX_HEADING and not states_answer(text) and _HEADING.fullmatch(line) is not None
+def is_heading(text: str, action: str = "step") -> bool:
+    """Whether a text ends with a line that only names a step, as in ``**Find the total**``: the work is written below.
+
+    The answer to a sub-question may be a few words, so only empty lines and those that end with a colon count there.
+    """
+    line = text.rstrip().rpartition("\n")[2].strip()
+    if states_answer(text):  # "Final answer:", and the answer below
+        return stated_answer(text) is None and _ANNOUNCED.search(line) is not None
+    if not line or action != "step":
+        return not line or line.endswith(":")
+    return len(line) <= MAX_HEADING and _HEADING.fullmatch(line) is not None
+
+
+def is_item(line: str) -> bool:
+    """Whether a line is an item of a list."""
+    return _ITEM.match(line) is not None
 
 
 def is_final_question(subquestion: str, question: str) -> bool:
@@ -190,7 +213,8 @@ def read(style: Style, action: str, before: str, completion: Completion, final: 
         return style.code.read(replace(completion, text=before + completion.text))
     if completion.stop_reason == "length":
         return Reading(failure="length")
-    if not completion.text.strip():
+    unfinished = completion.text.rfind("<think>") > completion.text.rfind("</think>")
+    if unfinished or not completion.text.strip():
         return Reading(failure="no_step")
     text = before + completion.text
     if action == "finish" or final:

@@ -25,7 +25,9 @@ _TAGGED = re.compile(
     r"|<\|python_tag\|>(?P<rest>.*?)(?:<\|(?:eom|eot)_id\|>)?)\s*",
     re.DOTALL,
 )
-_TOOL_CALL = re.compile(r"\s*(?:<tool_call>|<\|python_tag\|>)?\s*(?P<call>\{.*\})\s*(?:</tool_call>|<\|\w+\|>)?\s*", re.DOTALL)
+_TOOL_CALL = re.compile(
+    r"\s*(?:<tool_call>|<\|python_tag\|>)?\s*(?P<call>\{.*\})\s*(?:</tool_call>|<\|\w+\|>)?\s*", re.DOTALL
+)
 _INPUT = re.compile(r"(?:>>>|\.\.\.) ?|In \[\d*\]: ?")
 
 

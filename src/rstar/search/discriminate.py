@@ -26,10 +26,12 @@ from rstar.search.actions import read, rest_stops, style_of
 from rstar.search.choose import Equivalence, Votes
 from rstar.search.code_steps import CODE_STEPS
 from rstar.search.expand import Expander
-from rstar.search.stated import before_statement
+from rstar.search.stated import before_statement, stated_answer
 from rstar.search.tree import Node
 from rstar.seeds import derive
 
+_ANYTHING = "that."
+"""An end of a sentence that gives no answer."""
 _PLACE = re.compile(r"(?<=\S)(?=[ \t]+\S)|(?<=\n)(?=[ \t]*\S)")
 """Between two words, before the spaces: the token of a word begins with its space, and is unlikely after one."""
 
@@ -126,6 +128,13 @@ def _before_answer(text: str, answer: str) -> int:
     return held[-1] if stated == len(text) and answer and held else stated
 
 
+def _unanswered(text: str, cut: int, answer: str, yes_no: bool) -> int:
+    """The last place up to `cut` before which the text does not read as the answer, whatever follows."""
+    while (begun := text[:cut].rstrip()) and stated_answer(f"{begun} {_ANYTHING}", yes_no=yes_no) == answer:
+        cut = len(begun.removesuffix(begun.split()[-1]).rstrip(" \t"))
+    return cut
+
+
 class Discriminator(Expander):
     """Checks the solutions of one problem with a peer model.
 
@@ -166,8 +175,10 @@ class Discriminator(Expander):
         latest = last + _before_answer(text[last:], "" if self._style.code else node.answer or "")
         latest = len(text[:latest].rstrip(" \t"))
         places = cut_places(text, self._mutual.cuts, derive(self._seed, *node.place, "cuts"))
-        cuts = sorted({min(place, latest) for place in places})
-        found = await gather_or_cancel(self._complete_from(path, start, text[:cut]) for cut in cuts)
+        cuts = {min(place, latest) for place in places}
+        if self._style.code is None:
+            cuts = {_unanswered(text, cut, node.answer or "", self._style.yes_no) for cut in cuts}
+        found = await gather_or_cancel(self._complete_from(path, start, text[:cut]) for cut in sorted(cuts))
         votes = Votes(self._equivalent)
         own = id(await votes.group(node.answer or ""))
         answers = [None if answer is None else id(await votes.group(answer)) for answer, _ in found]

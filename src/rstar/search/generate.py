@@ -13,6 +13,7 @@ prompt consists of the ids that were sampled. Tree, UCT and back-up are those of
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from random import Random
@@ -25,7 +26,18 @@ from rstar.models.engine import Completion, Context, Engine, Request
 from rstar.problems import Problem
 from rstar.prompts.domains import Domain
 from rstar.sandbox.api import Limits, Sandbox
-from rstar.search.actions import ROOT, Action, allowed, asked, is_final_question, is_heading, opening, read, style_of
+from rstar.search.actions import (
+    ROOT,
+    Action,
+    allowed,
+    asked,
+    is_final_question,
+    is_heading,
+    is_item,
+    opening,
+    read,
+    style_of,
+)
 from rstar.search.choose import Equivalence, Votes
 from rstar.search.code_steps import CODE_STEPS
 from rstar.search.expand import Expander, failed
@@ -35,8 +47,10 @@ from rstar.search.tree import Node, back_up, close
 from rstar.seeds import derive
 from rstar.trajectories import FinishReason, Segment, Step
 
-MAX_HEADINGS = 4
+MAX_HEADINGS = 6
 """Lines that may follow the heading of a step until its text begins: empty ones, and headings below headings."""
+MAX_CONDITIONS = 12
+"""Lines of a list of conditions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,8 +189,7 @@ class Generator(Expander):
             return (await self._vote(draft, "reanswer")).child
         draft = self._open(Draft(node, node, (), node.context), action.name)
         (completion,) = await self._samples(draft, action.name, 1, index)
-        if action.name == "step" and self._style.code is None:
-            completion = await self._below_headings(draft, completion, index)
+        completion = await self._whole(draft, action.name, completion, index)
         if (same := node.texts.get(completion.text)) is not None:
             same.votes += 1
             return None
@@ -189,12 +202,17 @@ class Generator(Expander):
         node.texts[completion.text] = child
         return child
 
-    async def _below_headings(self, draft: Draft, completion: Completion, index: int) -> Completion:
-        """The line of a step, with the next lines for as long as there are only headings."""
-        for line in range(MAX_HEADINGS):
-            if not is_heading(completion.text) or completion.stop is None:
+    async def _whole(self, draft: Draft, action: str, completion: Completion, index: int) -> Completion:
+        """A line with those below it that belong to it, because it is a heading or an item of a list."""
+        if self._style.code is not None or action not in ("step", "answer", "reanswer", "rephrase"):
+            return completion
+        lists = action == "rephrase" and re.search(r"\b2[.)]\s", completion.text) is None
+        for line in range(MAX_CONDITIONS if lists else MAX_HEADINGS):
+            if completion.stop is None or not (lists or is_heading(completion.text, action)):
                 break
-            (below,) = await self._samples(draft.written(completion), "step", 1, index, f"below {line}")
+            (below,) = await self._samples(draft.written(completion), action, 1, index, f"below {line}")
+            if lists and completion.text.strip() and not is_item(below.text):
+                break
             completion = completion.followed_by(below)
         return completion
 
@@ -218,7 +236,8 @@ class Generator(Expander):
     async def _vote(self, draft: Draft, action: str, index: int = 0, final: bool = False) -> Vote:
         """Sample the rest of a step several times. An answer's value is the share of samples that agree with it."""
         n = self._mutual.votes
-        samples = merged(await self._samples(draft, action, n, index * n), True)
+        drawn = await self._samples(draft, action, n, index * n)
+        samples = merged([await self._whole(draft, action, one, index * n + i) for i, one in enumerate(drawn)], True)
         children = await gather_or_cancel(self._grow(draft, action, one, votes, final) for one, votes in samples)
         votes, counts, first = Votes(self._equivalent), dict[str, int](), dict[str, Node]()
         for child in children:

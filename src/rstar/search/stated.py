@@ -28,10 +28,12 @@ _FRAGMENT = re.compile(
 )
 """A part of a sentence with numbers, of which one may be the answer: "left after selling 57 rolls"."""
 _EMPTY = re.compile(
-    r"\W*(?:as follows|unknown|unclear|none|nan|n/a|number|(?:in)?correct|right|wrong|clear|reasonable|consistent|ready"
+    r"\W*(?:step \d+\W+)?(?:as follows|unknown|unclear|none|nan|n/a|number|(?:in)?correct"
+    r"|right|wrong|clear|reasonable|consistent|ready"
     r"|(?:(?:so|the|my|our)\s+)*(?:final\s+|correct\s+)?answer(?:\s+is)?)?\W*$"
     r"|\W*(?:(?:obtained|found|calculated|given|computed) by|not)\b"
-    r"|(?!.*\d)\W*(?:(?:in|of|by|for|from|as|with|asking|expected|supposed)\b"
+    r"|(?!.*\d)\W*(?:(?:asking|expected|supposed)\b"
+    r"|(?:in|of|as)\b.{0,20}\b(?:forms?|terms|dollars|cents|euros|percent|units?|fractions?|decimals?)\b"
     r"|the (?:number|sum|amount|total|product|difference|value|result|one|same)\b(?: \w+)? (?:of|that|which|minus|we)\b"
     r"|an? (?:\w+ )?(?:number|integer|value|fraction|percentage|amount|multiple)\W*$)"
     r'|\s*\{"',
@@ -131,6 +133,7 @@ def stated_answer(text: str, *, yes_no: bool = False) -> str | None:
         and answer.strip() not in MARKERS
         and _DEFINITE.search(answer)
         and not _FRAGMENT.match(answer)
+        and not _EMPTY.match(answer)
     ):
         return answer
     remaining = _REMAINS.findall(last)
