@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import TypeVar
@@ -86,6 +87,23 @@ def test_post_lines_repeats_the_rest_after_a_failure() -> None:
     with serving(lambda body: next(answers, (200, {}, str(body["numbers"][0]) + "\n"))) as server:
         using(server.url, lambda client: client.post_lines("/x", next_body, on_line))
     assert found == ["1", "2", "3"]
+
+
+def test_only_line_feeds_end_the_lines_of_a_response() -> None:
+    """JSON may hold the other line ends of Unicode as they are."""
+    events = [{"text": f"a{end}b"} for end in ("\u2028", "\u0085", "\x1c", "é")]
+
+    async def collect(found: AsyncIterator[object]) -> list[object]:
+        return [event async for event in found]
+
+    lines = "".join(f"data: {json.dumps(event, ensure_ascii=False)}\r\n\r\n" for event in events)
+    with serving(lambda body: (200, {}, f"{lines}data: [DONE]")) as server:
+        assert using(server.url, lambda client: client.stream("/x", {}, collect)) == events
+    found = list[str]()
+    bodies = iter([{}])
+    with serving(lambda body: (200, {}, "a\u2028b\nc")) as server:
+        using(server.url, lambda client: client.post_lines("/x", lambda: next(bodies, None), found.append))
+    assert found == ["a\u2028b", "c"]
 
 
 def test_a_client_that_is_not_open_or_has_no_server() -> None:

@@ -138,6 +138,42 @@ def test_a_server_is_known_by_the_length_of_its_prompt() -> None:
         assert len(chat_bodies(server)[0]["messages"]) == 4
 
 
+@pytest.mark.parametrize(("opening", "continued"), [(0, True), (1, True), (3, False), (5, False)])
+def test_a_model_that_counts_on_in_a_new_turn(opening: int, continued: bool) -> None:
+    """Tokens that the server adds after the begun turn give a new turn away."""
+
+    def answer(body: dict[str, Any]) -> Any:
+        if "prompt" in body:
+            return 404, {}, {}
+        if "continue_final_message" in body:
+            return 400, {}, {"error": "unrecognized argument: continue_final_message"}
+        messages = body["messages"]
+        words = sum(len(message["content"].split()) for message in messages)
+        tokens = 4 + words + opening * (messages[-1]["role"] == "assistant")
+        found = {"message": {"content": "6, 7, 8<stop>"}, "finish_reason": "stop", "stop_reason": "<stop>"}
+        return 200, {}, {"choices": [found], "usage": {"prompt_tokens": tokens}}
+
+    async def run(url: str) -> bool:
+        async with OpenAIEngine(url, "m", pause=0.001, api="chat") as engine:
+            return await engine._server.can_continue()
+
+    with serving(answer) as server:
+        assert asyncio.run(run(server.url)) == continued
+
+
+def test_completions_that_are_refused_as_such() -> None:
+    """By another status than that of a missing page."""
+
+    def answer(body: dict[str, Any]) -> Any:
+        if "prompt" in body:
+            return 400, {}, {"error": "completions api is only available when using beta api"}
+        return chat_server(speak, names_stops=True)(body)
+
+    with serving(answer) as server:
+        ((first, _),) = server.run(conversation())
+    assert first.text == "2 user 3<stop>"
+
+
 def test_what_is_said_about_continuation_is_not_tested() -> None:
     with serving(chat_server(speak, "flag", names_stops=True)) as server:
         server.run(conversation("It is"), api="chat", continues=True)

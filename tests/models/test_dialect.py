@@ -78,6 +78,31 @@ def test_samples_come_from_a_server_that_refuses_a_setting(name: str) -> None:
     assert [(completion.text, completion.stop) for completion in found] == [("one.two<stop>", "<stop>")] * 2
 
 
+def test_nothing_is_hidden_where_stop_strings_are_refused() -> None:
+    """So no text is asked for again, as a stream."""
+
+    def answer(body: dict[str, Any]) -> Answer:
+        if "stop" in body or "stream" in body:
+            return 400, {}, {"error": "Unsupported parameter: 'stop' and 'stream'"}
+        return choices({"text": "one.two", "finish_reason": "stop"})
+
+    with serving(answer) as server:
+        ((found,),) = server.run(ask())
+    assert (found.text, found.stop_reason) == ("one.two", "eos")
+
+
+@pytest.mark.parametrize("status", [400, 403, 422])
+def test_refusals_of_a_field_by_any_status(status: int) -> None:
+    def answer(body: dict[str, Any]) -> Answer:
+        if "logprobs" in body:
+            return status, {}, {"error": "You are not allowed to request logprobs from this model"}
+        return choices({"text": TEXT, "stop_reason": None})
+
+    with serving(answer) as server:
+        ((found,),) = server.run(ask())
+    assert found.text == "one.two<stop>"
+
+
 def test_a_server_without_system_messages() -> None:
     speaks = chat_server(lambda messages, seed: f"{len(messages)}<stop>", names_stops=True)
 

@@ -72,8 +72,9 @@ def test_greedy_samples_are_one_request() -> None:
 
 
 def test_finish_reasons() -> None:
-    with serving(lambda _: choices({"text": "abc", "finish_reason": "length"})) as server:
-        assert server.run(ask())[0] == [Completion("abc", (), (), "length")]
+    for reason in ("length", "max_tokens", "model_length"):
+        with serving(lambda _, reason=reason: choices({"text": "abc", "finish_reason": reason})) as server:
+            assert server.run(ask())[0] == [Completion("abc", (), (), "length")]
     with (
         serving(lambda _: choices({"text": "abc", "finish_reason": "abort"})) as server,
         pytest.raises(EngineError, match="abort"),

@@ -172,3 +172,8 @@ def test_final_questions() -> None:
     assert not is_final_question("How many rolls does the baker make?", question)
     assert asked(" Question 2: How many?\n") == "How many?"
     assert asked("# question: How many?\n") == "How many?"
+
+
+def test_a_thought_alone_is_no_step() -> None:
+    assert read(TEXT, "step", "", completion("<think>Maybe 15?", "eos")).failure == "no_step"
+    assert read(TEXT, "step", "", completion("<think>Maybe 15?</think> 15 rolls.\n")) == Reading()

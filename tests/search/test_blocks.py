@@ -68,5 +68,17 @@ def test_code_without_a_fence_prints_something() -> None:
     assert bare_code("eggs = 6 * 24\nleft = eggs - 100") == "eggs = 6 * 24\nleft = eggs - 100"
     assert bare_code("<code>\nx = 3 * 4\n</code>") == "x = 3 * 4"
     assert bare_code("<|python_tag|>print(7)") == "print(7)"
+    assert bare_code("<|python_tag|>print(7)<|eom_id|>") == "print(7)"
+    assert bare_code("<tool_code>\nprint(7)\n</tool_code>") == "print(7)"
+    assert bare_code('{"name": "python", "parameters": {"code": "print(7)"}}') == "print(7)"
+    assert bare_code('<tool_call>\n{"name": "python", "arguments": {"code": "print(7)"}}\n</tool_call>') == "print(7)"
+    for text in ('{"a": 7}', '{"arguments": {"code": "7"}}', "{7}", '{"arguments": {"a": "print(7)", "b": "f()"}}'):
+        assert bare_code(text) is None
     for text in ("x = 7", "x = 3 / 4", "x = 2\ny = 3", "7", "f(7)", "I print(7)", "def f(:\n    print(7)"):
         assert bare_code(text) is None
+
+
+def test_a_fence_may_close_the_line_of_the_code() -> None:
+    assert list(fenced_blocks("```python\nx = 7\nprint(x)```\nSo 7.")) == [
+        Block("python", "x = 7\nprint(x)", closed=True)
+    ]

@@ -115,10 +115,36 @@ def test_what_is_taken_back_does_not_count() -> None:
         "Yes, we can solve this with Python:",
         "False - I need to recheck the computation.",
         "John spends $240 in 4 weeks.",
+        "Step 3: **Final Answer:**",
+        "We check that the answer is correct.",
+        "The answer is the number of rolls minus those sold.",
+        "The final answer should be a whole number.",
+        "Since the answer must be in dollars, we convert.",
+        "Identify what the answer is asking for.",
+        "The answer is of the form m/n.",
+        "The result 72 cannot be right, because 57 of the rolls were sold.",
+        '{"name": "python", "parameters": {"code": "print(15)"}}',
     ],
 )
 def test_refusals_and_plans_are_no_answers(text: str) -> None:
     assert stated_answer(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("There are **15** rolls left.\n\nLet me know if you have any questions!", "15 rolls left"),
+        ("So 15 rolls are left.\nIs there anything else you'd like to know?", "15"),
+        ("So 15 rolls are left. Do you want me to explain a step?", "15"),
+        ("### Final Answer\n15", "15"),
+        ("The answer is even.", "even"),
+        ("The answer is in the morning.", "in the morning"),
+        ("Therefore, the statement is false.", "false"),
+        ("It is true.", "true"),
+    ],
+)
+def test_what_surrounds_an_answer(text: str, answer: str) -> None:
+    assert stated_answer(text) == answer
 
 
 def test_the_label_of_a_step_is_no_part_of_the_answer() -> None:
@@ -167,5 +193,8 @@ def test_the_number_that_the_code_printed() -> None:
         ("15\n", "It is 151 or 2."),
         ("", "It is 15 or 2."),
         ("[15]", "Of 15, 2."),
+        ("15\n", "The output is 15. Now I will subtract 2 from 15."),
+        ("15\n", "Is 15 the number of the 57 rolls?"),
+        ("15\n", "15 is not the answer, since 57 are sold."),
     ):
         assert printed_answer(stdout, text) is None

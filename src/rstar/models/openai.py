@@ -43,7 +43,7 @@ from rstar.models.engine import Capacity, Completion, Context, Request, StopReas
 from rstar.models.kv_capacity import ask_kv_tokens
 from rstar.models.repetition import continuation
 from rstar.models.responses import Sample, first_stop, n_bytes, samples_of
-from rstar.models.server_api import MISSING, PATHS, Api, ServerApi
+from rstar.models.server_api import PATHS, Api, ServerApi, lacks_page
 
 if TYPE_CHECKING:
     from rstar.models.local.tokens import TokenText
@@ -277,7 +277,7 @@ class OpenAIEngine(SharedContext):
             except HttpRefusedError as error:
                 if error.status in (400, 403, 451) and _FILTERED.search(error.body):
                     raise _FilteredError(str(error)) from error
-                if error.status in MISSING:
+                if lacks_page(error):
                     if api == "completions" and await self._server.falls_back(error):
                         continue
                     raise EngineError(self._server.not_found_message(error)) from error

@@ -16,10 +16,15 @@ from rstar.models.responses import SHORT, Sample, samples_of, wraps_text
 
 Api = Literal["completions", "chat"]
 PATHS: Mapping[Api, str] = {"completions": "/completions", "chat": "/chat/completions"}
-MISSING = (404, 405, 501)
+_MISSING = (404, 405, 501)
 """Statuses of a server that lacks an API, or the model."""
 _NO_API = re.compile(r"\bcompletions?\b(?! tokens).{0,60}\b(?:only|not)\b", re.IGNORECASE)
 """A refusal (400) of the completions API as such."""
+
+
+def lacks_page(error: HttpRefusedError) -> bool:
+    """Whether a server refuses an API as such, or the model, rather than a request."""
+    return error.status in _MISSING or (error.status == 400 and _NO_API.search(error.body) is not None)
 
 
 class ServerApi:
@@ -67,8 +72,7 @@ class ServerApi:
                 answer = await self._client.request("POST", PATHS["completions"], body)
                 self.known = "chat" if wraps_text(answer) and await self._has_chat() else "completions"
             except HttpRefusedError as error:
-                missing = error.status in MISSING or (error.status == 400 and _NO_API.search(error.body) is not None)
-                if not missing or not await self.falls_back(error):
+                if not lacks_page(error) or not await self.falls_back(error):
                     return "completions"  # the first request says why not
             except ServerError as error:
                 raise EngineError(str(error)) from error
@@ -90,7 +94,7 @@ class ServerApi:
         try:
             await self._client.request("POST", PATHS["chat"], body)
         except HttpRefusedError as refused:
-            return refused.status not in MISSING
+            return not lacks_page(refused)
         except ServerError as failed:
             raise EngineError(str(failed)) from failed
         return True
