@@ -42,11 +42,13 @@ def test_golds_of_public_data_sets(entry, gold, kind):
     assert gold is None or check.gold == gold
 
 
-@pytest.mark.parametrize(
-    "entry", [{}, {"answer": None}, {"answer": True}, {"final_answer": []}, {"solution": "no box"}]
-)
+@pytest.mark.parametrize("entry", [{}, {"answer": None}, {"answer": {}}, {"final_answer": []}, {"solution": "no box"}])
 def test_no_gold(entry):
     assert gold_of(entry) is None
+
+
+def test_true_and_false_are_yes_and_no():
+    assert [gold_of({"answer": value}) for value in (True, False)] == ["yes", "no"]
 
 
 @pytest.mark.parametrize("gold", ["", "  ", r"\boxed{}"])

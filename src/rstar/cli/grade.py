@@ -184,11 +184,11 @@ def _pairs(file: Path) -> Iterator[tuple[Any, str, str | None]]:
         if isinstance(entry, ValueError):
             errors.append(f"{where}: {entry}")
         elif not isinstance(entry, dict) or (gold := _text(entry.get("gold"))) is None:
-            errors.append(f"{where}: expected an object whose 'gold' is a string or a number")
+            errors.append(f"{where}: expected an object whose 'gold' is a string, a number or true/false")
         elif "pred" not in entry or (entry["pred"] is not None and _text(entry["pred"]) is None):
             near = next((name for name in ("prediction", "answer", "output") if name in entry), None)
             hint = f" (the entry has {near!r}: rename it)" if near else ""
-            errors.append(f"{where}: 'pred' must be a string, a number or null{hint}")
+            errors.append(f"{where}: 'pred' must be a string, a number, true/false or null{hint}")
         else:
             yield entry.get("id", number), gold, _text(entry["pred"])
     if errors:
@@ -197,7 +197,9 @@ def _pairs(file: Path) -> Iterator[tuple[Any, str, str | None]]:
 
 
 def _text(value: Any) -> str | None:
-    return str(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else None
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return str(value) if isinstance(value, str | int | float) else None
 
 
 def _check_golds(file: Path, as_json: bool) -> None:

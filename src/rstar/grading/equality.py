@@ -32,6 +32,7 @@ from rstar.grading.find.extract import (
     leading_yes_or_no,
     quick_answer,
     stated_number,
+    stated_truth,
 )
 from rstar.grading.find.languages import in_english
 from rstar.grading.find.options import option_letters
@@ -146,7 +147,7 @@ def _grade_alternatives(text: str, gold: str, prediction: str, answer: str) -> V
     if any(map(_may_be_percentage, kinds)) and _PERCENT.search(prediction) is not None and _may_be_words(answer):
         others += [answer_of(prediction, percentages=True), stated_number(prediction, percentages=True)]
     if words(gold) in _TRUTH:
-        others += (leading_yes_or_no(prediction) or ())[:1]
+        others += [*(leading_yes_or_no(prediction) or ())[:1], stated_truth(prediction)]
     if any(map(_may_be_described, kinds)):
         others.append(described_statement(prediction))
     for other in others:

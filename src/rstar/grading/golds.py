@@ -75,7 +75,9 @@ def gold_of(entry: Mapping[str, Any]) -> str | None:
         value = fields.get(name)
         if isinstance(value, list) and value and all(isinstance(item, str | int | float) for item in value):
             value = ", ".join(map(str, value))
-        if isinstance(value, bool) or not isinstance(value, str | int | float):
+        if isinstance(value, bool):
+            return "yes" if value else "no"
+        if not isinstance(value, str | int | float):
             continue
         if name == "solution":
             return boxed_answer(str(value)) or None

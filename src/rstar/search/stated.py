@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from rstar.grading.find.closings import without_courtesies
-from rstar.grading.find.extract import answer_of, leading_yes_or_no
+from rstar.grading.find.extract import answer_of, leading_yes_or_no, stated_truth
 from rstar.prompts.code_steps import MARKERS
 
 _STATED = re.compile(
@@ -85,11 +85,6 @@ _DOUBTED = re.compile(
     re.IGNORECASE,
 )
 """A sentence like this may repeat a number without claiming it."""
-_TRUTH = re.compile(
-    r"(?:.*\b(?:the|this|that)\s+(?:statement|claim|assertion|proposition|conjecture)|.*\b(?:it|this|that))\s+is\s+"
-    r"(?:(?:indeed|therefore|thus|in fact|always|also)\s+)?(?P<said>true|false)\W*$",
-    re.IGNORECASE,
-)
 _AGAIN = re.compile(r"\b(?:i|we)(?:['’]ll| will| need| can| must)\b|\blet(?:['’]s| me| us)\b|\berror\b", re.IGNORECASE)
 """What follows a yes or no that answers no question, but the model's own doubt."""
 _REASON = re.compile(r"\W*(?:because|since|as)\b", re.IGNORECASE)
@@ -163,8 +158,8 @@ def _leading(text: str, last: str, yes_no: bool) -> str | None:
     """The yes or no that a text without a statement begins or ends with; None if it may mean something else."""
     if yes_no and (line := _SAID.match(last)) is not None:
         return line["said"] or line["so"]
-    if (truth := _TRUTH.match(last)) is not None:
-        return truth["said"]
+    if (truth := stated_truth(last)) is not None:
+        return truth
     if (leading := leading_yes_or_no(text)) is None:
         return None
     said, rest = leading

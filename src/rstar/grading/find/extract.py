@@ -86,6 +86,14 @@ _YES_OR_NO = re.compile(
     r"(?!,? (?:problem|worries)\b)",
     re.IGNORECASE,
 )
+_SENTENCE = 300
+"""Characters at the end of a text that may say whether a statement is true."""
+_TRUTH = re.compile(
+    r"(?:\b(?:the|this|that)\s+(?:given\s+)?(?:statement|claim|assertion|proposition|conjecture)|(?:^|[.!?,;:]|\n)\W*"
+    r"(?:(?:so|thus|hence|therefore),?\s+)?(?:it|this|that))\s+is\s+"
+    r"(?:(?:indeed|therefore|thus|in fact|always|also)\s+)?(?P<said>true|false)\W*$",
+    re.IGNORECASE,
+)
 _ANSWER_IN_TEXT = re.compile(r"\$\$?\s*\\text\w*\s*\{([^{}$]*\banswer\b[^{}$]*)\}([^$\n]+)\$\$?", re.IGNORECASE)
 _STRUCK = re.compile(r"~~[^~\n]{1,200}~~|<<[^<>\n]{1,200}>>")
 """Crossed-out text, and calculator annotations."""
@@ -188,6 +196,12 @@ def leading_yes_or_no(text: str) -> tuple[str, str] | None:
     if rest is None or said is None or "oxed" in rest or _announced(rest) is not None:
         return None
     return None if _RETRACTION.search(rest, said.end()) else (said["said"], rest[said.end() :])
+
+
+def stated_truth(text: str) -> str | None:
+    """The true or false that a text ends with, said of a statement: "Therefore, the claim is false."."""
+    said = _TRUTH.search(text[-_SENTENCE:])
+    return None if said is None else said["said"]
 
 
 def quick_answer(text: str) -> str | None:
