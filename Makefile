@@ -74,7 +74,7 @@ $(ROOT)runs/sft-4.jsonl: | $(ROOT).venv/.local
 $(ROOT)runs/sft-5.jsonl: | $(ROOT).venv/.local
 	$(RUN) $(REFERENCES) --n 250000 --seed 1005 --family all --family search $(WEAK) --out $@
 $(ROOT)runs/actions.jsonl: | $(ROOT).venv/.local
-	$(RUN) $(REFERENCES) --actions --n 25000 --seed 1013 --out $@
+	$(RUN) $(REFERENCES) --actions --n 140000 --seed 1013 --family all --family search $(WEAK) --out $@
 $(ROOT)runs/agent.jsonl: | $(ROOT).venv/.local
 	$(RUN) $(BIN)/rstar problems make --split train --n 2400 --seed 2101 --family search --levels 1-3 --out $@
 $(ROOT)runs/peer-1.jsonl: | $(ROOT).venv/.local
