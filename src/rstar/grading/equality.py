@@ -70,7 +70,7 @@ _LETTERS_IN_ORDER = re.compile(r"(?=[A-H]{2})A?B?C?D?E?F?G?H?")
 """Several option letters in a row; letters out of order are more likely a name."""
 _PERCENT = re.compile("%|[Cc]ent|[Pp]rozent|ciento")
 _CHOICES = re.compile("[a-h]|[A-H]{1,8}")
-_TRUTH = {"yes": True, "true": True, "no": False, "false": False}
+_AFFIRMS = {"yes": True, "true": True, "no": False, "false": False}
 _LETTERS = re.compile(
     r"(?:\\(?P<mark>overline|bar|vec|overrightarrow|angle|triangle|widehat) ?)?(?:\\(?:text|mathrm)\b)?"
     r"(?P<letters>[({ ]*[A-Za-z](?:(?: |\\cdot ?)*[A-Za-z]){1,5}[)} ]*)"
@@ -146,7 +146,7 @@ def _grade_alternatives(text: str, gold: str, prediction: str, answer: str) -> V
         others.append(stated_number(prediction))
     if any(map(_may_be_percentage, kinds)) and _PERCENT.search(prediction) is not None and _may_be_words(answer):
         others += [answer_of(prediction, percentages=True), stated_number(prediction, percentages=True)]
-    if words(gold) in _TRUTH:
+    if words(gold) in _AFFIRMS:
         others += [*(leading_yes_or_no(prediction) or ())[:1], stated_truth(prediction)]
     if any(map(_may_be_described, kinds)):
         others.append(described_statement(prediction))
@@ -272,7 +272,7 @@ def _decide(gold: str, prediction: str) -> Verdict:
         return _decide(gold, total[1])
     if "\\text" in gold + prediction and words(gold) == words(prediction):
         return Verdict("correct", "the same words", *forms)
-    if (said := _TRUTH.get(words(gold))) is not None and said == _TRUTH.get(words(prediction)):
+    if (said := _AFFIRMS.get(words(gold))) is not None and said == _AFFIRMS.get(words(prediction)):
         return Verdict("correct", "both affirm or both deny", *forms)
     if _same_letters(gold, prediction) or _same_prose(gold, prediction):
         return Verdict("correct", "the same letters", *forms)

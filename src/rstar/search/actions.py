@@ -21,7 +21,7 @@ from rstar.prompts.domains import FILES, Domain
 from rstar.search.code_steps import CODE_STEPS
 from rstar.search.format import Format, Reading
 from rstar.search.loose_code_steps import LOOSE_CODE_STEPS
-from rstar.search.stated import stated_answer, states_answer
+from rstar.search.stated import stated_answer, states_answer, still_thinking
 
 ROOT = "root"
 MAX_HEADING = 80
@@ -130,6 +130,7 @@ Too much rather than too little: a step with one line more is still a step.
 _ANNOUNCED = re.compile(r":\W*$|^\W*#|\bis\W*$")
 """A line that announces an answer without giving it."""
 _ITEM = re.compile(r"\s*(?:\d+[.)]|[-*•])\s")
+_SECOND_ITEM = re.compile(r"\b2[.)]\s")
 
 _FINAL = re.compile(r"\bnow we can answer\b|\boriginal (?:question|problem)\b", re.IGNORECASE)
 """A sub-question with one of these is the question itself."""
@@ -185,6 +186,11 @@ def is_heading(text: str, action: str = "step") -> bool:
     return len(line) <= MAX_HEADING and _HEADING.fullmatch(line) is not None
 
 
+def lists_one_item(text: str) -> bool:
+    """Whether a line of conditions holds the first one alone, so that others may follow below."""
+    return _SECOND_ITEM.search(text) is None
+
+
 def is_item(line: str) -> bool:
     """Whether a line is an item of a list."""
     return _ITEM.match(line) is not None
@@ -213,8 +219,7 @@ def read(style: Style, action: str, before: str, completion: Completion, final: 
         return style.code.read(replace(completion, text=before + completion.text))
     if completion.stop_reason == "length":
         return Reading(failure="length")
-    unfinished = completion.text.rfind("<think>") > completion.text.rfind("</think>")
-    if unfinished or not completion.text.strip():
+    if still_thinking(completion.text) or not completion.text.strip():
         return Reading(failure="no_step")
     text = before + completion.text
     if action == "finish" or final:

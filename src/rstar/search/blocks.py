@@ -61,7 +61,7 @@ def fenced_blocks(text: str) -> Iterator[Block]:
         elif mark and _closes(line, mark):
             yield Block(language, _joined(lines), closed=True)
             mark = ""
-        elif mark and len(line.split(mark)[0].strip()) > 0 and line.rstrip().endswith(mark):
+        elif mark and line.split(mark)[0].strip() and line.rstrip().endswith(mark):
             yield Block(language, _joined([*lines, line.rstrip().removesuffix(mark)]), closed=True)
             mark = ""
         elif mark and not language and fence is not None and fence[1] and fence[0][0] == mark[0]:

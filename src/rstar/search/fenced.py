@@ -14,7 +14,7 @@ from rstar.prompts import fenced as prompts
 from rstar.prompts.code_steps import USER
 from rstar.search.blocks import bare_code, fenced_blocks, python_code
 from rstar.search.format import Reading
-from rstar.search.stated import stated_answer
+from rstar.search.stated import stated_answer, still_thinking
 
 
 class Fenced:
@@ -38,7 +38,7 @@ class Fenced:
             return Reading(failure="length")
         text = completion.text.removesuffix(USER)
         cut = completion.stop == prompts.END_BLOCK
-        if text.rfind("<think>") > text.rfind("</think>"):  # the model still thinks; its drafts are no steps
+        if still_thinking(text):  # its drafts are no steps
             return Reading(more=True) if cut else _answer(text)
         said = text.rpartition("</think>")[2]
         blocks = list(fenced_blocks(said))

@@ -13,7 +13,6 @@ prompt consists of the ids that were sampled. Tree, UCT and back-up are those of
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from random import Random
@@ -34,6 +33,7 @@ from rstar.search.actions import (
     is_final_question,
     is_heading,
     is_item,
+    lists_one_item,
     opening,
     read,
     style_of,
@@ -189,7 +189,7 @@ class Generator(Expander):
             return (await self._vote(draft, "reanswer")).child
         draft = self._open(Draft(node, node, (), node.context), action.name)
         (completion,) = await self._samples(draft, action.name, 1, index)
-        completion = await self._whole(draft, action.name, completion, index)
+        completion = await self._with_lines_below(draft, action.name, completion, index)
         if (same := node.texts.get(completion.text)) is not None:
             same.votes += 1
             return None
@@ -202,11 +202,11 @@ class Generator(Expander):
         node.texts[completion.text] = child
         return child
 
-    async def _whole(self, draft: Draft, action: str, completion: Completion, index: int) -> Completion:
-        """A line with those below it that belong to it, because it is a heading or an item of a list."""
+    async def _with_lines_below(self, draft: Draft, action: str, completion: Completion, index: int) -> Completion:
+        """The completion with the lines below it that belong to the step: below a heading, or more items of a list."""
         if self._style.code is not None or action not in ("step", "answer", "reanswer", "rephrase"):
             return completion
-        lists = action == "rephrase" and re.search(r"\b2[.)]\s", completion.text) is None
+        lists = action == "rephrase" and lists_one_item(completion.text)
         for line in range(MAX_CONDITIONS if lists else MAX_HEADINGS):
             if completion.stop is None or not (lists or is_heading(completion.text, action)):
                 break
@@ -237,7 +237,9 @@ class Generator(Expander):
         """Sample the rest of a step several times. An answer's value is the share of samples that agree with it."""
         n = self._mutual.votes
         drawn = await self._samples(draft, action, n, index * n)
-        samples = merged([await self._whole(draft, action, one, index * n + i) for i, one in enumerate(drawn)], True)
+        samples = merged(
+            [await self._with_lines_below(draft, action, one, index * n + i) for i, one in enumerate(drawn)], True
+        )
         children = await gather_or_cancel(self._grow(draft, action, one, votes, final) for one, votes in samples)
         votes, counts, first = Votes(self._equivalent), dict[str, int](), dict[str, Node]()
         for child in children:

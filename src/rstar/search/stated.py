@@ -91,6 +91,11 @@ _REASON = re.compile(r"\W*(?:because|since|as)\b", re.IGNORECASE)
 _LABEL = re.compile(r"^\W*step \d+\W+(?=.*=)", re.IGNORECASE | re.MULTILINE)
 
 
+def still_thinking(text: str) -> bool:
+    """Whether a text ends within a thought: ``<think>`` without its end."""
+    return text.rfind("<think>") > text.rfind("</think>")
+
+
 def states_answer(text: str) -> bool:
     """Whether a text says that something is the final answer."""
     return _STATED.search(text) is not None

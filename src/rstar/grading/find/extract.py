@@ -86,9 +86,9 @@ _YES_OR_NO = re.compile(
     r"(?!,? (?:problem|worries)\b)",
     re.IGNORECASE,
 )
-_SENTENCE = 300
-"""Characters at the end of a text that may say whether a statement is true."""
-_TRUTH = re.compile(
+_TRUTH_LENGTH = 300
+"""Characters at the end of a text in which `stated_truth` is looked for."""
+_STATED_TRUTH = re.compile(
     r"(?:\b(?:the|this|that)\s+(?:given\s+)?(?:statement|claim|assertion|proposition|conjecture)|(?:^|[.!?,;:]|\n)\W*"
     r"(?:(?:so|thus|hence|therefore),?\s+)?(?:it|this|that))\s+is\s+"
     r"(?:(?:indeed|therefore|thus|in fact|always|also)\s+)?(?P<said>true|false)\W*$",
@@ -199,8 +199,8 @@ def leading_yes_or_no(text: str) -> tuple[str, str] | None:
 
 
 def stated_truth(text: str) -> str | None:
-    """The true or false that a text ends with, said of a statement: "Therefore, the claim is false."."""
-    said = _TRUTH.search(text[-_SENTENCE:])
+    """The last word of a text that calls a statement true or false ("Therefore, the claim is false."); else None."""
+    said = _STATED_TRUTH.search(text[-_TRUTH_LENGTH:])
     return None if said is None else said["said"]
 
 
