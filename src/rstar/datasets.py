@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from rstar.answers import AnswerKey
-from rstar.entries import read_entries
+from rstar.entries import answer_text, read_entries
 from rstar.errors import DataError
 from rstar.grading.find.boxes import boxed_answer
 from rstar.problems import Problem
@@ -202,11 +202,10 @@ def _answer(entry: Mapping[str, Any], field: str | None) -> str | None:
         value = ", ".join(map(str, value))
     if value is None:
         return None
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if not isinstance(value, str | int | float):
+    if (text := answer_text(value)) is None:
         raise ValueError(f"{name!r} must be a string, a number or true/false, got {type(value).__name__}")
-    text = str(value).rpartition(WORKED_MARK)[2].strip() if WORKED_MARK in str(value) else str(value)
+    if WORKED_MARK in text:
+        text = text.rpartition(WORKED_MARK)[2].strip()
     if not text.strip():
         raise ValueError(f"{name!r} is empty (leave the field out when there is no gold answer)")
     return text

@@ -55,6 +55,17 @@ def read_entries(file: Path) -> Iterator[tuple[str, Any]]:
             yield f"{file}:{number}", ValueError(f"not readable as JSON: {error}")
 
 
+def answer_text(value: object) -> str | None:
+    """A field that holds an answer, as text: true and false are yes and no. None for anything but text or a number.
+
+    >>> answer_text(True), answer_text(0.5), answer_text(["1"])
+    ('yes', '0.5', None)
+    """
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return str(value) if isinstance(value, str | int | float) else None
+
+
 def _read_csv(file: Path, text: str) -> Iterator[tuple[str, Any]]:
     """Yield a column → cell mapping per record, without empty cells."""
     lines = csv.reader(io.StringIO(text, newline=""), strict=True)

@@ -14,7 +14,7 @@ from rich.markup import escape
 from rstar.cli.common import AnswerField, AsJson, QuestionField, console, counted, print_json
 from rstar.cli.regrade import grade_run
 from rstar.datasets import read_problems
-from rstar.entries import read_entries
+from rstar.entries import answer_text, read_entries
 from rstar.errors import ConfigError, DataError
 from rstar.grading import grade as compare
 from rstar.grading.golds import GOLD_FIELDS, check_gold, gold_of
@@ -183,23 +183,17 @@ def _pairs(file: Path) -> Iterator[tuple[Any, str, str | None]]:
     for number, (where, entry) in enumerate(_entries(file), 1):
         if isinstance(entry, ValueError):
             errors.append(f"{where}: {entry}")
-        elif not isinstance(entry, dict) or (gold := _text(entry.get("gold"))) is None:
+        elif not isinstance(entry, dict) or (gold := answer_text(entry.get("gold"))) is None:
             errors.append(f"{where}: expected an object whose 'gold' is a string, a number or true/false")
-        elif "pred" not in entry or (entry["pred"] is not None and _text(entry["pred"]) is None):
+        elif "pred" not in entry or (entry["pred"] is not None and answer_text(entry["pred"]) is None):
             near = next((name for name in ("prediction", "answer", "output") if name in entry), None)
             hint = f" (the entry has {near!r}: rename it)" if near else ""
             errors.append(f"{where}: 'pred' must be a string, a number, true/false or null{hint}")
         else:
-            yield entry.get("id", number), gold, _text(entry["pred"])
+            yield entry.get("id", number), gold, answer_text(entry["pred"])
     if errors:
         more = f"\n… and {len(errors) - MAX_SHOWN:,} more" if len(errors) > MAX_SHOWN else ""
         raise DataError("\n".join(errors[:MAX_SHOWN]) + more)
-
-
-def _text(value: Any) -> str | None:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return str(value) if isinstance(value, str | int | float) else None
 
 
 def _check_golds(file: Path, as_json: bool) -> None:

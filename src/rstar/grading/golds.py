@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from rstar.entries import answer_text
 from rstar.grading.compare.exact import value_of
 from rstar.grading.equality import grade
 from rstar.grading.find.boxes import boxed_answer
@@ -75,12 +76,10 @@ def gold_of(entry: Mapping[str, Any]) -> str | None:
         value = fields.get(name)
         if isinstance(value, list) and value and all(isinstance(item, str | int | float) for item in value):
             value = ", ".join(map(str, value))
-        if isinstance(value, bool):
-            return "yes" if value else "no"
-        if not isinstance(value, str | int | float):
+        if (text := answer_text(value)) is None:
             continue
         if name == "solution":
-            return boxed_answer(str(value)) or None
-        if str(value).strip():
-            return str(value)
+            return boxed_answer(text) or None
+        if text.strip():
+            return text
     return None
