@@ -56,7 +56,7 @@ COUNTING = ("Count from 1 to 20. Write only the numbers, separated by commas.", 
 
 
 _NEW_TURN = 3
-"""Tokens with which chat templates end a turn and begin the next one: three or more."""
+"""Chat templates end a turn and begin the next one with at least this many tokens."""
 
 Ask = Callable[[list[Message], Mapping[str, bool]], Awaitable[Sample | None]]
 

@@ -80,6 +80,7 @@ def samples_of(name: str, answer: Any) -> list[Sample]:
 SHORT = "1"
 """A text of one token; of two or three with those of the beginning."""
 _WRAPPED = 4
+"""A prompt of `SHORT` with more tokens holds those of a chat template."""
 
 
 def wraps_text(answer: Any) -> bool:
