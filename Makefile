@@ -24,7 +24,7 @@ test: $(ROOT).venv/.dev packages ## Run all tests, including lint, types and the
 	$(RUN) $(PYTEST) -n 4 --dist loadfile --no-loadscope-reorder
 
 soak: $(ROOT).venv/.dev packages ## Run the tests that take minutes each: self-evolution runs that are killed, services under faults
-	$(RUN) $(PYTEST) -m soak -n 2 --timeout 900
+	$(RUN) $(PYTEST) -m soak -n 2 --timeout 1800
 
 servers: $(ROOT).venv/.dev packages $(ROOT).venv/servers/llama-cpp/.done $(ROOT).venv/servers/vllm/.done ## Run every method on the servers of llama.cpp and vLLM, which this installs (4 GB, up to half an hour)
 	$(RUN) $(PYTEST) -m servers --timeout 900
