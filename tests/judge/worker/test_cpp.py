@@ -340,7 +340,8 @@ int main() {
 
 
 def test_threads_are_joined() -> None:
-    assert outcome(THREADS, Limits(10.0, memory_mb=256)).stdout == "1225 7 1\n"
+    result = outcome(THREADS, Limits(10.0, memory_mb=256))
+    assert result.stdout == "1225 7 1\n", result
 
 
 def test_a_program_may_define_its_own_join() -> None:
