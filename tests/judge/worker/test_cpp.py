@@ -188,13 +188,13 @@ def test_as_many_compilations_as_foreground_runs_keep_their_priority(monkeypatch
             compiler = Compiler(sandbox, 60.0, COMPILE_MB)
             sources = [f"{TIME_BOMB}// {n}" for n in range(3)]
             compiling = [asyncio.create_task(compiler.run(source, None, Limits(2.0))) for source in sources]
-            while len(seen := lowered()) < 3:
+            while len(lowered()) < 3:
                 await asyncio.sleep(0.02)
-            lows = [sum(seen)]
-            while not all(seen := lowered()):
-                lows.append(sum(seen))
+            two_lowered = 0  # how often they were seen so, not for how long: a busy machine starts them late
+            while not all(now := lowered()):
+                two_lowered += now == [False, True, True]
                 await asyncio.sleep(0.02)
-            assert 2 in lows
+            assert two_lowered >= 10
             for task in compiling:
                 task.cancel()
 
