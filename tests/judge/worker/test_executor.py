@@ -57,14 +57,17 @@ def test_the_jobs_beside_it_are_done() -> None:
     assert max(map(ran.count, codes)) == MAX_LOSSES
 
 
-def test_the_sandbox_of_a_worker_starts_a_lost_run_once(tmp_path: Any) -> None:
+def test_the_sandbox_of_a_worker_starts_a_lost_run_once() -> None:
     """So that the total is the executor's."""
 
     async def run() -> None:
         async with LocalSandbox(workers=1, attempts=1) as sandbox:
             for start in (sandbox.run, sandbox.start().run):
-                running = asyncio.create_task(start("import time; time.sleep(60)"))  # type: ignore[arg-type]
-                await asyncio.sleep(0.5)
+                await sandbox.run("1")  # a zygote is there
+                before = await sandbox.cpu_seconds()
+                running = asyncio.create_task(start("while True: pass"))
+                while await sandbox.cpu_seconds() < before + 0.3:
+                    await asyncio.sleep(0.02)
                 for zygote in list(sandbox._zygotes.values()):
                     zygote.kill()
                 assert isinstance((await asyncio.gather(running, return_exceptions=True))[0], RunLostError)
