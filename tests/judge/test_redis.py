@@ -255,10 +255,11 @@ def test_a_call_that_redis_has_lost_is_not_too_late(redis: Redis) -> None:
     async def run() -> float:
         keys = Keys("lost")
         async with RedisBroker(redis.url, "me", keys=keys) as broker:
-            call = broker.submit(Job("1", "me", "python", "1", expires=time.time() + 0.3))
-            await asyncio.sleep(0.4)
+            call = broker.submit(Job("1", "me", "python", "1", expires=time.time() + 2))
             (pending,) = broker._pending.values()
-            assert pending.entry is not None
+            while pending.entry is None:
+                await asyncio.sleep(0.01)
+            await asyncio.sleep(max(0.0, pending.job.expires - time.time()))
             pending.read = True
             await broker._client.delete(keys.short)
             await broker._find_lost([pending])
@@ -272,20 +273,26 @@ def test_a_call_that_redis_has_lost_is_not_too_late(redis: Redis) -> None:
 def test_no_client_has_all_places_of_all_machines(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(redis_broker, "_WINDOW", 20)
 
-    async def run() -> list[str]:
+    async def added(keys: Keys, count: int) -> list[str]:
+        """The jobs added, once there are `count`, and half a second later."""
+        with Client.from_url(redis.url) as client:
+            await asyncio.to_thread(wait_for, lambda: client.xlen(keys.short) >= count)
+            await asyncio.sleep(0.5)
+            return [read_job(fields[b"j"]).id for _, fields in client.xrange(keys.short)]
+
+    async def run() -> tuple[list[str], list[str]]:
         keys = Keys("places")
         async with RedisBroker(redis.url, "me", keys=keys) as broker:
             expires = time.time() + 60
             calls = [
                 broker.submit(Job(f"g{n}", "me", "python", "1", expires=expires, client="greedy")) for n in range(40)
             ]
-            await asyncio.sleep(0.5)
+            greedy = await added(keys, 10)
             calls.append(broker.submit(Job("m", "me", "python", "1", expires=expires, client="modest")))
-            await asyncio.sleep(0.5)
-            with Client.from_url(redis.url) as client:
-                added = [read_job(fields[b"j"]).id for _, fields in client.xrange(keys.short)]
+            both = await added(keys, 11)
             for call in calls:
                 call.cancel()
-            return added
+            return greedy, both
 
-    assert asyncio.run(run()) == [*(f"g{n}" for n in range(10)), "m"]
+    greedy = [f"g{n}" for n in range(10)]
+    assert asyncio.run(run()) == (greedy, [*greedy, "m"])

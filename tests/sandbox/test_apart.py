@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import textwrap
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -51,8 +52,9 @@ def test_no_writable_memory_is_shared(box: Box) -> None:
         runs = [asyncio.create_task(run) for run in (box.sandbox.run(sleeps), state.run(sleeps))]
         await asyncio.sleep(0.5)
         for process in descendants(os.getpid()):
-            maps = Path(f"/proc/{process}/maps").read_text().splitlines()
-            shared.extend(line for line in maps if line.split()[1][1] == "w" and line.split()[1][3] == "s")
+            with suppress(FileNotFoundError):  # it has just ended
+                maps = Path(f"/proc/{process}/maps").read_text().splitlines()
+                shared.extend(line for line in maps if line.split()[1][1] == "w" and line.split()[1][3] == "s")
         for run in runs:
             run.cancel()
         await asyncio.gather(*runs, return_exceptions=True)

@@ -207,11 +207,16 @@ def test_what_is_in_memory_for_a_client_is_bounded() -> None:
         while (await receive())["more_body"]:
             pass
 
-    async def post(client: tuple[str, int], pieces: list[bytes], pause: float = 0.0) -> int:
+    held = 0
+
+    async def post(client: tuple[str, int], pieces: list[bytes], end: asyncio.Event | None = None) -> int:
         waiting = list(pieces)
 
         async def receive() -> Message:
-            await asyncio.sleep(pause)
+            nonlocal held
+            if end is not None and len(waiting) == 1:
+                held += 1
+                await end.wait()
             piece = waiting.pop(0)
             return {"type": "http.request", "body": piece, "more_body": bool(waiting)}
 
@@ -227,9 +232,13 @@ def test_what_is_in_memory_for_a_client_is_bounded() -> None:
     async def work() -> list[int]:
         text = b'"' + b"x" * 90_000
         one, other = ("10.0.0.1", 1), ("10.0.0.2", 1)
-        slow = [asyncio.create_task(post(one, [text, b""], 0.3)) for _ in range(9)]
-        await asyncio.sleep(0.45)
+        end = asyncio.Event()
+        slow = [asyncio.create_task(post(one, [text, b""], end)) for _ in range(9)]
+        async with asyncio.timeout(30):
+            while held + sum(task.done() for task in slow) < 9:
+                await asyncio.sleep(0.01)
         codes = [await post(other, [b"[" + b"1," * count + b"1]"]) for count in (800, 1_200)]
+        end.set()
         return [*codes, *await asyncio.gather(*slow)]
 
     assert asyncio.run(work()) == [200, 503, *[200] * 5, *[503] * 4]
