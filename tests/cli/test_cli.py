@@ -244,6 +244,22 @@ def test_compare(tmp_path: Path) -> None:
     assert "no problem has the label 'king'" in rstar(*arguments, "--by", "king", code=2, cwd=tmp_path).stderr
 
 
+def test_agents_are_compared_by_rollouts_too(tmp_path: Path) -> None:
+    rstar("problems", "make", "--n", "3", "--out", "p.jsonl", cwd=tmp_path)
+    (tmp_path / "r.toml").write_text(
+        'policy = "fake:steps"\n[[entry]]\nname = "greedy"\nsearch.method = "greedy"\n'
+        '[[entry]]\nname = "one"\nsearch = { method = "agent", samples = 4 }\n'
+        '[[entry]]\nname = "two"\nseed = 1\nsearch = { method = "agent", samples = 4 }\n'
+    )
+    arguments = ["compare", "r.toml", "--problems", "p.jsonl", "--out", "c"]
+    assert "mean@4" in rstar(*arguments, cwd=tmp_path).stdout
+    greedy, one, two = (row["rollouts"] for row in json.loads(rstar(*arguments, "--json", cwd=tmp_path).stdout))
+    assert greedy is None
+    assert (one["k"], one["problems"], one["difference"]) == (4, 3, None)
+    assert two["difference"][0] == pytest.approx(two["mean"] - one["mean"])
+    assert one["turns"] >= 1
+
+
 def test_settings_outside_of_entries_hold_for_all(tmp_path: Path) -> None:
     (tmp_path / "p.json").write_text('[{"question": "q", "answer": "1"}]')
     (tmp_path / "r.toml").write_text(

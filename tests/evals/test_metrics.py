@@ -5,7 +5,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rstar.evals.metrics import clustered_wilson, paired_difference, pass_at_k, percent, sign_test, wilson
+from rstar.evals.metrics import (
+    clustered_wilson,
+    mean_difference,
+    paired_difference,
+    pass_at_k,
+    percent,
+    sign_test,
+    wilson,
+)
 
 
 def test_wilson_by_hand() -> None:
@@ -88,6 +96,17 @@ def test_the_paired_interval_contains_the_difference(drawn: tuple[int, int, int]
     found, low, high = paired_difference(won, lost, n)
     assert -1 <= low <= found <= high <= 1
     assert paired_difference(lost, won, n) == pytest.approx((-found, -high, -low))
+
+
+def test_mean_difference_by_hand() -> None:
+    """Differences 0.5, 0 and 0.1: standard deviation sqrt(0.07)."""
+    found, low, high = mean_difference([(0.25, 0.75), (1.0, 1.0), (0.5, 0.6)])
+    assert (found, (low + high) / 2) == (pytest.approx(0.2), pytest.approx(0.2))
+    assert (high - low) / 2 == pytest.approx(1.959964 * math.sqrt(0.07 / 3), abs=1e-6)
+
+
+def test_one_problem_tells_no_interval() -> None:
+    assert mean_difference([(0.0, 0.5)]) == (0.5, -1.0, 1.0)
 
 
 def test_percent() -> None:

@@ -123,7 +123,7 @@ class AgentSolver(Solver):
             value=chosen.value if chosen else None,
             method=config.method,
             rollouts=config.samples,
-            expansions=usage.turns,
+            expansions=len(tree.nodes) - 1,
             steps=usage.calls,
             tokens_in=usage.tokens_in,
             tokens_out=usage.tokens_out,
@@ -132,6 +132,7 @@ class AgentSolver(Solver):
             failures=dict(sorted(failures.items())),
             notices=(),
             tree=tree if config.keep_trees else None,
+            turns=usage.turns,
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -12,10 +12,12 @@ from rich.markup import escape
 
 from rstar.cli.common import MODEL, SEED, AnswerField, AsJson, GradedProblems, QuestionField, print_result
 from rstar.cli.solve import Limit, solved_progress
+from rstar.config import AgentConfig
 from rstar.datasets import read_problems
 from rstar.errors import ConfigError
 from rstar.evals.compare import (
     Entry,
+    Row,
     compare_budgets,
     comparison_charts,
     comparison_table,
@@ -24,10 +26,17 @@ from rstar.evals.compare import (
     read_entries,
     run_entries,
 )
+from rstar.evals.compare_rollouts import RolloutRow, compare_rollouts, rollouts_by_problem, rollouts_table
 from rstar.evals.compare_samples import solve_entry
 from rstar.evals.run import FinishedRun
 from rstar.jsonl import Record
 from rstar.view.picture import can_draw, write_png
+from rstar.view.tables import Grid
+
+Rows = Mapping[tuple[str, int | None], Sequence[Row]]
+"""By group of problems and limit of tokens."""
+Costs = Mapping[tuple[str, int | None], Mapping[str, float]]
+"""CPU seconds per problem, by group, limit and name."""
 
 
 def compare(
@@ -58,6 +67,8 @@ def compare(
     The table also compares each method with the first method: the difference in percentage points with its 95%
     interval, and the p value of McNemar's exact test. An entry with `samples_of = "NAME"` samples nothing: it uses its
     `value` and `search.choose` to choose among the solutions of the earlier entry NAME.
+
+    For agents, a second table is about their single rollouts: mean@k, pass@k, turns, tokens and how they ended.
 
     The recipe lists the methods and their settings. `budgets = [300, 1000]` at its top runs each method once for each
     limit of tokens per problem, and prints one table for each. Runs that are already in the `--out` folder are resumed.
@@ -90,28 +101,56 @@ def compare(
         write_png(png, f"Accuracy by cost, n = {len(problem_set)}", comparison_charts(entries, rows, cpu))
     # CPU seconds are known for all problems together only.
     costs = {key: cpu if group[0].n == len(problem_set) else {} for key, group in rows.items()}
-    tables = (
-        comparison_table(group, _title(*key, group[0].n) if by or key[1] else "", costs[key])
-        for key, group in rows.items()
-    )
+    agents = {
+        entry.name: rollouts_by_problem(runs[entry.name].results)
+        for entry in entries
+        if isinstance(entry.config.search, AgentConfig)
+    }
+    rollouts = {name: compare_rollouts(agents, among) for name, among in groups.items()}
     budgets = any(budget is not None for _, budget in rows)
     first = escape(next(entry.method for entry in entries if budgets <= (entry.budget is not None)))
     legend = (
         f"n = {len(problem_set)}; any correct: at least one of the solutions is correct; difference: percentage points,"
         f" relative to {first}; p: exact paired test against {first}; [bold]{escape(str(out))}[/] contains one run"
         " folder per method"
-    )
-    lines = [
+    ) + (_ROLLOUTS if agents else "")
+    tables = _tables(rows, costs, rollouts, bool(by))
+    print_result(_lines(rows, costs, rollouts), as_json, *tables, legend)
+
+
+_ROLLOUTS = (
+    "\nmean@k: share of the k rollouts per problem that are right, with an interval clustered by problem; pass@k: share"
+    " of the problems with a right rollout; right after an error: share of the right rollouts that had a failed call;"
+    " unfinished: no answer, for example at a limit; turns and tokens: per rollout; difference: in mean@k"
+)
+
+
+def _tables(rows: Rows, costs: Costs, rollouts: Mapping[str, Sequence[RolloutRow]], titled: bool) -> list[Grid]:
+    """The tables of methods, and then those of rollouts; `titled`: name the group even if it has all problems."""
+    return [
+        comparison_table(group, _title(*key, group[0].n) if titled or key[1] else "", costs[key])
+        for key, group in rows.items()
+    ] + [
+        rollouts_table(group, _title(f"rollouts, {name}", None, group[0].problems))
+        for name, group in rollouts.items()
+        if group
+    ]
+
+
+def _lines(rows: Rows, costs: Costs, rollouts: Mapping[str, Sequence[RolloutRow]]) -> list[Record]:
+    """The JSON form: a line per group of problems, budget and method."""
+    agents = {(name, row.name): row.to_json() for name, group in rollouts.items() for row in group}
+    return [
         {
             "group": name,
-            **({"budget": budget} if budgets else {}),
+            **({"budget": budget} if any(budget is not None for _, budget in rows) else {}),
             **row.to_json(),
             "cpu": costs[name, budget].get(row.name),
+            **({"rollouts": agents.get((name, row.name))} if agents else {}),
         }
         for (name, budget), group in rows.items()
         for row in group
     ]
-    print_result(lines, as_json, *tables, legend)
 
 
 def _title(group: str, budget: int | None, n: int) -> str:

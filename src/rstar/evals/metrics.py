@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from statistics import fmean, stdev
 
 Z95 = 1.959963984540054
 
@@ -70,6 +71,23 @@ def paired_difference(won: int, lost: int, n: int) -> tuple[float, float, float]
     more, middle = n + 2, (won - lost) / (n + 2)
     half = Z95 * math.sqrt((won + lost + 1) / more - middle**2) / math.sqrt(more)
     return (won - lost) / n, max(-1.0, middle - half), min(1.0, middle + half)
+
+
+def mean_difference(pairs: Sequence[tuple[float, float]]) -> tuple[float, float, float]:
+    """Mean difference of two shares that are measured for each problem, with its 95% confidence interval.
+
+    Normal interval of the mean of the problems' differences (Miller 2024, arXiv 2411.00640, section 4.2).
+
+    Args:
+        pairs: per problem, at least one, the first and the second share.
+
+    Returns:
+        The mean of second − first, its lower and its upper bound, in [-1, 1]; the bounds are -1 and 1 for one problem.
+    """
+    differences = [second - first for first, second in pairs]
+    mean, n = fmean(differences), len(differences)
+    half = Z95 * stdev(differences) / math.sqrt(n) if n > 1 else 2.0
+    return mean, max(-1.0, mean - half), min(1.0, mean + half)
 
 
 def pass_at_k(n: int, correct: int, k: int) -> float:

@@ -70,6 +70,7 @@ class Solution:
         peer_tokens: those of the generated tokens that a peer model generated.
         selections: children that MCTS has selected, on the way down in all its rollouts.
         choices: selections among several open children.
+        turns: of all rollouts of an agent.
     """
 
     problem: Problem
@@ -89,6 +90,7 @@ class Solution:
     peer_tokens: int = 0
     selections: int = 0
     choices: int = 0
+    turns: int = 0
 
 
 class Solver(SharedContext):
