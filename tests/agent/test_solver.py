@@ -63,6 +63,23 @@ def test_rollouts_without_an_answer_are_counted_by_their_reason() -> None:
     assert solution.failures == {"too_deep": 2}
 
 
+def test_how_rollouts_went_is_counted_by_rollout() -> None:
+    """Of four: two answer after a failed call, one repeats the call with success, and one gives up."""
+
+    def script(request: Request, sample: int) -> str:
+        cells = request.context.text.count("<output>")
+        if cells == 0:
+            return "<code>\nprint(6 / 0)<end_of_code>"
+        if cells == 1 and sample == 2:
+            return "<code>\nprint(6 * 7)<end_of_code>"
+        return f"<answer>\\boxed{{{'unknown' if sample == 3 else 42}}}<end_of_answer>"
+
+    solution = solve(FakeEngine(script=script), samples=4)
+    assert solution.agent == {"turns": 9, "with_error": 4, "checked": 1}
+    untried = solve(FakeEngine(script=lambda *_: "<answer>\\boxed{42}<end_of_answer>"), samples=2)
+    assert untried.agent == {"turns": 2, "with_error": 0, "checked": 0}
+
+
 def test_the_stored_tree_is_read_back_with_calls_and_ids() -> None:
     solution = solve(answers("42"), samples=2)
     stored = solution.tree.to_json(tokens=True)

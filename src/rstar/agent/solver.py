@@ -30,6 +30,7 @@ from rstar.search.solver import Solution, Solver
 from rstar.seeds import derive
 from rstar.specs import Fake, Server
 from rstar.trajectories import Step, Trajectory
+from rstar.trees import Tree
 
 if TYPE_CHECKING:
     from rstar.answers import AnswerKey
@@ -132,8 +133,24 @@ class AgentSolver(Solver):
             failures=dict(sorted(failures.items())),
             notices=(),
             tree=tree if config.keep_trees else None,
-            turns=usage.turns,
+            agent=rollout_counts(tree),
         )
+
+
+def rollout_counts(tree: Tree) -> dict[str, int]:
+    """How the rollouts of a group went.
+
+    Returns:
+        ``turns`` of all rollouts; ``with_error``: rollouts with a failed call; ``checked``: rollouts that answered
+        after a call that succeeded.
+    """
+    counts = dict.fromkeys(("turns", "with_error", "checked"), 0)
+    for _, one in tree.ends(unanswered=True):
+        called = [step for step in one.steps if step.calls]
+        counts["turns"] += one.votes * len(one.steps)
+        counts["with_error"] += one.votes * any(not step.ran for step in called)
+        counts["checked"] += one.votes * bool(one.answer is not None and called and called[-1].ran)
+    return counts
 
 
 def open_solver(config: Config) -> Solver:

@@ -120,8 +120,10 @@ def compare(
 
 _ROLLOUTS = (
     "\nmean@k: share of the k rollouts per problem that are right, with an interval clustered by problem; pass@k: share"
-    " of the problems with a right rollout; right after an error: share of the right rollouts that had a failed call;"
-    " unfinished: no answer, for example at a limit; turns and tokens: per rollout; difference: in mean@k"
+    " of the problems with a right rollout; turns, tokens: per rollout; repaired: share of the right rollouts that had"
+    " a failed call; right if a call failed, if none: share of right rollouts among those with and without a failed"
+    " call; checked: share of the answers that follow a call that succeeded; unfinished: no answer, for example at a"
+    " limit; difference: in mean@k"
 )
 
 

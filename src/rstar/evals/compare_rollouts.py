@@ -23,7 +23,10 @@ class Rollouts:
     Attributes:
         n: rollouts.
         right: of these, with a right answer.
-        repaired: of the right ones, with a failed call before.
+        with_error: with a failed call.
+        repaired: right ones with a failed call before the answer.
+        answered: with an answer.
+        checked: that answered after a call that succeeded.
         given_up: that gave up.
         unfinished: without an answer for another reason, such as a limit.
         turns, tokens: of all rollouts.
@@ -32,7 +35,10 @@ class Rollouts:
 
     n: int
     right: int
+    with_error: int
     repaired: int
+    answered: int
+    checked: int
     given_up: int
     unfinished: int
     turns: int
@@ -44,14 +50,17 @@ class Rollouts:
         """From a graded line of ``results.jsonl``."""
         ended = [(one["votes"], one["correct"], one["error"] is not None) for one in result["trajectories"]]
         failures: Mapping[str, int] = result["failures"]
-        given_up = failures.get("gave_up", 0)
+        given_up, went = failures.get("gave_up", 0), result["agent"]
         return cls(
             n=result["rollouts"],
             right=sum(votes for votes, correct, _ in ended if correct),
+            with_error=went["with_error"],
             repaired=sum(votes for votes, correct, failed in ended if correct and failed),
+            answered=sum(votes for votes, _, _ in ended),
+            checked=went["checked"],
             given_up=given_up,
             unfinished=sum(failures.values()) - given_up,
-            turns=result.get("turns", 0),
+            turns=went["turns"],
             tokens=result["tokens_out"],
             meta=result["meta"],
         )
@@ -67,11 +76,15 @@ class RolloutRow:
         problems: graded ones.
         mean: mean@k, the share of right rollouts; `low` and `high` are its 95% interval, clustered by problem.
         pass_k: pass@k, the share of problems with a right rollout.
-        repaired: share of right rollouts with a failed call before; 0 if none is right.
+        repaired: share of the right rollouts that had a failed call.
+        right_after_error, right_without_error: share of right rollouts among those with a failed call, and without.
+        checked: share of the answers that were given after a call that succeeded.
         given_up, unfinished: shares of the rollouts.
         turns, tokens: per rollout.
         difference: in mean@k, from the first agent on the same problems, with the bounds of its 95% interval; None for
             the first.
+
+    A share of nothing is 0.
     """
 
     name: str
@@ -82,6 +95,9 @@ class RolloutRow:
     high: float
     pass_k: float
     repaired: float
+    right_after_error: float
+    right_without_error: float
+    checked: float
     given_up: float
     unfinished: float
     turns: float
@@ -115,7 +131,10 @@ def compare_rollouts(
 
 
 def _row(name: str, found: Sequence[Rollouts], difference: tuple[float, float, float] | None) -> RolloutRow:
-    n, right = sum(one.n for one in found), sum(one.right for one in found)
+    def total(of: str) -> int:
+        return sum(getattr(one, of) for one in found)
+
+    n, right, with_error, repaired = total("n"), total("right"), total("with_error"), total("repaired")
     low, high = clustered_wilson([(one.right, one.n) for one in found])
     return RolloutRow(
         name=name,
@@ -125,11 +144,14 @@ def _row(name: str, found: Sequence[Rollouts], difference: tuple[float, float, f
         low=low,
         high=high,
         pass_k=sum(one.right > 0 for one in found) / len(found),
-        repaired=sum(one.repaired for one in found) / max(right, 1),
-        given_up=sum(one.given_up for one in found) / n,
-        unfinished=sum(one.unfinished for one in found) / n,
-        turns=sum(one.turns for one in found) / n,
-        tokens=sum(one.tokens for one in found) / n,
+        repaired=repaired / max(right, 1),
+        right_after_error=repaired / max(with_error, 1),
+        right_without_error=(right - repaired) / max(n - with_error, 1),
+        checked=total("checked") / max(total("answered"), 1),
+        given_up=total("given_up") / n,
+        unfinished=total("unfinished") / n,
+        turns=total("turns") / n,
+        tokens=total("tokens") / n,
         difference=difference,
     )
 
@@ -137,17 +159,18 @@ def _row(name: str, found: Sequence[Rollouts], difference: tuple[float, float, f
 def rollouts_table(rows: Sequence[RolloutRow], title: str = "") -> Grid:
     """The rows as a table."""
     k = rows[0].k
-    ranks = {f"mean@{k} [95%]": 0, f"pass@{k}": 1, "turns": 4, "tokens": 3}
-    ranks |= {"right after an error": 5, "gave up": 5, "unfinished": 5, "difference [95%]": 0}
+    ranks = {f"mean@{k} [95%]": 0, f"pass@{k}": 1, "turns": 2, "tokens": 3, "repaired": 4, "right if a call failed": 5}
+    ranks |= {"if none": 5, "checked": 6, "gave up": 4, "unfinished": 4, "difference [95%]": 0}
     table = figures_table("agent", ranks, title)
     for row in rows:
+        shares = row.repaired, row.right_after_error, row.right_without_error, row.checked
         table.add(
             escape(row.name),
             escape(f"{100 * row.mean:.1f}% [{100 * row.low:.1f}, {100 * row.high:.1f}]"),
             f"{100 * row.pass_k:.1f}%",
             f"{row.turns:.1f}",
             f"{row.tokens:,.0f}",
-            *(f"{100 * share:.1f}%" for share in (row.repaired, row.given_up, row.unfinished)),
+            *(f"{100 * share:.1f}%" for share in (*shares, row.given_up, row.unfinished)),
             "" if row.difference is None else escape("{:+.1f} [{:+.1f}, {:+.1f}]".format(*_points(row.difference))),
         )
     return table

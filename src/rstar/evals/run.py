@@ -188,7 +188,7 @@ def grade_solution(solution: Solution, key: AnswerKey | None, grade: Grader = ve
         "method": solution.method,
         "rollouts": solution.rollouts,
         "steps": solution.steps,
-        **({"turns": solution.turns} if solution.turns else {}),
+        **({"agent": solution.agent} if solution.agent else {}),
         "tokens_in": solution.tokens_in,
         "tokens_out": solution.tokens_out,
         **({"peer_tokens": solution.peer_tokens} if solution.peer_tokens else {}),

@@ -14,7 +14,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import AsyncExitStack, aclosing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rstar.config import AgentConfig, AnySearch, Config, MutualConfig
@@ -70,7 +70,7 @@ class Solution:
         peer_tokens: those of the generated tokens that a peer model generated.
         selections: children that MCTS has selected, on the way down in all its rollouts.
         choices: selections among several open children.
-        turns: of all rollouts of an agent.
+        agent: how an agent's rollouts went (`rstar.agent.solver.rollout_counts`); empty for other methods.
     """
 
     problem: Problem
@@ -90,7 +90,7 @@ class Solution:
     peer_tokens: int = 0
     selections: int = 0
     choices: int = 0
-    turns: int = 0
+    agent: dict[str, int] = field(default_factory=dict)
 
 
 class Solver(SharedContext):
