@@ -221,9 +221,9 @@ class AgentConfig(MethodConfig):
 
     method: Literal["agent"] = Field("agent", description=_METHODS)
     environment: str = Field(
-        "mathematics",
+        "auto",
         description="tools and reward: mathematics | puzzles | programs | workup | verifiers:NAME | module:Class (your "
-        "own)",
+        "own); auto: puzzles for the bundled agents, otherwise mathematics",
     )
     turns: Literal["auto", "code", "chat"] = Field(
         "auto",

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from rstar.agent.chat_template import ChatTemplate
-from rstar.agent.solver import AgentSolver, open_solver, open_turns
+from rstar.agent.solver import AgentSolver, environment_name, open_solver, open_turns
 from rstar.agent.tools import PYTHON_TOOLS
 from rstar.agent.turns import ChatTurns, CodeTurns
 from rstar.config import Config
@@ -78,6 +78,21 @@ def test_how_rollouts_went_is_counted_by_rollout() -> None:
     assert solution.agent == {"turns": 9, "with_error": 4, "checked": 1}
     untried = solve(FakeEngine(script=lambda *_: "<answer>\\boxed{42}<end_of_answer>"), samples=2)
     assert untried.agent == {"turns": 2, "with_error": 0, "checked": 0}
+
+
+@pytest.mark.parametrize(
+    ("policy", "given", "found"),
+    [
+        ("tiny:agent", None, "puzzles"),
+        ("tiny:agent-start", None, "puzzles"),
+        ("tiny:agent", "mathematics", "mathematics"),
+        ("tiny", None, "mathematics"),
+        ("hf:models/any", "workup", "workup"),
+    ],
+)
+def test_the_bundled_agents_have_the_environment_of_their_training(policy: str, given: str | None, found: str) -> None:
+    search = {"method": "agent"} | ({"environment": given} if given else {})
+    assert environment_name(Config(policy=policy, search=search)) == found
 
 
 def test_the_stored_tree_is_read_back_with_calls_and_ids() -> None:

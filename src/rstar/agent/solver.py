@@ -28,7 +28,7 @@ from rstar.search.choose import Equivalence, Votes, choose_as_set
 from rstar.search.mutual import MutualSolver
 from rstar.search.solver import Solution, Solver
 from rstar.seeds import derive
-from rstar.specs import Fake, Server
+from rstar.specs import Bundled, Fake, Server
 from rstar.trajectories import Step, Trajectory
 from rstar.trees import Tree
 
@@ -62,7 +62,7 @@ class AgentSolver(Solver):
         if not isinstance(config.search, AgentConfig):
             raise ConfigError(f"search.method {config.search.method!r}: AgentSolver needs 'agent'")
         self.settings = config.search
-        self.environment = environment or open_environment(config.search.environment)
+        self.environment = environment or open_environment(environment_name(config))
         self.turns = open_turns(config, self.environment.tools)
 
     @property
@@ -135,6 +135,14 @@ class AgentSolver(Solver):
             tree=tree if config.keep_trees else None,
             agent=rollout_counts(tree),
         )
+
+
+def environment_name(config: Config) -> str:
+    """The environment of a run with an agent: ``auto`` is resolved, any other name stays."""
+    assert isinstance(config.search, AgentConfig)
+    if config.search.environment != "auto":
+        return config.search.environment
+    return "puzzles" if config.policy in (Bundled("agent"), Bundled("agent-start")) else "mathematics"
 
 
 def rollout_counts(tree: Tree) -> dict[str, int]:
