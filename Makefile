@@ -76,7 +76,9 @@ $(ROOT)runs/sft-5.jsonl: | $(ROOT).venv/.local
 $(ROOT)runs/actions.jsonl: | $(ROOT).venv/.local
 	$(RUN) $(REFERENCES) --actions --n 140000 --seed 1013 --family all --family search $(WEAK) --out $@
 $(ROOT)runs/agent.jsonl: | $(ROOT).venv/.local
-	$(RUN) $(BIN)/rstar problems make --split train --n 2400 --seed 2101 --family search --levels 1-3 --out $@
+	$(RUN) $(BIN)/rstar problems make --split train --n 2400 --seed 2101 --family search --levels 1-3 --out runs/agent-puzzles.jsonl
+	$(RUN) $(BIN)/rstar problems make --split train --n 1200 --seed 2102 --levels 1-3 --out runs/agent-words.jsonl
+	$(RUN) cat runs/agent-puzzles.jsonl runs/agent-words.jsonl > $@
 $(ROOT)runs/peer-1.jsonl: | $(ROOT).venv/.local
 	$(RUN) $(REFERENCES) --actions --n 25000 --seed 1011 --levels 1-2 --family all --family search:2 --out $@
 $(ROOT)runs/peer-2.jsonl: | $(ROOT).venv/.local

@@ -11,6 +11,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, LlamaConfig, Qwen2Config, Qwen3Config
 
 from rstar.errors import ConfigError
+from rstar.models import decoder
 from rstar.models.decoder import Decoder, DecoderConfig
 from rstar.models.decoder_files import load_decoder, read_config, read_tokenizer, read_weights, save_decoder
 
@@ -107,6 +108,21 @@ def test_packed_gradients_equal_single_sequences() -> None:
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None
         torch.testing.assert_close(parameter.grad, expected[name], atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_long_sequences_use_another_kernel_with_the_same_result(packed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    ids = token_ids(2, 48)
+    ends = torch.tensor([[20] * 20 + [48] * 28, [48] * 48]) if packed else None
+    found = []
+    for fused_length in (49, 48):
+        monkeypatch.setattr(decoder, "FUSED_LENGTH", fused_length)
+        model = Decoder(small())
+        logits = model(ids, ends)
+        logits.square().mean().backward()
+        found.append([logits.detach(), *(parameter.grad for parameter in model.parameters())])
+    for plain, fused in zip(*found, strict=True):
+        torch.testing.assert_close(fused, plain, atol=1e-5, rtol=1e-5)
 
 
 def test_right_padding_changes_nothing_before_it() -> None:
