@@ -17,6 +17,7 @@ CHARTS = [
     Chart("Nothing yet", {"a": []}, "step", "seconds"),
     Chart("Wide", {"a": [(100, 0.5), (8_000, 0.9)]}, "tokens", "share", log_x=True),
     Chart("Below 0", {"a": [(1, -0.5)]}, "step", "mean"),
+    Chart("Many", {str(n): [(1, n / 20), (2, n / 20)] for n in range(10)}, "step", "share"),
     Chart("Always 0", {"a": [(step, 0) for step in range(50)]}, "step", "groups"),
 ]
 
@@ -34,6 +35,26 @@ def test_what_hinders_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ConfigError, match=r"p\.png: drawing a PNG needs matplotlib; install rstar\[pictures\]"):
         write_png(tmp_path / "p.png", "Title", CHARTS)
+
+
+def test_every_curve_is_drawn_and_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Also the ninth, in the colour of the first, but dashed."""
+    from matplotlib.axes import Axes
+
+    drawn, named = [], []
+    plot, annotate = Axes.plot, Axes.annotate
+    monkeypatch.setattr(
+        Axes, "plot", lambda *given, **how: drawn.append((given[3], how["color"])) or plot(*given, **how)
+    )
+    monkeypatch.setattr(Axes, "annotate", lambda *given, **how: named.append(given[1]) or annotate(*given, **how))
+    write_png(tmp_path / "p.png", "Title", [Chart("Many", {str(n): [(1, n), (2, n)] for n in range(10)}, "x", "y")])
+    assert len(set(drawn)) == 10
+    assert named == ["y", *map(str, range(10))]
+
+
+def test_labels_stay_below_the_top() -> None:
+    assert spread([0.9, 0.95, 1.0, 0.2], 0.1, most=1.0) == pytest.approx([0.8, 0.9, 1.0, 0.2])
+    assert spread([1.0, 0.75, 0.98], 0.2, most=1.0) == pytest.approx([1.0, 0.6, 0.8])
 
 
 @given(st.lists(st.integers(0, 100).map(lambda n: n / 100), max_size=8))

@@ -30,13 +30,18 @@ class Chart(NamedTuple):
 
 _WIDTH, _HEIGHT = 640, 280
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 16, 34, 46
-COLOURS = ("#2563eb", "#dc2626", "#059669", "#d97706", "#7c3aed", "#475569")
+_COLOURS = ("#2563eb", "#dc2626", "#059669", "#d97706", "#7c3aed", "#475569", "#db2777", "#0891b2")
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 46rem; margin: 2rem auto; padding: 0 1rem; color: #1e293b }
 table { border-collapse: collapse } td, th { padding: .2rem .9rem .2rem 0; text-align: left; vertical-align: top }
 td:not(:first-child) { font-variant-numeric: tabular-nums; text-align: right }
 svg { max-width: 100%; height: auto }
 """
+
+
+def stroke(number: int) -> tuple[str, bool]:
+    """Colour of a curve by its number, and whether it is dashed, so that many curves differ."""
+    return _COLOURS[number % len(_COLOURS)], number // len(_COLOURS) % 2 == 1
 
 
 def curves(title: str, series: Mapping[str, Points], x: str, y: str) -> str:
@@ -64,9 +69,10 @@ def curves(title: str, series: Mapping[str, Points], x: str, y: str) -> str:
     parts.append(f'<text x="{_WIDTH - _RIGHT}" y="{_HEIGHT - 8}" text-anchor="end">{escape(x)}</text>')
     parts.append(f'<text x="{_LEFT}" y="{_HEIGHT - 8}" fill="#64748b">{escape(y)}</text>')
     for number, (name, points) in enumerate(shown.items()):
-        colour = COLOURS[number % len(COLOURS)]
+        colour, dashed = stroke(number)
+        dashes = ' stroke-dasharray="6 3"' if dashed else ""
         path = "M" + "L".join(f"{across(px):.1f} {down(py):.1f}" for px, py in points)
-        parts.append(f'<path d="{path}" fill="none" stroke="{colour}" stroke-width="1.6"/>')
+        parts.append(f'<path d="{path}" fill="none" stroke="{colour}" stroke-width="1.6"{dashes}/>')
         if len(shown) > 1:
             right = f'x="{_WIDTH - _RIGHT}" y="{20 + 14 * number}" text-anchor="end" fill="{colour}"'
             parts.append(f"<text {right}>{escape(name)}</text>")

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from rstar.errors import ConfigError
 from rstar.jsonl import atomic_write
-from rstar.view.chart import COLOURS, Chart
+from rstar.view.chart import Chart, stroke
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_COLUMNS = 3
+_COLUMNS = 2, 3
+"""Fewest and most charts in a row."""
 _WIDE, _HIGH = 4.6, 2.9
 """Size of a chart, inches."""
 
@@ -62,12 +63,13 @@ def write_png(file: Path, title: str, charts: Sequence[Chart]) -> None:
         from matplotlib.figure import Figure
     except ImportError:
         raise ConfigError(f"{file}: drawing a PNG needs matplotlib; install rstar[pictures]") from None
-    rows = math.ceil(len(charts) / _COLUMNS)
+    columns = min(max(math.ceil(math.sqrt(len(charts))), _COLUMNS[0]), _COLUMNS[1])
+    rows = math.ceil(len(charts) / columns)
     with rc_context(_STYLE):
-        figure = Figure(figsize=(_COLUMNS * _WIDE, rows * _HIGH + 0.5), dpi=120, layout="constrained")
+        figure = Figure(figsize=(columns * _WIDE, rows * _HIGH + 0.5), dpi=120, layout="constrained")
         figure.get_layout_engine().set(w_pad=0.15, h_pad=0.12)  # type: ignore[union-attr,call-arg]
         figure.suptitle(title, x=0.012, ha="left", fontsize=15, fontweight="bold")
-        places = list(figure.subplots(rows, _COLUMNS, squeeze=False).flat)
+        places = list(figure.subplots(rows, columns, squeeze=False).flat)
         for axes, chart in zip(places, charts, strict=False):
             _draw(axes, chart)
         for axes in places[len(charts) :]:
@@ -84,9 +86,10 @@ def _draw(axes: Axes, chart: Chart) -> None:
     from matplotlib.ticker import LogLocator
 
     values = [y for points in shown.values() for _, y in points] or [0.0]
-    for (_, points), colour in zip(shown.items(), COLOURS, strict=False):
-        marker = "o" if len(points) < _FEW else ""
-        axes.plot(*zip(*points, strict=True), color=colour, linewidth=1.4, marker=marker, markersize=3)
+    for number, points in enumerate(shown.values()):
+        colour, dashed = stroke(number)
+        marker, line = "o" if len(points) < _FEW else "", "--" if dashed else "-"
+        axes.plot(*zip(*points, strict=True), line, color=colour, linewidth=1.4, marker=marker, markersize=3)
     axes.set_title(f"{chart.title}\n", pad=2)
     axes.annotate(chart.y, (0, 1), (0, 6), xycoords="axes fraction", textcoords="offset points", color=_FAINT)
     axes.set_xlabel(chart.x, color=_FAINT, loc="right", labelpad=1)
@@ -101,16 +104,20 @@ def _draw(axes: Axes, chart: Chart) -> None:
     axes.locator_params(axis="y", nbins=5, steps=[1, 2, 5, 10], integer=all(y == int(y) for y in values))
     if len(shown) > 1:
         ends = [axes.transAxes.inverted().transform(axes.transData.transform(points[-1])) for points in shown.values()]
-        heights = spread([float(end[1]) for end in ends], _LABEL)
-        for name, height, colour in zip(shown, heights, COLOURS, strict=False):
-            axes.annotate(name, (1.015, height), xycoords="axes fraction", color=colour, va="center")
+        heights = spread([float(end[1]) for end in ends], _LABEL, most=1.0)
+        for number, (name, height) in enumerate(zip(shown, heights, strict=True)):
+            axes.annotate(name, (1.015, height), xycoords="axes fraction", color=stroke(number)[0], va="center")
 
 
-def spread(heights: Sequence[float], gap: float) -> list[float]:
+def spread(heights: Sequence[float], gap: float, most: float = math.inf) -> list[float]:
     """Heights of labels beside the ends of curves, moved as little as needed so that none covers another.
+
+    No label is above `most`.
 
     >>> spread([0.5, 0.52, 0.0], 0.125)
     [0.4475, 0.5725, 0.0]
+    >>> spread([1.0, 1.0], 0.25, most=1.0)
+    [0.75, 1.0]
     """
     order = sorted(range(len(heights)), key=heights.__getitem__)
     groups: list[list[int]] = []  # labels that touch, and lie around the mean of their heights
@@ -119,7 +126,8 @@ def spread(heights: Sequence[float], gap: float) -> list[float]:
         groups.append([label])
         while True:
             last = groups[-1]
-            first = sum(heights[i] for i in last) / len(last) - gap * (len(last) - 1) / 2
+            middle = sum(heights[i] for i in last) / len(last)
+            first = min(middle - gap * (len(last) - 1) / 2, most - gap * (len(last) - 1))
             if len(groups) == 1 or first - places[groups[-2][-1]] >= gap:
                 break
             groups[-2:] = [groups[-2] + last]
