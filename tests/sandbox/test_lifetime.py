@@ -61,10 +61,14 @@ def test_processes_that_write_end_with_their_run_and_leave_nothing(level: Level,
             await sandbox.run_driver("1", None, file, QUICK)
             (zygote,) = (zygote for tier, zygote in sandbox._zygotes.items() if tier == "native")
             before = session_of(zygote.pid)
-            result = await sandbox.run_driver(
-                MAKES_FOLDERS + FORKS, None, file, replace(QUICK, seconds=0.5, scratch_mb=64)
-            )
-            assert result.status == "timeout"
+            for _ in range(20):
+                result = await sandbox.run_driver(
+                    MAKES_FOLDERS + FORKS, None, file, replace(QUICK, seconds=0.5, scratch_mb=64)
+                )
+                if result.error is None or result.error.kind != "BlockingIOError":
+                    break
+                await asyncio.sleep(0.5)  # without namespaces, the kernel counts the processes of other tests, too
+            assert result.status == "timeout", result
             assert await asyncio.to_thread(settles, lambda: session_of(zygote.pid) <= before)
             assert await asyncio.to_thread(settles, lambda: not [*tmp_path.glob("*/native-*/*")])
             assert (await sandbox.run_driver("print(1)", None, file, QUICK)).stdout == "1\n"
