@@ -19,7 +19,10 @@ def chat(
     policy: Policy = None,
     environment: Annotated[
         str | None,
-        typer.Option(help="Tools: `mathematics`, `puzzles`, or your own `module:Class`.", show_default="auto"),
+        typer.Option(
+            help="Tools: `mathematics`, `puzzles`, or your own `module:Class`.",
+            show_default="puzzles for the bundled agents, otherwise mathematics",
+        ),
     ] = None,
     temperature: Annotated[
         float | None, typer.Option(help="Sampling temperature; 0: greedy.", min=0, show_default="1.0")

@@ -33,9 +33,9 @@ from rstar.jsonl import Record
 from rstar.view.picture import can_draw, write_png
 from rstar.view.tables import Grid
 
-Rows = Mapping[tuple[str, int | None], Sequence[Row]]
+_Rows = Mapping[tuple[str, int | None], Sequence[Row]]
 """By group of problems and limit of tokens."""
-Costs = Mapping[tuple[str, int | None], Mapping[str, float]]
+_Costs = Mapping[tuple[str, int | None], Mapping[str, float]]
 """CPU seconds per problem, by group, limit and name."""
 
 
@@ -127,7 +127,7 @@ _ROLLOUTS = (
 )
 
 
-def _tables(rows: Rows, costs: Costs, rollouts: Mapping[str, Sequence[RolloutRow]], titled: bool) -> list[Grid]:
+def _tables(rows: _Rows, costs: _Costs, rollouts: Mapping[str, Sequence[RolloutRow]], titled: bool) -> list[Grid]:
     """The tables of methods, and then those of rollouts; `titled`: name the group even if it has all problems."""
     return [
         comparison_table(group, _title(*key, group[0].n) if titled or key[1] else "", costs[key])
@@ -139,7 +139,7 @@ def _tables(rows: Rows, costs: Costs, rollouts: Mapping[str, Sequence[RolloutRow
     ]
 
 
-def _lines(rows: Rows, costs: Costs, rollouts: Mapping[str, Sequence[RolloutRow]]) -> list[Record]:
+def _lines(rows: _Rows, costs: _Costs, rollouts: Mapping[str, Sequence[RolloutRow]]) -> list[Record]:
     """The JSON form: a line per group of problems, budget and method."""
     agents = {(name, row.name): row.to_json() for name, group in rollouts.items() for row in group}
     return [

@@ -158,7 +158,8 @@ def _row(name: str, found: Sequence[Rollouts], difference: tuple[float, float, f
 
 def rollouts_table(rows: Sequence[RolloutRow], title: str = "") -> Grid:
     """The rows as a table."""
-    k = rows[0].k
+    numbers = {row.k for row in rows}
+    k = numbers.pop() if len(numbers) == 1 else "k"
     ranks = {f"mean@{k} [95%]": 0, f"pass@{k}": 1, "turns": 2, "tokens": 3, "repaired": 4, "right if a call failed": 5}
     ranks |= {"if none": 5, "checked": 6, "gave up": 4, "unfinished": 4, "difference [95%]": 0}
     table = figures_table("agent", ranks, title)

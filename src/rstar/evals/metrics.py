@@ -76,7 +76,7 @@ def paired_difference(won: int, lost: int, n: int) -> tuple[float, float, float]
 def mean_difference(pairs: Sequence[tuple[float, float]]) -> tuple[float, float, float]:
     """Mean difference of two shares that are measured for each problem, with its 95% confidence interval.
 
-    Normal interval of the mean of the problems' differences (Miller 2024, arXiv 2411.00640, section 4.2).
+    Normal interval of the mean of the problems' differences (Miller 2024, arXiv 2411.00640).
 
     Args:
         pairs: per problem, at least one, the first and the second share.
