@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+import subprocess
+import sys
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -9,12 +11,14 @@ from typing import cast
 
 import pytest
 
+from rstar.errors import SandboxError
 from rstar.judge.bench import descendants
 from rstar.judge.worker import cpp
 from rstar.judge.worker.cpp import Compiler
 from rstar.sandbox import Limits, LocalSandbox, Result
+from rstar.sandbox.jail.isolation import NOBODY
 
-COMPILE_SECONDS, COMPILE_MB = 4.0, 300
+COMPILE_SECONDS, COMPILE_MB = 30.0, 300
 
 BUSY = "#include <unistd.h>\nint main(){for(int n=0;n<6;n++)if(!fork())break;for(;;);}"
 LEFT = "#include <unistd.h>\nint main(){for(int n=0;n<6;n++)if(!fork())for(;;);}"
@@ -75,12 +79,12 @@ MEMORY_BOMB = (
 TALK_BOMB = "#error " + "x" * 60 + '\n#include "main.cpp"'
 
 
-def outcome(source: str, limits: Limits) -> Result:
+def outcome(source: str, limits: Limits, compile_seconds: float = COMPILE_SECONDS) -> Result:
     """What became of a program. It leaves no process, and nothing hangs."""
 
     async def run() -> Result:
         async with LocalSandbox(workers=2) as sandbox:
-            compiler = Compiler(sandbox, COMPILE_SECONDS, COMPILE_MB)
+            compiler = Compiler(sandbox, compile_seconds, COMPILE_MB)
             assert (await compiler.run("int main(){}", None, limits)).ok  # the processes that are to stay
             own = descendants(os.getpid())
             result = await compiler.run(source, None, limits)
@@ -104,7 +108,7 @@ def test_a_group_of_processes_has_the_limits_of_one(source: str, status: str) ->
 
 
 def test_a_program_has_few_processes() -> None:
-    result = outcome(MANY, Limits(5.0, memory_mb=256))
+    result = outcome(MANY, Limits(20.0, memory_mb=256))
     assert 8 <= int(result.stdout) <= 32
 
 
@@ -152,7 +156,7 @@ int main() { printf("%d", syscall(SYS_clone, CLONE_PARENT | SIGCHLD, 0, 0, 0, 0)
 
 def test_a_program_forks_no_sibling() -> None:
     """Processes that pass their memory on to siblings and end would be gone whenever their memory is measured."""
-    assert outcome(SIBLING, Limits(5.0)).stdout == "1"
+    assert outcome(SIBLING, Limits(20.0)).stdout == "1"
 
 
 @pytest.mark.parametrize(
@@ -165,7 +169,7 @@ def test_a_program_forks_no_sibling() -> None:
     ids=["time", "memory", "output"],
 )
 def test_compiling_is_bounded(source: str, status: list[str], said: str) -> None:
-    result = outcome(source, Limits(2.0))
+    result = outcome(source, Limits(2.0), compile_seconds=4.0)
     assert result.status in status
     assert said in result.stderr or result.status == said
     assert len(result.stderr) <= 64_000
@@ -314,12 +318,12 @@ int main() {
 
 def test_each_process_of_a_program_has_few_sockets() -> None:
     """No limit counts the memory in their buffers."""
-    assert 16 <= int(outcome(SOCKETS, Limits(5.0, memory_mb=256)).stdout) <= 32
+    assert 16 <= int(outcome(SOCKETS, Limits(20.0, memory_mb=256)).stdout) <= 32
 
 
 def test_a_program_has_few_pipes() -> None:
     """Their buffers are limited per user, and all programs have one user."""
-    result = outcome(PIPES, Limits(5.0, memory_mb=256))
+    result = outcome(PIPES, Limits(20.0, memory_mb=256))
     counts = [int(line) for line in result.stdout.split()]
     assert len(counts) > 8
     assert 8 <= sum(counts) <= 64  # 32, and pipes that were allowed but not open yet when all were counted
@@ -424,5 +428,71 @@ def test_the_large_programs_of_all_calls_share_a_bounded_memory(size: int, at_on
         found = await asyncio.gather(*calls[:-1])
         assert {result.status for result in found} == {"ok"}
         assert compiler._in_use.take(256 << 20), "all was given back"
+
+    asyncio.run(run())
+
+
+FILL = """
+import threading
+threading.stack_size(1 << 16)
+try:
+    while True:
+        threading.Thread(target=threading.Event().wait, daemon=True).start()
+except RuntimeError:
+    pass
+"""
+"""Before a driver's own code: takes all threads and processes that the driver may have."""
+
+
+@pytest.mark.parametrize("driver", ["_COMPILE", "_RUN"])
+def test_a_program_that_cannot_be_started_is_no_fault_of_the_source(
+    monkeypatch: pytest.MonkeyPatch, driver: str
+) -> None:
+    async def run() -> None:
+        async with LocalSandbox(workers=1) as sandbox:
+            compiler = Compiler(sandbox, COMPILE_SECONDS, COMPILE_MB)
+            with monkeypatch.context() as patch:
+                patch.setattr(cpp, driver, FILL + getattr(cpp, driver))
+                with pytest.raises(SandboxError, match="other processes"):
+                    await compiler.run("int main(){}", None, Limits())
+            assert (await compiler.run("int main(){}", None, Limits())).ok
+
+    asyncio.run(run())
+
+
+class FullSandbox:
+    """The compiler tries for fifteen seconds to start its parts, and says this."""
+
+    total, workers = 1 << 40, 1
+    said = "g++: fatal error: cannot execute ‘as’: vfork: Resource temporarily unavailable\ncompilation terminated.\n"
+
+    async def run_driver(self, code: str, stdin: str, file: int, limits: Limits, **_: float) -> Result:
+        return Result(status="error", stdout="", stderr=self.said, error=None, seconds=15.0, exit_code=1)
+
+
+def test_a_compiler_that_cannot_start_its_parts_is_no_fault_of_the_source() -> None:
+    compiler = Compiler(cast(LocalSandbox, FullSandbox()), 30.0, 256)
+    with pytest.raises(SandboxError, match="other processes"):
+        asyncio.run(compiler.run("int main(){}", None, Limits()))
+
+
+def test_threads_that_the_user_starts_later_leave_programs_theirs() -> None:
+    """Without namespaces, the kernel's limit counts all of them."""
+    others = (
+        f"import os, threading\nif os.geteuid() == 0: os.setuid({NOBODY})\nwait = threading.Event().wait\n"
+        "for _ in range(100): threading.Thread(target=wait, daemon=True).start()\n"
+        "print(flush=True); wait()"
+    )
+
+    async def run() -> None:
+        async with LocalSandbox(workers=1, level="no-namespaces") as sandbox:
+            compiler = Compiler(sandbox, COMPILE_SECONDS, COMPILE_MB)
+            assert (await compiler.run("int main(){}", None, Limits())).ok
+            with subprocess.Popen([sys.executable, "-c", others], stdout=subprocess.PIPE) as process:
+                assert process.stdout is not None
+                process.stdout.readline()
+                result = await compiler.run("int main(){return 0;}", None, Limits())
+                process.kill()
+            assert result.ok, result
 
     asyncio.run(run())

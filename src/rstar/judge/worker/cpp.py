@@ -10,6 +10,7 @@ import asyncio
 import fcntl
 import hashlib
 import os
+import re
 import shutil
 import signal
 import time
@@ -37,6 +38,19 @@ _NORMAL_SECONDS = 5.0
 
 _SIGNALLED = 1_000
 """Offset of signal numbers in a driver's exit code; real exit codes end at 255."""
+
+_UNAVAILABLE = 2_000
+"""Exit code of a driver that could not start its program: other processes of this machine fill the kernel's limit."""
+
+_START = f"""
+def start(*command, **variables):
+    try:
+        return os.posix_spawn(command[0], command, {{"LANG": "C.UTF-8", **variables}})
+    except BlockingIOError:
+        raise SystemExit({_UNAVAILABLE})
+"""
+_STARTS_NO_PROCESS = re.compile(r"^(g\+\+|collect2): fatal error: .*Resource temporarily unavailable$", re.MULTILINE)
+"""What the compiler says if it cannot start its own programs for the same reason."""
 
 _END = f"""
 code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
@@ -69,6 +83,7 @@ can share, and the C library would try again without a pause."""
 
 _COMPILE = f"""
 import os, resource
+{_START}
 os.ftruncate(3, 0)  # an earlier attempt may have been cut off
 os.lseek(3, 0, os.SEEK_SET)
 with open("main.cpp", "wb") as file:
@@ -76,8 +91,7 @@ with open("main.cpp", "wb") as file:
         file.write(block)
 with open("join.cpp", "w") as file:
     file.write({_JOIN!r})
-command = ["g++", *{_FLAGS!r}, "-o", "main", "main.cpp", "join.cpp"]
-process = os.posix_spawn("/usr/bin/g++", command, {{"PATH": "/usr/bin", "LANG": "C.UTF-8", "TMPDIR": "."}})
+process = start("/usr/bin/g++", *{_FLAGS!r}, "-o", "main", "main.cpp", "join.cpp", PATH="/usr/bin", TMPDIR=".")
 status = os.waitpid(process, 0)[1]
 if status:
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -90,6 +104,7 @@ with open("main", "rb") as file, open(3, "wb", closefd=False) as program:
 """
 _RUN = f"""
 import os
+{_START}
 copied = 0
 with open(os.open("main", os.O_WRONLY | os.O_CREAT, 0o700), "wb") as program:
     while block := os.pread(3, 1 << 20, copied):  # other runs read the same file
@@ -100,7 +115,7 @@ for inherited in range(3, 256):
         os.set_inheritable(inherited, False)
     except OSError:
         pass
-process = os.posix_spawn("./main", ["main"], {{"LANG": "C.UTF-8"}})
+process = start("./main")
 {_END}"""
 
 
@@ -209,6 +224,7 @@ class Compiler:
         # The program's file is in the scratch folder but must not count.
         room = limits.scratch_mb + (program.size >> 20) + 1
         result = await self._sandbox.run_driver(_RUN, stdin, program.handle, replace(limits, scratch_mb=room))
+        _check_started(result)
         return _program_result(result, limits.seconds)
 
     async def _compiled(self, source: str) -> _Compiled:
@@ -252,6 +268,9 @@ class Compiler:
         finally:
             self._at_normal -= seconds > 0
         program = _Program(memory)
+        if _STARTS_NO_PROCESS.search(result.stderr):
+            result = replace(result, exit_code=_UNAVAILABLE)
+        _check_started(result)
         late = result.status == "error" and result.exit_code == _OUT_OF_TIME
         result = replace(result, status="timeout" if late else result.status, error=None)
         return _Compiled(result, program if result.ok else None)
@@ -261,6 +280,12 @@ class Compiler:
         self._size += _size(compiled)
         while (self._size > _CACHE_BYTES or len(self._cache) > _MAX_CACHED) and len(self._cache) > 1:
             self._size -= _size(self._cache.popitem(last=False)[1])
+
+
+def _check_started(result: Result) -> None:
+    """Raise `SandboxError` if a program could not be started, which is no fault of its source."""
+    if result.exit_code == _UNAVAILABLE:
+        raise SandboxError("other processes take all that this user may have, so the program could not start")
 
 
 def _size(compiled: _Compiled) -> int:

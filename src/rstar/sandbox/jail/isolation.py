@@ -353,6 +353,8 @@ class Jail:
         most = _PROCESSES if self.starts_programs else _THREADS
         if self.namespaces:  # otherwise the threads of other runs count, too
             most = min(most, threads)
+        elif self.starts_programs:  # other services start and end theirs all the time, and `most` is small
+            self._tasks = _tasks_of(os.getuid())
         tasks = self._tasks + (_STATES_THREADS if forks else most)
         most = tasks + (_MAX_FORKS if forks else 0)
         return [
