@@ -56,7 +56,7 @@ def outcomes() -> Iterator[dict[str, bool]]:
     async def run() -> dict[str, bool]:
         async with LocalSandbox(workers=1) as sandbox:
             cases = list(zip(CHECK["inputs"], CHECK["outputs"], strict=True))
-            return {name: await passes(code, cases, sandbox, Limits(seconds=1)) for name, code in programs.items()}
+            return {name: await passes(code, cases, sandbox, Limits(seconds=3)) for name, code in programs.items()}
 
     return asyncio.run(run())
 
