@@ -20,7 +20,7 @@ def free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-def wait_for(what: Callable[[], bool], seconds: float = 60.0) -> None:
+def wait_for(what: Callable[[], bool], seconds: float = 100.0) -> None:
     end = time.monotonic() + seconds
     while not what():
         assert time.monotonic() < end, "did not come about in time"
@@ -69,7 +69,7 @@ class Service:
 
     def stop(self) -> None:
         self.process.send_signal(signal.SIGTERM)
-        self.process.wait(30)
+        self.process.wait(100)
 
 
 @contextlib.contextmanager
@@ -92,7 +92,7 @@ def serving(
     def ready() -> bool:
         assert service.process.poll() is None, service.log.read_text()
         with contextlib.suppress(httpx.HTTPError):
-            return bool(httpx.get(f"{url}/status", headers=headers, timeout=5).json().get("num_workers") == workers)
+            return bool(httpx.get(f"{url}/status", headers=headers, timeout=30).json().get("num_workers") == workers)
         return False
 
     try:

@@ -189,7 +189,7 @@ def test_who_goes_away_takes_the_calls_along(url: str) -> None:
     body = {"type": "python", "solution": "import time; time.sleep(100)", "limits": {"seconds": 200}}
     with pytest.raises(httpx.ReadTimeout):
         httpx.post(f"{url}/run", json=body, timeout=0.5)
-    wait_for(lambda: "rstar_judge_running 0.0" in httpx.get(f"{url}/metrics").text, 10)
+    wait_for(lambda: "rstar_judge_running 0.0" in httpx.get(f"{url}/metrics").text)
 
 
 # ---- sessions
@@ -226,7 +226,7 @@ def test_two_cells_at_once_in_one_session_are_not_mixed_up(url: str) -> None:
     session = httpx.post(f"{url}/sessions").json()["session_id"]
 
     def run(code: str) -> int:
-        return httpx.post(f"{url}/sessions/{session}/run", json={"code": code}, timeout=30).status_code
+        return httpx.post(f"{url}/sessions/{session}/run", json={"code": code}, timeout=100).status_code
 
     with ThreadPoolExecutor(2) as pool:
         statuses = sorted(pool.map(run, ["import time; time.sleep(2); a = 1", "import time; time.sleep(2); b = 1"]))

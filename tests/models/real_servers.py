@@ -84,6 +84,6 @@ def _free_port() -> int:
 
 def _healthy(url: str) -> bool:
     try:
-        return httpx.get(url, timeout=1).is_success
+        return httpx.get(url, timeout=10).is_success
     except httpx.TransportError:
         return False

@@ -18,7 +18,7 @@ from tests.models.completion_servers import Answer, ask, choices, cut, serving
 
 STORY = "a farmer, who had seen better days, asked the price"
 IGNORED = "stream = true is ignored"
-SETTINGS = EngineConfig(retries=0, timeout=20)
+SETTINGS = EngineConfig(retries=0, timeout=100)
 
 
 def checked(answer: Callable[[dict[str, Any]], Answer], model: str = "m", **listed: Any) -> Report:

@@ -214,7 +214,7 @@ def test_contexts_that_nobody_ends_keep_no_others_waiting() -> None:
         engine = Replicas([Spy(Capacity(64, 40_000))])
         async with engine:
             for _ in range(20):
-                await asyncio.wait_for(engine.complete(Request(engine.context("x" * 10_000))), 5)
+                await asyncio.wait_for(engine.complete(Request(engine.context("x" * 10_000))), 60)
 
     asyncio.run(scenario())
 
@@ -285,7 +285,7 @@ def test_cancelled_requests_hold_nothing() -> None:
             running.cancel()
             await asyncio.gather(waiting, running, return_exceptions=True)
             spy.go_on.set()
-            await asyncio.wait_for(engine.complete(Request(engine.context("z"), n=16)), 5)
+            await asyncio.wait_for(engine.complete(Request(engine.context("z"), n=16)), 60)
 
     asyncio.run(scenario())
 

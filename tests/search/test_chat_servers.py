@@ -86,7 +86,7 @@ def flaky(answer: Callable[[dict[str, Any]], Answer], nonsense: list[int]) -> Ca
 
 
 def solve(server: Server, search: Any, problems: list[Problem] = PROBLEMS) -> dict[str, str | None]:
-    engine = EngineConfig(retries=6, timeout=30, concurrency=16)
+    engine = EngineConfig(retries=6, timeout=100, concurrency=16)
     config = Config(policy=ServerSpec(server.url, "m"), search=search, engine=engine)
     return {solution.problem.id: solution.answer for solution in open_solver(config).solve(problems)}
 

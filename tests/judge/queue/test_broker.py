@@ -56,7 +56,7 @@ def with_broker(
 ) -> None:
     async def run() -> None:
         async with MemoryBroker(tmp_path / "socket", most) as broker:
-            await asyncio.wait_for(test(broker, tmp_path / "socket"), 30)
+            await asyncio.wait_for(test(broker, tmp_path / "socket"), 100)
 
     asyncio.run(run())
 

@@ -43,7 +43,7 @@ def test_an_answer_that_cannot_be_read_holds_up_no_other(redis: Redis) -> None:
             await broker._client.xadd(keys.answers("me"), {"b": "c"})
             for name in "23":
                 await broker._client.xadd(keys.answers("me"), {"a": pack_answer(Answer(name))})
-            answers = await asyncio.wait_for(asyncio.gather(*calls), 10)
+            answers = await asyncio.wait_for(asyncio.gather(*calls), 60)
             assert "another version" in answers[0].message
             while await broker._client.xlen(keys.answers("me")) > 1:  # the last one is kept
                 await asyncio.sleep(0.01)
@@ -80,7 +80,7 @@ def test_calls_outlast_errors_that_pass(redis: Redis) -> None:
                 while await client.xlen(keys.short):
                     await asyncio.sleep(0.05)
 
-    asyncio.run(asyncio.wait_for(run(), 30))
+    asyncio.run(asyncio.wait_for(run(), 100))
 
 
 def test_a_call_too_large_for_redis_fails_alone(redis: Redis) -> None:
@@ -91,7 +91,7 @@ def test_a_call_too_large_for_redis_fails_alone(redis: Redis) -> None:
         async with RedisBroker(redis.url, "me", keys=keys) as broker:
             large = broker.submit(replace(pending_job(), id="large", code="x" * size))
             small = broker.submit(replace(pending_job(), id="small", code="x" * (size // 2)))
-            answer = await asyncio.wait_for(large, 10)
+            answer = await asyncio.wait_for(large, 60)
             while not await broker._client.xlen(keys.short):
                 await asyncio.sleep(0.01)
             return answer, small.done(), await broker._client.xlen(keys.short)
@@ -134,7 +134,7 @@ def test_a_stream_that_is_none_fails_its_calls(redis: Redis, monkeypatch: pytest
                 await asyncio.sleep(0.01)
             await broker._client.set(keys.short, "text")
             after = broker.submit(replace(pending_job(), id="2"))
-            for answer in await asyncio.wait_for(asyncio.gather(before, after), 20):
+            for answer in await asyncio.wait_for(asyncio.gather(before, after), 60):
                 assert answer.outcome == "failed"
                 assert "wrong kind of value" in answer.message
 

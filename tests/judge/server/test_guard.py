@@ -44,7 +44,7 @@ def send(url: str, body: bytes | Iterator[bytes], path: str = "/run/batch") -> h
 
 
 def test_a_large_body_is_refused_before_it_comes(service: tuple[str, Service]) -> None:
-    link = http.client.HTTPConnection(urlsplit(service[0]).netloc, timeout=10)
+    link = http.client.HTTPConnection(urlsplit(service[0]).netloc, timeout=60)
     link.putrequest("POST", "/run")
     link.putheader("content-type", "application/json")
     link.putheader("content-length", str(MAX_BODY + 1))

@@ -157,7 +157,7 @@ def test_a_request_must_end_in_time(connect: Callable[[], socket.socket], part: 
     link = connect()
     link.sendall(part)
     assert all_of(link).startswith(b"HTTP/1.1 408 ")
-    assert time.monotonic() - started < 10 * SECONDS
+    assert time.monotonic() - started < 60 * SECONDS
 
 
 def test_dribbling_does_not_help(connect: Callable[[], socket.socket]) -> None:
@@ -165,10 +165,10 @@ def test_dribbling_does_not_help(connect: Callable[[], socket.socket]) -> None:
     started = time.monotonic()
     link.sendall(b"GET / HTTP/1.1\r\n")
     with suppress(OSError):  # it is closed
-        while time.monotonic() - started < 20 * SECONDS:
+        while time.monotonic() - started < 80 * SECONDS:
             link.sendall(b"x: y\r\n")
             time.sleep(SECONDS / 8)
-    assert time.monotonic() - started < 10 * SECONDS
+    assert time.monotonic() - started < 60 * SECONDS
 
 
 def test_deadlines_are_for_callers_only(connect: Callable[[], socket.socket]) -> None:

@@ -48,7 +48,7 @@ def with_worker(test: Any, folder: Path, old: int) -> None:
         async with MemoryBroker(path) as broker:
             worker = Worker(SocketSource(str(path), "w"), executor, SLOTS, old)  # type: ignore[arg-type]
             working = asyncio.create_task(worker.run())
-            await asyncio.wait_for(test(broker, executor), 30)
+            await asyncio.wait_for(test(broker, executor), 100)
             working.cancel()
             await asyncio.gather(working, return_exceptions=True)
             assert executor.running == 0

@@ -668,7 +668,7 @@ def test_a_lock_and_slots_never_wait_for_each_other(late: int) -> None:
         for _ in range(late):
             await asyncio.sleep(0)
         tasks += [asyncio.create_task(run(name)) for name in "abc"]
-        await asyncio.wait_for(asyncio.gather(*tasks), 5)
+        await asyncio.wait_for(asyncio.gather(*tasks), 60)
         assert (scheduler.foreground._value, scheduler.free_background, node.lock_users) == (2, 1, 0)
         return ended
 
