@@ -1,17 +1,20 @@
 """Tools: what a call returns, whatever the model asks for."""
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rstar.agent.calls import Call
-from rstar.agent.tools import NOTEBOOK, STANDARD_IO, PythonSession, Session, ToolResult, TrialNotebook, cut_middle
+from rstar.agent.tools import NOTEBOOK, STANDARD_IO, UNDO, PythonSession, Session, ToolResult, TrialNotebook, cut_middle
 from rstar.sandbox import LocalSandbox
-from rstar.sandbox.api import Limits
+from rstar.sandbox.api import Limits, Result, Sandbox
 
 
 def make(*calls: Call, kind: Callable[..., Session] = PythonSession, **limits: Any) -> list[ToolResult]:
@@ -67,6 +70,49 @@ def test_in_a_trial_notebook_a_cell_that_fails_changes_nothing_and_shows_what_ho
     assert (ended.status, ended.text.splitlines()[-1]) == ("timeout", "path = 'ac'")
     assert printed == ToolResult("[1]")
     assert refused.status == "bad_call"
+
+
+def test_in_a_trial_notebook_cells_are_taken_back_one_by_one() -> None:
+    undo = Call(UNDO.name, {})
+    cells = [undo, cell("path = 'a'"), cell("path += 'b'"), cell("path += 'c'\nassert 0"), undo, cell("path += 'd'")]
+    refused, first, second, failed, back, other = make(*cells, kind=TrialNotebook)
+    assert (refused.status, refused.error) == ("bad_call", "there is no cell to take back")
+    assert (first.text, second.text, failed.status) == ("path = 'a'", "path = 'ab'", "error")
+    assert back == ToolResult("path = 'a'")
+    assert other == ToolResult("path = 'ad'")
+
+
+def test_states_of_a_trial_notebook_are_kept_as_long_as_somebody_can_go_back_to_them() -> None:
+    states: list[CountedState] = []
+
+    async def run() -> None:
+        session: Session = TrialNotebook(cast(Sandbox, SimpleNamespace(start=lambda: CountedState(states))), Limits())
+        sessions = [session]
+        for call in (cell("1"), cell("2"), Call(UNDO.name, {}), cell("3")):
+            sessions.append((await sessions[-1].call(call))[0])
+        for one in sessions[:-1]:
+            one.release()
+        assert [state.released for state in states] == [False, False, True, False], "only the one taken back is gone"
+        sessions[-1].release()
+        assert all(state.released for state in states)
+
+    asyncio.run(run())
+
+
+class CountedState:
+    """An interpreter state of a sandbox that runs nothing."""
+
+    def __init__(self, states: list[CountedState]) -> None:
+        self.released, self._states = False, states
+        states.append(self)
+
+    async def run(self, code: str, limits: Limits) -> tuple[CountedState, Result]:
+        assert not self.released
+        return CountedState(self._states), Result(status="ok", stdout="", stderr="", error=None, seconds=0.0)
+
+    def release(self) -> None:
+        assert not self.released
+        self.released = True
 
 
 def test_programs_have_standard_input_and_keep_nothing() -> None:

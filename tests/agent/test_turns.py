@@ -44,6 +44,20 @@ def test_cells_hold_calls_of_tools_other_than_python() -> None:
     assert turns.read(cell) == Turn((Call("look", {"place": "here", "how": "long"}), Call("rest", {})))
 
 
+def test_beside_the_notebook_a_cell_of_another_tool_holds_nothing_else() -> None:
+    turns = CodeTurns((NOTEBOOK, Tool("undo", "", {})))
+
+    def read(cell: str) -> Turn:
+        return turns.read(Completion(f"<code>\n{cell}\n<end_of_code>", (), (), "stop", "<end_of_code>"))
+
+    assert turns.prompt("Where?", "", ()).endswith("Let's try it in a notebook.\n")
+    assert read("undo()") == Turn((Call("undo", {}),))
+    assert read("x = undo()") == Turn((Call(NOTEBOOK.name, {"code": "x = undo()"}),))
+    undone, other = read("undo()\nx = 1").calls
+    assert undone == Call("undo", {})
+    assert isinstance(other, BadCall)
+
+
 def test_code_turns_show_outputs_between_turns() -> None:
     turns = CodeTurns()
     assert turns.responses(["4"]) == "\n<output>4<end_of_output>\n"

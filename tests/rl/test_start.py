@@ -9,7 +9,7 @@ import pytest
 
 from rstar.agent.calls import Call
 from rstar.agent.environment import GIVEN_UP, Puzzles
-from rstar.agent.tools import NOTEBOOK
+from rstar.agent.tools import NOTEBOOK, UNDO
 from rstar.agent.turns import CodeTurns
 from rstar.datasets import read_problems
 from rstar.errors import DataError
@@ -27,13 +27,14 @@ PROGRAMS = (
     ([SET_UP, "left -= 6", "left -= 36", "print('6, 36')"], None, "6, 36"),
     ([SET_UP, "left -= 50\nassert left >= 0", "print('50')"], "AssertionError (line 3)", None),
     ([SET_UP, "left -= 6", "left -= 40\nassert left >= 0", "print('6, 40')"], "AssertionError (line 4)", None),
+    ([SET_UP, "left -= 7", "left -= 36\nassert left >= 0", "print('7, 36')"], "AssertionError (line 4)", None),
     (["left = 24", "assert left == 42"], "AssertionError (line 2)", None),
     ([SET_UP, "print('none')"], None, "none"),
 )
 
 
 def tree() -> Tree:
-    """One correct program, three that failed at different steps, and one with a wrong answer."""
+    """One correct program, four that failed at different steps, and one with a wrong answer."""
     root = TreeNode(None, None, 0, 0.0, None, 0, None, None)
     shown = Segment("\n<output>…<end_of_output>\n<answer>", "tool")
     nodes = [root]
@@ -48,7 +49,11 @@ def tree() -> Tree:
     return Tree(Segment("q", "template"), nodes)
 
 
-def made(tmp_path: Path, **settings: Any) -> tuple[dict[str, int], list[list[str]]]:
+class WithoutUndo(Puzzles):
+    tools = (NOTEBOOK,)
+
+
+def made(tmp_path: Path, world: Puzzles | None = None, **settings: Any) -> tuple[dict[str, int], list[list[str]]]:
     """Counts and pieces for the problem of `tree`."""
     run, problems = tmp_path / "run", tmp_path / "problems.jsonl"
     run.mkdir(exist_ok=True)
@@ -58,7 +63,7 @@ def made(tmp_path: Path, **settings: Any) -> tuple[dict[str, int], list[list[str
 
     async def write() -> dict[str, int]:
         sandbox = PlainSandbox()
-        writer = TraceWriter(Puzzles(), sandbox, Limits(), config)
+        writer = TraceWriter(world or Puzzles(), sandbox, Limits(), config)
         return await writer.write([run], read_problems(problems), tmp_path / "out.jsonl")
 
     counts = asyncio.run(write())
@@ -70,39 +75,57 @@ def test_a_trace_is_what_the_agent_would_see(tmp_path: Path, seed: int) -> None:
     """Its cells, run again in the environment, respond as it says, and those trained on succeed."""
     counts, (pieces,) = made(tmp_path, give_up=0.0, seed=seed)
     assert counts == {"problems": 1, "unsolved": 0, "traces": 1, "given_up": 0}
-    turns, text = CodeTurns(), pieces[0].removeprefix(CodeTurns().prompt("Which two make 42?", "", ()))
+    turns = CodeTurns(Puzzles.tools)
+    text = pieces[0].removeprefix(turns.prompt("Which two make 42?", "", ()))
     cells: list[tuple[str, bool]] = []
     for number, piece in enumerate([text, *pieces[1:-1]]):
         cells += [
             (code.partition(markers.END_CODE)[0].strip("\n"), number % 2 == 1) for code in piece.split(markers.CODE)[1:]
         ]
 
+    held: list[str] = []
+
     async def replayed() -> str:
         session, seen = Puzzles().start(Problem("p", "?"), PlainSandbox(), Limits()), ""
         for code, written in cells:
-            session, result = await session.call(Call(NOTEBOOK.name, {"code": code}))
+            completion = Completion(f"{markers.CODE}\n{code}\n{markers.END_CODE}", (), (), "stop", markers.END_CODE)
+            (call,) = turns.read(completion).calls
+            assert isinstance(call, Call)
+            session, result = await session.call(call)
             assert result.status == "ok" or not written, code
+            if written and call.name == UNDO.name:
+                held.pop()
+            elif written or result.status == "ok":
+                held.append(code)
             seen += f"{markers.CODE}\n{code}\n{markers.END_CODE}{turns.responses([result.text])}"
         return seen
 
     assert asyncio.run(replayed()) == text + "".join(pieces[1:-1])
-    written = "\n".join(code for code, written in cells if written)
-    program = "\n".join(PROGRAMS[0][0])
-    assert written.endswith(program), "the cells trained on end with the correct program"
-    assert set(written.removesuffix(program).splitlines()) <= {SET_UP}, "before it, the problem is set up again"
+    assert "\n".join(held) == "\n".join(PROGRAMS[0][0]), "what holds in the end is the correct program"
+    assert {code for code, written in cells if written} <= {"undo()", *held, SET_UP}
     assert pieces[-1] == "<answer>\\boxed{6, 36}<end_of_answer>"
 
 
 def test_attempts_and_cells_of_all_sizes_occur(tmp_path: Path) -> None:
-    attempts, cells, restarts = set(), set(), 0
+    attempts, cells, undone = set(), set(), 0
     for seed in range(60):
         _, (pieces,) = made(tmp_path, give_up=0.0, seed=seed)
         attempts.add("".join(pieces).count("AssertionError"))
         cells.add(len(pieces) // 2 - 1)
-        restarts += "".join(pieces[1::2]).count(SET_UP) > 1
-    assert attempts == {0, 1, 2, 3}
+        undone += "undo()" in "".join(pieces[1::2])
+        assert "".join(pieces).count(f"{markers.CODE}\n{SET_UP}") <= 1
+    assert attempts == {0, 1, 2, 3, 4}
     assert cells >= {1, 2, 4}
-    assert restarts
+    assert undone
+
+
+def test_without_a_tool_to_undo_the_problem_is_set_up_again(tmp_path: Path) -> None:
+    set_ups = set()
+    for seed in range(60):
+        _, (pieces,) = made(tmp_path, WithoutUndo(), give_up=0.0, seed=seed)
+        assert "undo()" not in "".join(pieces)
+        set_ups.add("".join(pieces[1::2]).count(SET_UP))
+    assert set_ups >= {1, 2, 3}
 
 
 def test_the_agent_reads_the_cells_of_traces(tmp_path: Path) -> None:

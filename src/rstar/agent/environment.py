@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from rstar.agent.programs import last_block, passes
-from rstar.agent.tools import NOTEBOOK, PYTHON_TOOLS, STANDARD_IO, PythonSession, Session, Tool, TrialNotebook
+from rstar.agent.tools import PYTHON_TOOLS, STANDARD_IO, PythonSession, Session, Tool, TrialNotebook
 from rstar.agent.verifiers import PREFIX, TasksetEnvironment
 from rstar.agent.workup import ASK, ORDER, WORKUP_TOOLS, Record, WorkupSession, made, plain_name
 from rstar.errors import ConfigError
@@ -103,16 +103,16 @@ class Puzzles(Mathematics):
     """Trial and error: an attempt is a cell that checks itself, and what comes back tells where it failed.
 
     A cell that fails changes nothing, and the response shows the values that still hold. So the next one can go on from
-    the moves that held.
+    the moves that held, and moves that led nowhere can be taken back.
     """
 
     system = (
         "Solve the puzzle by trial and error. Try moves in the notebook, with assertions that check every move. A cell "
-        "that fails changes nothing: then try other moves. When a solution holds, give it as "
-        "<answer>\\boxed{…}</answer>."
+        "that fails changes nothing: then try other moves, or take back the last ones. When a solution holds, give it "
+        "as <answer>\\boxed{…}</answer>."
     )
-    tools: Sequence[Tool] = (NOTEBOOK,)
-    max_turns = 32
+    tools: Sequence[Tool] = TrialNotebook.tools
+    max_turns = 48
 
     def start(self, problem: Problem, sandbox: Sandbox, limits: Limits) -> Session:
         """See `Environment.start`."""

@@ -86,6 +86,7 @@ STANDARD_IO = Tool(
     "Runs a whole Python program and returns its standard output. Nothing is kept for later calls.",
     {"code": "The program.", "input": "Its standard input."},
 )
+UNDO = Tool("undo", "Takes back the last cell that succeeded: all variables are again as they were before it.", {})
 PYTHON_TOOLS = (NOTEBOOK, STANDARD_IO)
 """The two tools of arXiv 2508.20722, section 2."""
 TRIAL_VALUES = 1
@@ -129,40 +130,82 @@ class PythonSession:
 
 
 class TrialNotebook:
-    """A notebook for trial and error: a cell that fails changes nothing.
+    """A notebook for trial and error: a cell that fails changes nothing, and a cell that succeeded can be taken back.
 
     A cell without output shows the new values of its variables. A cell that fails shows its error, and the values that
-    still hold: those after the last cell that succeeded.
+    still hold: those after the last cell that succeeded. Undoing costs nothing, because interpreter states are kept.
 
     Args:
         sandbox: runs the code.
         limits: of one call.
-        state: of the notebook; None for a fresh one.
-        values: lines with the new values of the last cell.
+        point: where the notebook is; None for a fresh one.
     """
 
-    def __init__(self, sandbox: Sandbox, limits: Limits, state: State | None = None, values: str = "") -> None:
-        self._sandbox, self._limits, self._values = sandbox, replace(limits, values=TRIAL_VALUES), values
-        self._state = state or sandbox.start()
+    tools = (NOTEBOOK, UNDO)
+
+    def __init__(self, sandbox: Sandbox, limits: Limits, point: _Point | None = None) -> None:
+        self._sandbox, self._limits = sandbox, replace(limits, values=TRIAL_VALUES)
+        self._point = point or _Point(sandbox.start(), None)
 
     async def call(self, call: Call) -> tuple[Session, ToolResult]:
         """See `Session.call`."""
-        if call.name != NOTEBOOK.name:
-            return self, refused(f"there is no tool {call.name!r}; the tool is {NOTEBOOK.name}")
-        if (reason := bad_arguments(NOTEBOOK, call)) is not None:
+        tool = next((tool for tool in self.tools if tool.name == call.name), None)
+        if tool is None:
+            known = ", ".join(tool.name for tool in self.tools)
+            return self, refused(f"there is no tool {call.name!r}; the tools are {known}")
+        if (reason := bad_arguments(tool, call)) is not None:
             return self, refused(reason)
-        state, result = await self._state.run(call.arguments["code"], self._limits)
+        return self._undo() if tool is UNDO else await self._run(call.arguments["code"])
+
+    async def _run(self, code: str) -> tuple[Session, ToolResult]:
+        point = self._point
+        state, result = await point.state.run(code, self._limits)
         shown = _shown(result)
         if shown.status != "ok" or state is None:
             if state is not None:
                 state.release()
-            return self, shown._replace(text="\n".join(filter(None, (shown.text, self._values))))
-        values = "\n".join(f"{name} = {value}" for name, value in result.values) or self._values
-        return TrialNotebook(self._sandbox, self._limits, state, values), shown._replace(text=shown.text or values)
+            return self, shown._replace(text="\n".join(filter(None, (shown.text, point.values))))
+        values = "\n".join(f"{name} = {value}" for name, value in result.values) or point.values
+        after = TrialNotebook(self._sandbox, self._limits, _Point(state, point.keep(), values))
+        return after, shown._replace(text=shown.text or values)
+
+    def _undo(self) -> tuple[Session, ToolResult]:
+        before = self._point.before
+        if before is None:
+            return self, refused("there is no cell to take back")
+        return TrialNotebook(self._sandbox, self._limits, before.keep()), ToolResult(before.values)
 
     def release(self) -> None:
         """See `Session.release`."""
-        self._state.release()
+        self._point.leave()
+
+
+class _Point:
+    """What a `TrialNotebook` has after a cell.
+
+    Attributes:
+        state: of the interpreter; released once neither a session nor a later point uses this one.
+        before: the point before the cell; None at the beginning.
+        values: lines with the values that hold.
+    """
+
+    def __init__(self, state: State, before: _Point | None, values: str = "") -> None:
+        self.state, self.before, self.values, self._users = state, before, values, 1
+
+    def keep(self) -> _Point:
+        """Count a further user, and return the point."""
+        self._users += 1
+        return self
+
+    def leave(self) -> None:
+        """End one use, and those of the points before it that nobody else uses."""
+        point: _Point | None = self
+        while point is not None:
+            point._users -= 1
+            if point._users:
+                return
+            point.state.release()
+            point = point.before
 
 
 def bad_arguments(tool: Tool, call: Call) -> str | None:

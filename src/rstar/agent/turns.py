@@ -52,12 +52,13 @@ class Turns(Protocol):
 class CodeTurns:
     """The bundled agent's style: a cell ends with ``<end_of_code>``, an answer with ``<end_of_answer>``.
 
-    A cell is run by the notebook. If the tools are others than Python, a cell holds calls of them, ``NAME("…")``, one a
-    line. The prompt differs from that of code steps, so one model can know both.
+    A cell is run by the notebook. Other tools are called by cells with nothing else, ``NAME("…")``, one call a line.
+    The prompt differs from that of code steps, so one model can know both.
     """
 
     def __init__(self, tools: Sequence[Tool] = PYTHON_TOOLS) -> None:
-        self._others = {} if any(tool in PYTHON_TOOLS for tool in tools) else {t.name: [*t.parameters] for t in tools}
+        self._python = any(tool in PYTHON_TOOLS for tool in tools)
+        self._others = {tool.name: [*tool.parameters] for tool in tools if tool not in PYTHON_TOOLS}
 
     stops: tuple[str, ...] = (markers.END_CODE, markers.END_ANSWER)
     turn_end = ""
@@ -65,7 +66,7 @@ class CodeTurns:
     def prompt(self, question: str, system: str, tools: Sequence[Tool]) -> str:
         """See `Turns.prompt`; the model knows the notebook, and needs no system message."""
         means = "in a notebook"
-        if self._others:
+        if not self._python:
             means = "with " + ", ".join(f"{name}({', '.join(given)})" for name, given in self._others.items())
         return f"{markers.USER}\n{question}\n{markers.ASSISTANT} Let's try it {means}.\n"
 
@@ -76,7 +77,7 @@ class CodeTurns:
             if not found or opening.strip():
                 return Turn((BadCall(f"a cell begins with {markers.CODE}"),))
             code = markers.code_of(code).strip("\n")
-            if self._others:
+            if not self._python or code.partition("(")[0] in self._others:
                 return Turn(tuple(parse_python_calls(code, self._others)))
             return Turn((Call(NOTEBOOK.name, {"code": code}),))
         return Turn(final=completion.text if completion.stop == markers.END_ANSWER else None)

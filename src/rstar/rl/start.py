@@ -2,12 +2,14 @@
 
 Reinforcement learning needs a start that calls tools, sees errors and can recover. Here the steps of a correct program
 become cells, one or several a cell. Before some of them, the trace has attempts: what programs that failed do at this
-point. Some traces give up after an attempt instead, so the start does both, and the reward can decide between them. As
-the paper's first stage (arXiv 2508.20722, section 4), this teaches form, and nothing about how to reason.
+point. Where the environment has a tool to take cells back, that is done after an attempt that went astray; elsewhere,
+the problem is set up again. Some traces give up after an attempt instead, so the start does both, and the reward can
+decide between them. As the paper's first stage (arXiv 2508.20722, section 4), this teaches form, and nothing about how
+to reason.
 
 Every cell runs in the environment while the trace is made, so the trace shows what an agent would see. Only the cells
-of the correct program, the answer and the decision to give up are trained on. Attempts are context, or the policy would
-be taught to fail.
+of the correct program, the way back to it, the answer and the decision to give up are trained on. Attempts are context,
+or the policy would be taught to fail.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from pathlib import Path
 
 from rstar.agent.calls import Call
 from rstar.agent.environment import GIVEN_UP, Environment
-from rstar.agent.tools import NOTEBOOK, Session, ToolResult
+from rstar.agent.tools import NOTEBOOK, UNDO, Session, Tool, ToolResult
 from rstar.agent.turns import CodeTurns
 from rstar.answers import AnswerKey
 from rstar.datasets import ProblemSet
@@ -113,7 +115,8 @@ class TraceWriter:
         for _ in range(config.per_problem if right else 0):
             chosen = rng.choice(right)
             failed = rng.sample(wrong, min(len(wrong), rng.randint(0, config.failures)))
-            trace = _Trace(problem, CodeTurns(), self._environment.start(problem, self._sandbox, self._limits))
+            session = self._environment.start(problem, self._sandbox, self._limits)
+            trace = _Trace(problem, self._environment.tools, session)
             try:
                 made = await self._fill(trace, chosen, failed, rng)
             finally:
@@ -126,50 +129,45 @@ class TraceWriter:
         """Write a trace. Returns whether it is of use: the cells of the correct program must run."""
         size = rng.randint(1, self._config.cell_steps) if rng.random() < 2 / 3 else len(right.steps)
         attempts = self._dead_ends if rng.random() < 0.5 else self._side_steps
-        done = await attempts(trace, right, failed, size)
-        if done is None:
+        if not await attempts(trace, right, failed, size):
             return False
         if trace.attempted and rng.random() < self._config.give_up:
             trace.end(GIVEN_UP)
             return True
-        if not await trace.write(right.steps[done:], size):
+        if not await trace.go_to(right.steps, len(right.steps), size):
             return False
         assert right.answer is not None
         trace.end(right.answer)
         return True
 
     @staticmethod
-    async def _side_steps(trace: _Trace, right: Program, failed: Sequence[Program], size: int) -> int | None:
+    async def _side_steps(trace: _Trace, right: Program, failed: Sequence[Program], size: int) -> bool:
         """Attempts that leave the correct program at some step, and fail at once; then it goes on from there.
 
-        Returns the number of its steps done; None if one of them fails.
+        Returns whether its steps succeeded.
         """
-        done = 0
         for program in sorted(failed, key=lambda program: _common(program.steps, right.steps)):
             common = _common(program.steps, right.steps)
-            if not await trace.write(right.steps[done:common], size):
-                return None
-            done = max(done, common)
+            if not await trace.go_to(right.steps, common, size):
+                return False
             await trace.attempt(program.steps[common:])
-        return done
+        return True
 
     @staticmethod
-    async def _dead_ends(trace: _Trace, right: Program, failed: Sequence[Program], size: int) -> int | None:
-        """Attempts whose first cells succeed, until one fails; then the problem is set up again, by the first step.
+    async def _dead_ends(trace: _Trace, right: Program, failed: Sequence[Program], size: int) -> bool:
+        """Attempts whose first cells succeed, until one fails; each begins where it leaves what holds.
 
-        Returns the number of steps of the correct program done; None if one of them fails.
+        Returns whether what they have in common with the correct program succeeded.
         """
-        done = 0
         for program in failed:
-            if not _common(program.steps, right.steps):
+            common = _common(program.steps, right.steps)
+            if not common:
                 await trace.attempt(program.steps)
-                continue
-            if not done and not await trace.write(right.steps[:1], 1):
-                return None
-            done = 1
-            if await trace.run_into(program.steps[1:], size) and not await trace.write(right.steps[:1], 1):
-                return None
-        return done
+            elif not await trace.go_to(program.steps, 1, 1):  # it has the set-up of the correct program
+                return False
+            else:
+                await trace.run_into(program.steps, size)
+        return True
 
 
 class _Trace:
@@ -181,17 +179,29 @@ class _Trace:
         attempted: whether a cell has failed.
     """
 
-    def __init__(self, problem: Problem, turns: CodeTurns, session: Session) -> None:
-        self.pieces = [turns.prompt(problem.question, "", ())]
-        self.session, self._turns, self.attempted = session, turns, False
+    def __init__(self, problem: Problem, tools: Sequence[Tool], session: Session) -> None:
+        self._turns, self._can_undo = CodeTurns(tools), UNDO in tools
+        self.pieces = [self._turns.prompt(problem.question, "", tools)]
+        self.session, self.attempted = session, False
+        self._cells: list[Sequence[str]] = []  # steps of each cell that holds
+        self._known: set[tuple[str, ...]] = set()  # what has failed: the steps that held, and the cell's
 
-    async def write(self, steps: Sequence[str], size: int) -> bool:
-        """Add cells of at most `size` steps, to be trained on. Returns whether all of them succeeded."""
-        for start in range(0, len(steps), size):
-            cell, result = await self._run(steps[start : start + size])
-            if result.status != "ok":
+    async def go_to(self, steps: Sequence[str], count: int, size: int) -> bool:
+        """Add cells, to be trained on, after which at least the first `count` steps hold, and no others than `steps`.
+
+        Goes back first if others hold. Cells have at most `size` steps. Returns whether all succeeded.
+        """
+        while self._cells and _common(held := self._held(), steps) < len(held):
+            if self._can_undo:
+                self._add(*await self._call(Call(UNDO.name, {}), f"{UNDO.name}()"))
+                self._cells.pop()
+            else:
+                self._cells = []
+                if not await self._write(steps[:1]):
+                    return False
+        for start in range(len(self._held()), count, size):
+            if not await self._write(steps[start : min(start + size, count)]):
                 return False
-            self.pieces += [cell, self._turns.responses([result.text])]
         return True
 
     async def attempt(self, steps: Sequence[str]) -> None:
@@ -209,19 +219,37 @@ class _Trace:
         self._show(cell, result)
         self.attempted = True
 
-    async def run_into(self, steps: Sequence[str], size: int) -> bool:
-        """Add cells of at most `size` steps as context, until one fails. Returns whether some succeeded before it."""
-        for number, start in enumerate(range(0, len(steps), size)):
+    async def run_into(self, steps: Sequence[str], size: int) -> None:
+        """Go on from what holds with cells of at most `size` steps, as context, until one fails; none fails twice."""
+        for start in range(len(self._held()), len(steps), size):
+            tried = tuple(steps[: start + size])
+            if tried in self._known:
+                return
             cell, result = await self._run(steps[start : start + size])
             self._show(cell, result)
             if result.status != "ok":
+                self._known.add(tried)
                 self.attempted = True
-                return number > 0
-        return True
+                return
+            self._cells.append(steps[start : start + size])
 
     def end(self, answer: str) -> None:
         """Add the answer."""
         self.pieces.append(_answer(answer))
+
+    def _held(self) -> list[str]:
+        return [step for cell in self._cells for step in cell]
+
+    async def _write(self, steps: Sequence[str]) -> bool:
+        cell, result = await self._run(steps)
+        if result.status != "ok":
+            return False
+        self._add(cell, result)
+        self._cells.append(steps)
+        return True
+
+    def _add(self, cell: str, result: ToolResult) -> None:
+        self.pieces += [cell, self._turns.responses([result.text])]
 
     def _show(self, cell: str, result: ToolResult) -> None:
         self.pieces[-1] += cell + self._turns.responses([result.text])
@@ -229,8 +257,12 @@ class _Trace:
     async def _run(self, steps: Sequence[str], keep: bool = False) -> tuple[str, ToolResult]:
         """Run a cell; with `keep`, the session before it is not released."""
         code = "\n".join(steps)
+        return await self._call(Call(NOTEBOOK.name, {"code": code}), code, keep)
+
+    async def _call(self, call: Call, code: str, keep: bool = False) -> tuple[str, ToolResult]:
+        """Make the call that the cell `code` stands for."""
         before = self.session
-        self.session, result = await before.call(Call(NOTEBOOK.name, {"code": code}))
+        self.session, result = await before.call(call)
         if self.session is not before and not keep:
             before.release()
         return f"{markers.CODE}\n{code}\n{markers.END_CODE}", result
