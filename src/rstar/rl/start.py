@@ -128,7 +128,7 @@ class TraceWriter:
     async def _fill(self, trace: _Trace, right: Program, failed: Sequence[Program], rng: random.Random) -> bool:
         """Write a trace. Returns whether it is of use: the cells of the correct program must run."""
         size = rng.randint(1, self._config.cell_steps) if rng.random() < 2 / 3 else len(right.steps)
-        attempts = self._dead_ends if rng.random() < 0.5 else self._side_steps
+        attempts = self._dead_ends if rng.random() < 2 / 3 else self._side_steps
         if not await attempts(trace, right, failed, size):
             return False
         if trace.attempted and rng.random() < self._config.give_up:
