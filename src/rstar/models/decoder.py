@@ -168,9 +168,9 @@ class Attention(nn.Module):
 def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None) -> Tensor:
     """Attention of `q` (B, H, T, C) over `k`, `v` (B, K, T, C), H a multiple of K.
 
-    `bias` (B or 1, 1, T, T) is added to the scores; None means causal attention. Sequences
-    shorter than `FUSED_LENGTH` on the CPU require a bias: plain matrix products measured 15-30% faster there than
-    torch's fused kernel, with AVX-512. With AVX2 and 1,024 tokens, their forward and backward took 3.6 times as long.
+    `bias` (B or 1, 1, T, T) is added to the scores; None means causal attention. On the CPU, sequences shorter than
+    `FUSED_LENGTH` require a bias: for them, plain matrix products are 15 to 30% faster than torch's fused kernel (with
+    AVX-512). With 1,024 tokens, they take 3.6 times as long, forward and backward (with AVX2).
     """
     rows, heads, length, dim = q.shape
     if q.device.type != "cpu" or length >= FUSED_LENGTH:

@@ -491,8 +491,10 @@ def test_threads_that_the_user_starts_later_leave_programs_theirs() -> None:
             with subprocess.Popen([sys.executable, "-c", others], stdout=subprocess.PIPE) as process:
                 assert process.stdout is not None
                 process.stdout.readline()
-                result = await compiler.run("int main(){return 0;}", None, Limits())
-                process.kill()
+                try:
+                    result = await compiler.run("int main(){return 0;}", None, Limits())
+                finally:
+                    process.kill()
             assert result.ok, result
 
     asyncio.run(run())

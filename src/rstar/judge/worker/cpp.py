@@ -49,6 +49,7 @@ def start(*command, **variables):
     except BlockingIOError:
         raise SystemExit({_UNAVAILABLE})
 """
+_NO_PROCESS = "other processes take all that this user may have, so the program could not start"
 _STARTS_NO_PROCESS = re.compile(r"^(g\+\+|collect2): fatal error: .*Resource temporarily unavailable$", re.MULTILINE)
 """What the compiler says if it cannot start its own programs for the same reason."""
 
@@ -224,7 +225,8 @@ class Compiler:
         # The program's file is in the scratch folder but must not count.
         room = limits.scratch_mb + (program.size >> 20) + 1
         result = await self._sandbox.run_driver(_RUN, stdin, program.handle, replace(limits, scratch_mb=room))
-        _check_started(result)
+        if result.exit_code == _UNAVAILABLE:
+            raise SandboxError(_NO_PROCESS)
         return _program_result(result, limits.seconds)
 
     async def _compiled(self, source: str) -> _Compiled:
@@ -268,9 +270,8 @@ class Compiler:
         finally:
             self._at_normal -= seconds > 0
         program = _Program(memory)
-        if _STARTS_NO_PROCESS.search(result.stderr):
-            result = replace(result, exit_code=_UNAVAILABLE)
-        _check_started(result)
+        if result.exit_code == _UNAVAILABLE or _STARTS_NO_PROCESS.search(result.stderr):
+            raise SandboxError(_NO_PROCESS)
         late = result.status == "error" and result.exit_code == _OUT_OF_TIME
         result = replace(result, status="timeout" if late else result.status, error=None)
         return _Compiled(result, program if result.ok else None)
@@ -280,12 +281,6 @@ class Compiler:
         self._size += _size(compiled)
         while (self._size > _CACHE_BYTES or len(self._cache) > _MAX_CACHED) and len(self._cache) > 1:
             self._size -= _size(self._cache.popitem(last=False)[1])
-
-
-def _check_started(result: Result) -> None:
-    """Raise `SandboxError` if a program could not be started, which is no fault of its source."""
-    if result.exit_code == _UNAVAILABLE:
-        raise SandboxError("other processes take all that this user may have, so the program could not start")
 
 
 def _size(compiled: _Compiled) -> int:

@@ -350,12 +350,12 @@ class Jail:
 
     def _rlimits(self, limits: Limits, forks: bool, threads: int) -> list[tuple[int, tuple[int, int]]]:
         space, cpu = self.base + limits.memory, limits.whole_cpu_seconds
-        most = _PROCESSES if self.starts_programs else _THREADS
+        most, others = _PROCESSES if self.starts_programs else _THREADS, self._tasks
         if self.namespaces:  # otherwise the threads of other runs count, too
             most = min(most, threads)
-        elif self.starts_programs:  # other services start and end theirs all the time, and `most` is small
-            self._tasks = _tasks_of(os.getuid())
-        tasks = self._tasks + (_STATES_THREADS if forks else most)
+        elif self.starts_programs:  # `most` is small, and other services have started threads since
+            others = _tasks_of(os.getuid())
+        tasks = others + (_STATES_THREADS if forks else most)
         most = tasks + (_MAX_FORKS if forks else 0)
         return [
             (resource.RLIMIT_AS, (space, space)),
