@@ -89,8 +89,9 @@ def start(
     """From programs that a policy sampled, make traces for supervised training in the format of an agent's turns.
 
     A trace runs the steps of a correct program as cells. Before some of them, programs that failed appear as attempts,
-    each with its error. The answer ends the trace; some traces give up instead. `rstar train sft` trains on the file
-    and teaches the policy this format. The trained model is a starting point for `rstar rl run`.
+    each with its error; in `puzzles`, their cells are then taken back. The answer ends the trace; some traces give up
+    instead. `rstar train sft` trains on the file and teaches the policy this format. The trained model is a starting
+    point for `rstar rl run`.
 
     Example: `rstar rl start runs/sampled --problems train.jsonl --out traces.jsonl`
     """

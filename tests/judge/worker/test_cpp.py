@@ -467,13 +467,20 @@ class FullSandbox:
     said = "g++: fatal error: cannot execute ‘as’: vfork: Resource temporarily unavailable\ncompilation terminated.\n"
 
     async def run_driver(self, code: str, stdin: str, file: int, limits: Limits, **_: float) -> Result:
-        return Result(status="error", stdout="", stderr=self.said, error=None, seconds=15.0, exit_code=1)
+        return Result(status="error", stdout="", stderr=self.said, error=None, seconds=15.0, exit_code=cpp._WAITED)
 
 
 def test_a_compiler_that_cannot_start_its_parts_is_no_fault_of_the_source() -> None:
     compiler = Compiler(cast(LocalSandbox, FullSandbox()), 30.0, 256)
     with pytest.raises(SandboxError, match="other processes"):
         asyncio.run(compiler.run("int main(){}", None, Limits()))
+
+
+def test_a_source_cannot_pass_for_a_compiler_that_cannot_start_its_parts() -> None:
+    said = "g++: fatal error: cannot execute 'as': vfork: Resource temporarily unavailable"
+    result = outcome(f'#line 1 "x\\n{said}\\ny"\n#error x', Limits())
+    assert result.status == "error"
+    assert said in result.stderr.splitlines()
 
 
 def test_threads_that_the_user_starts_later_leave_programs_theirs() -> None:

@@ -49,9 +49,12 @@ def start(*command, **variables):
     except BlockingIOError:
         raise SystemExit({_UNAVAILABLE})
 """
-_NO_PROCESS = "other processes take all that this user may have, so the program could not start"
-_STARTS_NO_PROCESS = re.compile(r"^(g\+\+|collect2): fatal error: .*Resource temporarily unavailable$", re.MULTILINE)
-"""What the compiler says if it cannot start its own programs for the same reason."""
+_CANNOT_START = "other processes take all that this user may have, so the program could not start"
+_SAYS_CANNOT_START = re.compile(r"^(g\+\+|collect2): fatal error: .*Resource temporarily unavailable$", re.MULTILINE)
+"""What g++ says if, for the same reason, it cannot start its own programs. A source can make it say so, too."""
+
+_WAITED, _WAIT_SECONDS = 2_001, 14.0
+"""Exit code of the compiler's driver if it failed after so many seconds without a processor: g++ tries for 15 s."""
 
 _END = f"""
 code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
@@ -83,7 +86,7 @@ extern "C" __attribute__((weak)) int pthread_join(pthread_t thread, void **resul
 can share, and the C library would try again without a pause."""
 
 _COMPILE = f"""
-import os, resource
+import os, resource, time
 {_START}
 os.ftruncate(3, 0)  # an earlier attempt may have been cut off
 os.lseek(3, 0, os.SEEK_SET)
@@ -93,12 +96,15 @@ with open("main.cpp", "wb") as file:
 with open("join.cpp", "w") as file:
     file.write({_JOIN!r})
 process = start("/usr/bin/g++", *{_FLAGS!r}, "-o", "main", "main.cpp", "join.cpp", PATH="/usr/bin", TMPDIR=".")
+begun = time.monotonic()
 status = os.waitpid(process, 0)[1]
 if status:
+    seconds = time.monotonic() - begun
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    used = used.ru_utime + used.ru_stime
     limit, _ = resource.getrlimit(resource.RLIMIT_CPU)
-    late = os.waitstatus_to_exitcode(status) == {_SIGNALLED_PART} and used.ru_utime + used.ru_stime > limit / 2
-    raise SystemExit({_OUT_OF_TIME} if late else 1)
+    late = os.waitstatus_to_exitcode(status) == {_SIGNALLED_PART} and used > limit / 2
+    raise SystemExit({_OUT_OF_TIME} if late else {_WAITED} if seconds - used > {_WAIT_SECONDS} else 1)
 with open("main", "rb") as file, open(3, "wb", closefd=False) as program:
     while block := file.read(1 << 20):
         program.write(block)
@@ -226,7 +232,7 @@ class Compiler:
         room = limits.scratch_mb + (program.size >> 20) + 1
         result = await self._sandbox.run_driver(_RUN, stdin, program.handle, replace(limits, scratch_mb=room))
         if result.exit_code == _UNAVAILABLE:
-            raise SandboxError(_NO_PROCESS)
+            raise SandboxError(_CANNOT_START)
         return _program_result(result, limits.seconds)
 
     async def _compiled(self, source: str) -> _Compiled:
@@ -270,8 +276,9 @@ class Compiler:
         finally:
             self._at_normal -= seconds > 0
         program = _Program(memory)
-        if result.exit_code == _UNAVAILABLE or _STARTS_NO_PROCESS.search(result.stderr):
-            raise SandboxError(_NO_PROCESS)
+        waited = result.exit_code == _WAITED and _SAYS_CANNOT_START.search(result.stderr)
+        if waited or result.exit_code == _UNAVAILABLE:
+            raise SandboxError(_CANNOT_START)
         late = result.status == "error" and result.exit_code == _OUT_OF_TIME
         result = replace(result, status="timeout" if late else result.status, error=None)
         return _Compiled(result, program if result.ok else None)
