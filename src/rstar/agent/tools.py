@@ -133,8 +133,8 @@ class TrialNotebook:
     """A notebook for trial and error: a cell that fails changes nothing, and a cell that succeeded can be taken back.
 
     A cell without output shows the new values of its variables. A cell that fails shows its error, and the values that
-    still hold: those after the last cell that succeeded. Going back runs no code: interpreter
-    states are kept as long as a session may go back to them.
+    still hold: those after the last cell that succeeded. Going back runs no code: interpreter states are
+    kept as long as a session may go back to them.
 
     Args:
         sandbox: runs the code.
