@@ -20,8 +20,12 @@ PYTEST := files=$$(mktemp -d) && trap 'rm -rf "$$files"' EXIT && $(BIN)/python -
 demo: $(ROOT).venv/.local ## Compare tree search with greedy decoding, with the bundled model
 	$(RUN) $(BIN)/rstar demo $(DEMO)
 
+# The machine may be busy with other things, and tests of real services have limits of time. So what failed runs once more,
+# alone. Such a test is reported both times, and is a defect, of the test or of the code.
 test: $(ROOT).venv/.dev packages ## Run all tests, including lint, types and the import contract
-	$(RUN) $(PYTEST) -n 4 --dist loadfile --no-loadscope-reorder
+	$(RUN) $(PYTEST) -n 4 --dist loadfile --no-loadscope-reorder || { [ $$? = 1 ] && \
+		echo "Once more, alone, what failed beside others:" && \
+		$(BIN)/python -m pytest --basetemp "$$files/tests" --last-failed --maxfail 5; }
 
 soak: $(ROOT).venv/.dev packages ## Run the tests that take minutes each: self-evolution runs that are killed, services under faults
 	$(RUN) $(PYTEST) -m soak -n 2 --timeout 1800

@@ -223,15 +223,17 @@ def test_a_session_survives_what_its_cells_do(url: str) -> None:
 
 
 def test_two_cells_at_once_in_one_session_are_not_mixed_up(url: str) -> None:
+    """Of those that overlap, the first to end counts."""
     session = httpx.post(f"{url}/sessions").json()["session_id"]
-
-    def run(code: str) -> int:
-        return httpx.post(f"{url}/sessions/{session}/run", json={"code": code}, timeout=100).status_code
-
-    with ThreadPoolExecutor(2) as pool:
-        statuses = sorted(pool.map(run, ["import time; time.sleep(2); a = 1", "import time; time.sleep(2); b = 1"]))
-    assert statuses == [200, 409]
-    assert httpx.get(f"{url}/sessions/{session}").json()["cells"] == 1
+    statuses = []
+    with httpx.Client(base_url=url, timeout=100) as client, ThreadPoolExecutor(1) as pool:
+        body = {"code": "import time; time.sleep(3); a = 1", "limits": {"seconds": 60}}
+        slow = pool.submit(httpx.post, f"{url}/sessions/{session}/run", json=body, timeout=100)
+        while not slow.done():
+            statuses.append(client.post(f"/sessions/{session}/run", json={"code": "b = 1"}).status_code)
+    assert slow.result().status_code == 409
+    assert set(statuses[:-1]) == {200}
+    assert httpx.get(f"{url}/sessions/{session}").json()["cells"] == statuses.count(200)
 
 
 def test_the_submissions_of_a_batch_share_what_its_reply_may_show(url: str) -> None:
