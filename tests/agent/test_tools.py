@@ -64,8 +64,8 @@ def test_in_a_trial_notebook_a_cell_that_fails_changes_nothing_and_shows_what_ho
         Call(STANDARD_IO.name, {"code": "", "input": ""}),
     ]
     first, failed, second, ended, printed, refused = make(*cells, kind=TrialNotebook, seconds=2)
-    assert first == ToolResult("path = 'a'")
-    assert failed == ToolResult("AssertionError (line 3)\npath = 'a'", "error", "AssertionError (line 3)")
+    assert first == ToolResult("x = [1]\npath = 'a'")
+    assert failed == ToolResult(f"AssertionError (line 3)\n{first.text}", "error", "AssertionError (line 3)")
     assert second == ToolResult("path = 'ac'")
     assert (ended.status, ended.text.splitlines()[-1]) == ("timeout", "path = 'ac'")
     assert printed == ToolResult("[1]")
@@ -74,12 +74,22 @@ def test_in_a_trial_notebook_a_cell_that_fails_changes_nothing_and_shows_what_ho
 
 def test_in_a_trial_notebook_cells_are_taken_back_one_by_one() -> None:
     undo = Call(UNDO.name, {})
-    cells = [undo, cell("path = 'a'"), cell("path += 'b'"), cell("path += 'c'\nassert 0"), undo, cell("path += 'd'")]
-    refused, first, second, failed, back, other = make(*cells, kind=TrialNotebook)
-    assert (refused.status, refused.error) == ("bad_call", "there is no cell to take back")
+    cells = [undo, cell("path = 'a'"), cell("path += 'b'"), cell("path += 'c'\nassert 0"), undo, undo]
+    early, first, second, failed, back, refused, other = make(*cells, cell("path += 'd'"), kind=TrialNotebook)
+    assert (early.status, early.error) == ("bad_call", "there is no cell yet")
     assert (first.text, second.text, failed.status) == ("path = 'a'", "path = 'ab'", "error")
     assert back == ToolResult("path = 'a'")
+    assert (refused.status, refused.error) == ("bad_call", "only the first cell is left, which stays")
     assert other == ToolResult("path = 'ad'")
+
+
+def test_a_trial_notebook_shows_what_a_cell_changed_also_in_place() -> None:
+    set_up = "goal, items, room, taken = 9, [5, 4], [9], []\ndef take(n):\n    items.remove(n)\n    room[0] -= n\n"
+    cells = [cell(f"{set_up}    taken.append(n)"), cell("take(5)"), cell("take(4)\nassert room[0]")]
+    first, taken, failed = make(*cells, kind=TrialNotebook)
+    assert first.text == "items = [5, 4]\nroom = [9]\ntaken = []"
+    assert taken.text == "items = [4]\nroom = [4]\ntaken = [5]"
+    assert failed.text == f"AssertionError (line 2)\n{taken.text}"
 
 
 def test_states_of_a_trial_notebook_are_kept_as_long_as_somebody_can_go_back_to_them() -> None:

@@ -92,17 +92,16 @@ def test_a_trace_is_what_the_agent_would_see(tmp_path: Path, seed: int) -> None:
             (call,) = turns.read(completion).calls
             assert isinstance(call, Call)
             session, result = await session.call(call)
-            assert result.status == "ok" or not written, code
-            if written and call.name == UNDO.name:
+            assert result.status == "ok" or not written or "Error" in seen, "trained to fail at the first attempt"
+            if call.name == UNDO.name:
                 held.pop()
-            elif written or result.status == "ok":
+            elif result.status == "ok":
                 held.append(code)
             seen += f"{markers.CODE}\n{code}\n{markers.END_CODE}{turns.responses([result.text])}"
         return seen
 
     assert asyncio.run(replayed()) == text + "".join(pieces[1:-1])
     assert "\n".join(held) == "\n".join(PROGRAMS[0][0]), "what holds in the end is the correct program"
-    assert {code for code, written in cells if written} <= {"undo()", *held, SET_UP}
     assert pieces[-1] == "<answer>\\boxed{6, 36}<end_of_answer>"
 
 

@@ -86,11 +86,16 @@ STANDARD_IO = Tool(
     "Runs a whole Python program and returns its standard output. Nothing is kept for later calls.",
     {"code": "The program.", "input": "Its standard input."},
 )
-UNDO = Tool("undo", "Takes back the last cell that succeeded: all variables are again as they were before it.", {})
+UNDO = Tool(
+    "undo",
+    "Takes back the last cell that succeeded: all variables are again as they were before it. The first cell, which "
+    "sets the problem up, stays.",
+    {},
+)
 PYTHON_TOOLS = (NOTEBOOK, STANDARD_IO)
 """The two tools of arXiv 2508.20722, section 2."""
-TRIAL_VALUES = 1
-"""Number of values that a `TrialNotebook` shows after a cell: of the last variable, which the moves change."""
+TRIAL_VALUES = 3
+"""Maximum number of values that a `TrialNotebook` shows after a cell: of the last variables that it changed."""
 
 
 class PythonSession:
@@ -132,9 +137,10 @@ class PythonSession:
 class TrialNotebook:
     """A notebook for trial and error: a cell that fails changes nothing, and a cell that succeeded can be taken back.
 
-    A cell without output shows the new values of its variables. A cell that fails shows its error, and the values that
-    still hold: those after the last cell that succeeded. Going back runs no code: interpreter states are
-    kept as long as a session may go back to them.
+    A cell without output shows the values of the variables that it changed. A cell that fails shows its error, and the
+    values that still hold: those after the last cell that succeeded. The first cell that succeeds sets the problem up,
+    and cannot be taken back. Going back runs no code: interpreter states are kept as long as a session may go back to
+    them.
 
     Args:
         sandbox: runs the code.
@@ -145,7 +151,7 @@ class TrialNotebook:
     tools = (NOTEBOOK, UNDO)
 
     def __init__(self, sandbox: Sandbox, limits: Limits, point: _Point | None = None) -> None:
-        self._sandbox, self._limits = sandbox, replace(limits, values=TRIAL_VALUES)
+        self._sandbox, self._limits = sandbox, replace(limits, values=TRIAL_VALUES, in_place=True)
         self._point = point or _Point(sandbox.start(), None)
 
     async def call(self, call: Call) -> tuple[Session, ToolResult]:
@@ -172,8 +178,8 @@ class TrialNotebook:
 
     def _undo(self) -> tuple[Session, ToolResult]:
         before = self._point.before
-        if before is None:
-            return self, refused("there is no cell to take back")
+        if before is None or before.before is None:
+            return self, refused("only the first cell is left, which stays" if before else "there is no cell yet")
         return TrialNotebook(self._sandbox, self._limits, before.keep()), ToolResult(before.values)
 
     def release(self) -> None:

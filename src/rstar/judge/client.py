@@ -311,6 +311,7 @@ def _wire_limits(limits: Limits) -> CallLimits:
         output_bytes=limits.output_bytes,
         shown=limits.output_bytes,
         values=limits.values,
+        in_place=limits.in_place,
     )
 
 

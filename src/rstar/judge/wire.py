@@ -74,6 +74,7 @@ class CallLimits(_Strict):
         None, description="maximum number of characters of stdout, and of stderr, in the reply"
     )
     values: Variables = Field(0, description="cells: maximum number of new values of variables in the reply")
+    in_place: bool = Field(False, description="cells: report also the values of lists that were changed in place")
 
 
 class Submission(BaseModel):

@@ -3,13 +3,14 @@
 Reinforcement learning needs a start that calls tools, sees errors and can recover. Here the steps of a correct program
 become cells, one or several a cell. Before some of them, the trace has attempts: what programs that failed do at this
 point. Where the environment has a tool to take cells back, that is done after an attempt that went astray; elsewhere,
-the problem is set up again. Some traces give up after an attempt instead, so the start does both, and the reward can
-decide between them. As the paper's first stage (arXiv 2508.20722, section 4), this teaches form, and nothing about how
-to reason.
+and where the first cell went astray, the problem is set up again. Some traces give up after an attempt instead, so the
+start does both, and the reward can decide between them. As the paper's first stage (arXiv 2508.20722, section 4), this
+teaches form, and nothing about how to reason.
 
-Every cell runs in the environment while the trace is made, so the trace shows what an agent would see. Only the cells
-of the correct program, the way back to it, the answer and the decision to give up are trained on. Attempts are context,
-or the policy would be taught to fail.
+Every cell runs in the environment while the trace is made, so the trace shows what an agent would see. The first
+attempt, and attempts that fail at once, are context, or the policy would be taught to fail. Everything else is trained
+on: the cells of the correct program, the way back to it, the answer, the decision to give up, and further attempts that
+run step by step. From these the policy learns to go on after a failure, and with what has not failed yet.
 """
 
 from __future__ import annotations
@@ -192,7 +193,7 @@ class _Trace:
         Goes back first if others hold. Cells have at most `size` steps. Returns whether all succeeded.
         """
         while self._cells and _common(held := self._held(), steps) < len(held):
-            if self._can_undo:
+            if self._can_undo and len(self._cells) > 1:
                 self._add(*await self._call(Call(UNDO.name, {}), f"{UNDO.name}()"))
                 self._cells.pop()
             else:
@@ -220,13 +221,17 @@ class _Trace:
         self.attempted = True
 
     async def run_into(self, steps: Sequence[str], size: int) -> None:
-        """Go on from what holds with cells of at most `size` steps, as context, until one fails; none fails twice."""
+        """Go on from what holds with cells of at most `size` steps, until one fails; none fails twice.
+
+        They are context if nothing has failed so far.
+        """
+        add = self._add if self.attempted else self._show
         for start in range(len(self._held()), len(steps), size):
             tried = tuple(steps[: start + size])
             if tried in self._known:
                 return
             cell, result = await self._run(steps[start : start + size])
-            self._show(cell, result)
+            add(cell, result)
             if result.status != "ok":
                 self._known.add(tried)
                 self.attempted = True

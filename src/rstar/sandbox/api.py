@@ -26,6 +26,7 @@ class Limits:
         output_bytes: stdout and stderr, each; more ends the run with ``output_limit``.
         scratch_mb: size of the private scratch folder, in MiB.
         values: maximum number of variables whose new values are reported, at most 16.
+        in_place: report also the values of lists that were changed in place.
     """
 
     seconds: float = 10.0
@@ -34,6 +35,7 @@ class Limits:
     output_bytes: int = 64_000
     scratch_mb: int = 16
     values: int = 0
+    in_place: bool = False
 
     @property
     def whole_cpu_seconds(self) -> int:
@@ -79,8 +81,9 @@ class Result:
         truncated: stdout or stderr was cut at `Limits.output_bytes`.
         exit_code: argument of `sys.exit`, if called (status is then ``ok`` for 0, else ``error``).
         signal: the signal that ended the process, if any.
-        values: (name, value) of variables newly bound by an ``ok`` run: numbers, short strings and short lists of
-            them; the last `Limits.values`. Reported by the code's own process, so as untrusted as its output.
+        values: (name, value) of variables newly bound by an ``ok`` run, or changed, see `Limits.in_place`: numbers,
+            short strings and short lists of them; the last `Limits.values`. Reported by the code's own process, so as
+            untrusted as its output.
     """
 
     status: Status

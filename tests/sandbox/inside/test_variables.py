@@ -87,6 +87,29 @@ def test_a_step_tells_its_values(box: Box) -> None:
     assert box.do(run()) == [(("b", "0.25"), ("c", "[1, 0.25]")), (), (), (), ()]
 
 
+def test_a_step_tells_what_it_changed_in_place(box: Box) -> None:
+    codes = (
+        "a, b = [3], []\nclass Odd:\n    __module__ = 'fractions'\n    def __str__(self): 1 / 0\nodd = Odd()",
+        "b.append(a.pop())",
+        "b.append([])",
+        "b.pop()",
+        "c, a = 1, a",
+    )
+
+    async def run(in_place: bool) -> list[tuple[tuple[str, str], ...]]:
+        state: LocalState | None = box.sandbox.start()
+        found = []
+        for code in codes:
+            assert state is not None
+            state, result = await state.run(code, Limits(values=4, in_place=in_place))
+            assert result.ok
+            found.append(result.values)
+        return found[1:]
+
+    assert box.do(run(True)) == [(("a", "[]"), ("b", "[3]")), (), (("b", "[3]"),), (("c", "1"),)]
+    assert box.do(run(False)) == [(), (), (), (("c", "1"),)]
+
+
 @pytest.mark.parametrize("values", [5, [1], [["x"]], [["x", 3]], {"x": "y"}, [[["x"], "3"]]])
 def test_a_report_of_another_form_is_not_believed(values: Any) -> None:
     assert read_report(json.dumps({"status": "ok", "values": values})).status == "killed"

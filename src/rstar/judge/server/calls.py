@@ -119,6 +119,7 @@ class Service:
                 memory_mb=limits.memory_mb or self.settings.memory_mb,
                 output_bytes=limits.output_bytes or OUTPUT_BYTES,
                 values=limits.values,
+                in_place=limits.in_place,
             ),
             expires=time.time() + max_wait,
             client="" if request.client is None else f"{request.client.host}:{request.client.port}",

@@ -27,7 +27,7 @@ from types import CodeType, ModuleType, TracebackType
 from typing import Any, TextIO, cast
 
 from rstar.sandbox import channel
-from rstar.sandbox.inside.variables import MAX_MESSAGE, new_values
+from rstar.sandbox.inside.variables import MAX_MESSAGE, new_values, shown_values
 from rstar.sandbox.jail import kernel
 from rstar.sandbox.keeper.processes import HELLO
 
@@ -65,21 +65,22 @@ class Interpreter:
         linecache.clearcache()
         self._names.clear()
 
-    def run(self, code: str, name: str, *, echo: bool = True, values: int = 0) -> Report:
+    def run(self, code: str, name: str, *, echo: bool = True, values: int = 0, in_place: bool = False) -> Report:
         """Run `code` under the file name `name`, flush its output and return a report.
 
-        `echo` prints the value of a last-line expression. `values` is the maximum number of new values to report.
+        `echo` prints the value of a last-line expression. `values` is the maximum number of new values to report, with
+        `in_place` also of variables whose object has changed.
         """
         self._open_streams()
         self._names.add(name)
         linecache.cache[name] = (len(code), None, code.splitlines(keepends=True), name)
         try:
             before = dict(self._main.__dict__) if values else {}
+            texts = shown_values(before) if in_place else None
             self._execute(code, name, echo)
             report: Report = {"status": "ok"}
             if values:
-                with suppress(Exception):  # a snippet class posing as a number; the run itself succeeded
-                    report["values"] = new_values(before, self._main.__dict__, values)
+                report["values"] = new_values(before, self._main.__dict__, values, texts)
         except SystemExit as stop:
             report = _stopped(stop, name)
         except MemoryError as error:

@@ -18,8 +18,12 @@ _MISSING = object()
 _NUMBERS = {"fractions", "decimal"}
 
 
-def new_values(before: Mapping[str, Any], after: Mapping[str, Any], most: int) -> list[tuple[str, str]]:
+def new_values(
+    before: Mapping[str, Any], after: Mapping[str, Any], most: int, texts: Mapping[str, str | None] | None = None
+) -> list[tuple[str, str]]:
     """(name, value) of the variables bound in `after` to another object than in `before`.
+
+    With `texts`, the `shown_values` before, also of the variables whose object has changed.
 
     Only short ASCII values that can be formatted without calling the snippet's code: numbers (also sympy's and
     numpy's), strings, and flat lists and tuples of them. At most `most` and `MAX_VARIABLES`: the last ones, in
@@ -27,15 +31,33 @@ def new_values(before: Mapping[str, Any], after: Mapping[str, Any], most: int) -
     """
     found: list[tuple[str, str]] = []
     for name, value in list(after.items()):
-        if type(name) is not str or name[:1] == "_" or before.get(name, _MISSING) is value:
+        if type(name) is not str or name[:1] == "_":
+            continue
+        is_same = before.get(name, _MISSING) is value
+        if is_same and texts is None:
             continue
         shown = _shown(value)
+        if is_same and texts is not None and texts.get(name) == shown:
+            continue
         if shown and all(text.isascii() and len(text) <= MAX_LENGTH for text in (name, shown)):
             found.append((name, shown))
     return found[-min(most, MAX_VARIABLES) :]
 
 
+def shown_values(variables: Mapping[str, Any]) -> dict[str, str | None]:
+    """The values as text; None where `new_values` reports none."""
+    return {name: _shown(value) for name, value in list(variables.items())}
+
+
 def _shown(value: Any) -> str | None:
+    """The value as text; None if it is none of those that are reported."""
+    try:
+        return _list(value)
+    except Exception:  # a snippet class posing as a number
+        return None
+
+
+def _list(value: Any) -> str | None:
     if type(value) in (list, tuple):
         if len(value) > _MAX_ELEMENTS or None in (parts := [_scalar(one) for one in value]):
             return None

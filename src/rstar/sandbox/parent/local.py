@@ -205,7 +205,7 @@ class LocalSandbox(SharedContext):
                     "source": None,
                     "code": code,
                     "name": "<program>",
-                    "how": {"echo": echo, "values": limits.values},
+                    "how": {"echo": echo, "values": limits.values, "in_place": limits.in_place},
                     "limits": asdict(limits),
                     "threads": slot.threads,
                 }

@@ -119,7 +119,8 @@ class States:
             number, do, before = source.number, "continue", source.pages[:-1]
         else:
             number, do, before = tree.link.next_id(), "run", source.pages if source else ()
-        order = _order(do, child, number, source, limits, slot) | {"how": {"values": limits.values}}
+        how = {"values": limits.values, "in_place": limits.in_place}
+        order = _order(do, child, number, source, limits, slot) | {"how": how}
         with _busy(source):
             outcome = await self._execute(tree, order, limits, node, slot)
         child.status, child.chain_seconds = outcome.result.status, node.chain_seconds + outcome.result.seconds
