@@ -106,16 +106,18 @@ def test_a_trace_is_what_the_agent_would_see(tmp_path: Path, seed: int) -> None:
 
 
 def test_attempts_and_cells_of_all_sizes_occur(tmp_path: Path) -> None:
-    attempts, cells, undone = set(), set(), 0
+    attempts, cells, undone, tried = set(), set(), 0, 0
     for seed in range(60):
         _, (pieces,) = made(tmp_path, give_up=0.0, seed=seed)
         attempts.add("".join(pieces).count("AssertionError"))
         cells.add(len(pieces) // 2 - 1)
         undone += "undo()" in "".join(pieces[1::2])
+        tried += "assert left >= 0" in "".join(pieces[1::2])
         assert "".join(pieces).count(f"{markers.CODE}\n{SET_UP}") <= 1
     assert attempts == {0, 1, 2, 3, 4}
-    assert cells >= {1, 2, 4}
+    assert cells >= {3, 4, 6}, "the set-up is a cell of its own"
     assert undone
+    assert tried, "later attempts are trained on"
 
 
 def test_without_a_tool_to_undo_the_problem_is_set_up_again(tmp_path: Path) -> None:

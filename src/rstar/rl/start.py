@@ -58,14 +58,15 @@ class StartConfig:
         per_problem: maximum number of traces per problem.
         failures: maximum number of failed attempts in a trace.
         give_up: share of the traces with a failure that give up.
-        cell_steps: maximum number of steps in a cell of a correct program.
+        cell_steps: maximum number of steps in a cell of a correct program; without a tool to take cells back, a third of
+            the traces have no such limit.
         seed: for all random choices.
     """
 
     per_problem: int = 3
     failures: int = 8
     give_up: float = 0.5
-    cell_steps: int = 3
+    cell_steps: int = 2
     seed: int = 0
 
 
@@ -128,7 +129,8 @@ class TraceWriter:
 
     async def _fill(self, trace: _Trace, right: Program, failed: Sequence[Program], rng: random.Random) -> bool:
         """Write a trace. Returns whether it is of use: the cells of the correct program must run."""
-        size = rng.randint(1, self._config.cell_steps) if rng.random() < 2 / 3 else len(right.steps)
+        has_limit = trace.can_undo or rng.random() < 2 / 3
+        size = rng.randint(1, self._config.cell_steps) if has_limit else len(right.steps)
         attempts = self._dead_ends if rng.random() < 2 / 3 else self._side_steps
         if not await attempts(trace, right, failed, size):
             return False
@@ -143,15 +145,18 @@ class TraceWriter:
 
     @staticmethod
     async def _side_steps(trace: _Trace, right: Program, failed: Sequence[Program], size: int) -> bool:
-        """Attempts that leave the correct program at some step, and fail at once; then it goes on from there.
+        """Attempts that leave the correct program at some step, the earliest first; then it goes on from there.
 
-        Returns whether its steps succeeded.
+        Without a tool to take cells back, only those that fail at once. Returns whether its steps succeeded.
         """
         for program in sorted(failed, key=lambda program: _common(program.steps, right.steps)):
             common = _common(program.steps, right.steps)
             if not await trace.go_to(right.steps, common, size):
                 return False
-            await trace.attempt(program.steps[common:])
+            if trace.can_undo and common:
+                await trace.run_into(program.steps, size)
+            else:
+                await trace.attempt(program.steps[common:])
         return True
 
     @staticmethod
@@ -178,10 +183,11 @@ class _Trace:
         pieces: text so far, alternately shown and written.
         session: of the tools, after the cells so far.
         attempted: whether a cell has failed.
+        can_undo: whether there is a tool to take cells back.
     """
 
     def __init__(self, problem: Problem, tools: Sequence[Tool], session: Session) -> None:
-        self._turns, self._can_undo = CodeTurns(tools), UNDO in tools
+        self._turns, self.can_undo = CodeTurns(tools), UNDO in tools
         self.pieces = [self._turns.prompt(problem.question, "", tools)]
         self.session, self.attempted = session, False
         self._cells: list[Sequence[str]] = []  # steps of each cell that holds
@@ -193,13 +199,15 @@ class _Trace:
         Goes back first if others hold. Cells have at most `size` steps. Returns whether all succeeded.
         """
         while self._cells and _common(held := self._held(), steps) < len(held):
-            if self._can_undo and len(self._cells) > 1:
+            if self.can_undo and len(self._cells) > 1:
                 self._add(*await self._call(Call(UNDO.name, {}), f"{UNDO.name}()"))
                 self._cells.pop()
             else:
                 self._cells = []
                 if not await self._write(steps[:1]):
                     return False
+        if self.can_undo and count and not self._cells and not await self._write(steps[:1]):  # alone: it stays
+            return False
         for start in range(len(self._held()), count, size):
             if not await self._write(steps[start : min(start + size, count)]):
                 return False
