@@ -13,7 +13,7 @@ from tests.judge.services import serving, wait_for
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with serving(tmp_path_factory.mktemp("judge"), "--seconds", "2") as (found, _):
+    with serving(tmp_path_factory.mktemp("judge"), "--seconds", "6") as (found, _):
         yield found
 
 
