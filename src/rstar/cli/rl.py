@@ -79,8 +79,10 @@ def start(
         float, typer.Option(help="Of the traces with a failed attempt, the share that give up.", min=0, max=1)
     ] = 0.5,
     cell_steps: Annotated[
-        int, typer.Option(
-            help="Maximum number of steps in a cell. Without a tool to undo, a third of the traces have no limit.", min=1
+        int,
+        typer.Option(
+            help="Maximum number of steps in a cell. Without a tool to undo, a third of the traces have none.",
+            min=1,
         ),
     ] = 2,
     environment: Annotated[

@@ -58,8 +58,8 @@ class StartConfig:
         per_problem: maximum number of traces per problem.
         failures: maximum number of failed attempts in a trace.
         give_up: share of the traces with a failure that give up.
-        cell_steps: maximum number of steps in a cell of a correct program; without a tool to take cells back, a third of
-            the traces have no such limit.
+        cell_steps: maximum number of steps in a cell of a correct program. Without a tool to take cells back, a third
+            of the traces have no such limit.
         seed: for all random choices.
     """
 

@@ -30,6 +30,9 @@ from rstar.models.decoder import Block, Decoder, inverse_frequencies
 ROW_STEP = 16
 QUERY_STEP = 4
 SUM_STEP = 128
+SPAN_ROWS = 8
+"""Adjacent rows that attend to equally many positions, as many as the longest of them: more rows waste reading, fewer
+cost calls."""
 LENGTH_STEP = 16
 """Attention spans are padded to a multiple of this many positions, to limit the number of shapes."""
 
@@ -120,19 +123,16 @@ class CachedDecoder:
             added: (R, T, D) added to the token embeddings.
         """
         rows, length = ids.shape
-        span = int(starts.max()) + length
-        span += -span % LENGTH_STEP
-        self.reserve(span)
+        self.reserve(_span(starts, length))
         positions = starts.to(self.device)[:, None] + self._places[:length]
-        bias = torch.zeros((rows, 1, length, span), dtype=self.dtype, device=self.device)
-        bias.masked_fill_((self._places[:span] > positions[:, :, None])[:, None], -torch.inf)
+        biases = self._biases(starts, positions)
         turns = self._turns[positions.reshape(-1)][:, None]
         chosen = slice(first, first + rows)
         x = F.embedding(ids.to(self.device).reshape(-1), self._embedding)
         if added is not None:
             x = x + added.view(x.shape)
         for layer, keys, values in zip(self._layers, self._keys, self._values, strict=True):
-            mixed = self._attention(layer, keys[chosen], values[chosen], x, bias, turns, positions)
+            mixed = self._attention(layer, keys[chosen], values[chosen], x, biases, turns, positions)
             x = _add_linear(x, mixed, layer.out, layer.out_bias)
             gate, up = F.linear(self._normed(x, layer.norm_mlp), layer.gate_up).chunk(2, dim=-1)
             x = _add_linear(x, F.silu(gate).mul_(up), layer.down, None)
@@ -143,15 +143,36 @@ class CachedDecoder:
     def _normed(self, x: Tensor, weight: Tensor) -> Tensor:
         return F.rms_norm(x, weight.shape, weight, self.config.rms_norm_eps)
 
+    def _biases(self, starts: Tensor, positions: Tensor) -> list[Tensor]:
+        """0 where a token attends, else -inf, for groups of adjacent rows: (r, 1, T, span), each with its own span.
+
+        A short row next to a long one reads as many keys as that one, which takes most of the time of a step.
+        """
+        rows, length = positions.shape
+        step = SPAN_ROWS if length == 1 and self.device.type == "cpu" else rows
+        biases = []
+        for some_starts, some in zip(starts.split(step), positions.split(step), strict=True):
+            span = _span(some_starts, length)
+            bias = torch.zeros((len(some), 1, length, span), dtype=self.dtype, device=self.device)
+            biases.append(bias.masked_fill_((self._places[:span] > some[:, :, None])[:, None], -torch.inf))
+        return biases
+
     def _attention(
-        self, layer: _Layer, keys: Tensor, values: Tensor, x: Tensor, bias: Tensor, turns: Tensor, positions: Tensor
+        self,
+        layer: _Layer,
+        keys: Tensor,
+        values: Tensor,
+        x: Tensor,
+        biases: list[Tensor],
+        turns: Tensor,
+        positions: Tensor,
     ) -> Tensor:
         """Attention of `x` (R * T, D), as (R * T, H * C).
 
         First writes the keys and values of `x` to `keys` (R, K, C, capacity) and `values` (R, K, capacity, C).
         """
         config = self.config
-        rows, _, length, span = bias.shape
+        rows, length = positions.shape
         heads, kv, dim, group = config.num_attention_heads, config.num_key_value_heads, config.head_dim, config.group
         fused = F.linear(self._normed(x, layer.norm_in), layer.qkv, layer.qkv_bias).view(rows * length, -1, dim)
         qk = fused[:, : heads + kv]
@@ -171,11 +192,24 @@ class CachedDecoder:
         padding = max(QUERY_STEP - group * length, 0)
         if padding:
             q = F.pad(q, (0, 0, 0, padding))
-        scores = torch.bmm(q, keys[..., :span].flatten(0, 1)).mul_(dim**-0.5)
-        per_token = (rows, -1, length, span) if not padding else (rows, -1, 1, span)
-        scores.view(per_token).add_(bias)
-        mixed = _weighted(torch.softmax(scores, dim=-1), values[:, :, :span].flatten(0, 1))[:, : group * length]
+        parts, first = [], 0
+        for bias in biases:
+            count, span = len(bias), bias.shape[-1]
+            part = slice(first, first + count)
+            some = q[first * kv : (first + count) * kv]
+            scores = torch.bmm(some, keys[part, ..., :span].flatten(0, 1)).mul_(dim**-0.5)
+            scores.view(count, -1, 1 if padding else length, span).add_(bias)
+            weights = torch.softmax(scores, dim=-1)
+            parts.append(_weighted(weights, values[part, :, :span].flatten(0, 1))[:, : group * length])
+            first += count
+        mixed = torch.cat(parts) if len(parts) > 1 else parts[0]
         return mixed.view(rows, kv, group, length, dim).permute(0, 3, 1, 2, 4).reshape(rows * length, heads * dim)
+
+
+def _span(starts: Tensor, length: int) -> int:
+    """Positions that rows attend to after `length` more tokens, padded."""
+    longest = int(starts.max()) + length
+    return longest + -longest % LENGTH_STEP
 
 
 def _weighted(weights: Tensor, values: Tensor) -> Tensor:
