@@ -20,8 +20,9 @@ from rstar.models.local.prefix import PromptRing
 
 GROUP = 8
 """Maximum number of prompts per forward call."""
-WIDTHS = (16, 32, 48, 64, 96, 128, 192, 256, 384, 512)
-"""Padded prompt lengths in tokens; longer prompts take several calls."""
+WIDTHS = (8, 16, 24, 32, 40, 48, 64, 96, 128, 192, 256, 384, 512)
+"""Padded prompt lengths in tokens; longer prompts take several calls. An odd number of prompts cannot have all of them,
+because a call computes a multiple of `ROW_STEP` tokens."""
 
 Ids = npt.NDArray[np.int32]
 T = TypeVar("T")
@@ -74,8 +75,9 @@ class Prompts:
         model = self._model
         states = torch.zeros((ROW_STEP, model.config.hidden_size), dtype=model.dtype, device=model.device)
         left = np.array([len(ids) for ids in prompts]) - starts
+        possible = [width for width in WIDTHS if len(prompts) * width % ROW_STEP == 0]
         while (left > 0).any():
-            width = next((step for step in WIDTHS if step >= left.max()), WIDTHS[-1])
+            width = next((width for width in possible if width >= left.max()), possible[-1])
             block = np.zeros((len(prompts), width), np.int64)
             more = (
                 states.new_zeros((len(prompts), width, states.shape[1])) if any(a is not None for a in added) else None
