@@ -11,9 +11,10 @@ import typer
 from rich.markup import escape
 
 from rstar.agent.environment import open_environment
-from rstar.cli.common import AsJson, GradedProblems, Overrides, RunFolder, console, print_settings
+from rstar.cli.common import AsJson, GradedProblems, Overrides, RunFolder, console, print_result, print_settings
 from rstar.config import AgentConfig, EngineConfig, SandboxConfig
 from rstar.datasets import read_problems
+from rstar.errors import ConfigError
 from rstar.sandbox import LocalSandbox
 from rstar.sandbox.api import Limits
 from rstar.sections import read_recipe
@@ -110,6 +111,42 @@ def start(
 
     counts = asyncio.run(write())
     console().print(f"{counts_text(counts)}, written to [bold]{escape(str(out))}[/]", highlight=False)
+
+
+@app.command("compare")
+def compare(
+    settings: Annotated[
+        list[str], typer.Argument(help="NAME=FOLDER,FOLDER…: a setting and its run folders, one per training seed.")
+    ],
+    last: Annotated[
+        int, typer.Option(help="Number of last steps over which figures of training are averaged.", min=1)
+    ] = 10,
+    png: Annotated[
+        Path | None, typer.Option(help="Draw the curves in this file; needs `rstar[pictures]`.", dir_okay=False)
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare training runs: held-out accuracy, failed calls, lengths and turns.
+
+    A setting is a recipe with one or more training seeds. Figures are means over its runs with 95% intervals
+    (Student's t), and each setting is compared with the first one (Welch's t). All runs are read up to the last step
+    that every run has reached.
+
+    Example: `rstar rl compare roc=runs/roc-1,runs/roc-2,runs/roc-3 grpo=runs/grpo-1,runs/grpo-2,runs/grpo-3`
+    """
+    from rstar.rl.compare import compare_settings, read_settings, setting_charts, settings_table
+    from rstar.view.picture import can_draw, write_png
+
+    if png is not None and not can_draw():
+        raise ConfigError("--png needs matplotlib; install rstar[pictures]")
+    found = read_settings(settings)
+    steps = next(iter(found.values()))[0].steps[-1]["step"]
+    rows = compare_settings(found, last)
+    if png is not None:
+        write_png(png, f"Training, {steps} steps", setting_charts(found))
+    drawn = () if png is None else (f"curves in [bold]{escape(str(png))}[/]",)
+    found_rows = {"steps": steps, "settings": [row._asdict() for row in rows]}
+    print_result(found_rows, as_json, settings_table(rows, steps, last), *drawn)
 
 
 @app.command("settings")

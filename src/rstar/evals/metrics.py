@@ -90,6 +90,39 @@ def mean_difference(pairs: Sequence[tuple[float, float]]) -> tuple[float, float,
     return mean, max(-1.0, mean - half), min(1.0, mean + half)
 
 
+def mean_of_runs(values: Sequence[float]) -> tuple[float, float | None]:
+    """Mean over training runs of different seeds, and half of its 95% interval (Student's t); None for one run."""
+    if len(values) < 2:
+        return fmean(values), None
+    return fmean(values), _student(len(values) - 1) * stdev(values) / math.sqrt(len(values))
+
+
+def run_difference(values: Sequence[float], others: Sequence[float]) -> tuple[float, float]:
+    """Difference of the means of two settings, each with two or more runs, and half of its 95% interval (Welch 1947).
+
+    The degrees of freedom are rounded down, so the interval is rather too wide.
+    """
+    shares = [stdev(runs) ** 2 / len(runs) for runs in (values, others)]
+    difference = fmean(values) - fmean(others)
+    if not sum(shares):
+        return difference, 0.0
+    freedom = sum(shares) ** 2 / sum(
+        share**2 / (len(runs) - 1) for share, runs in zip(shares, (values, others), strict=True)
+    )
+    return difference, _student(max(1, math.floor(freedom))) * math.sqrt(sum(shares))
+
+
+def _student(freedom: int) -> float:
+    """The 97.5% point of Student's t distribution, to three digits behind the point."""
+    exact = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
+    if freedom <= len(exact):
+        return exact[freedom - 1]
+    z = Z95
+    first, second = (z**3 + z) / 4, (5 * z**5 + 16 * z**3 + 3 * z) / 96
+    third = (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384
+    return z + first / freedom + second / freedom**2 + third / freedom**3
+
+
 def pass_at_k(n: int, correct: int, k: int) -> float:
     """Unbiased pass@k of one problem (Chen et al. 2021, section 2.1): 1 − C(n − c, k) / C(n, k).
 

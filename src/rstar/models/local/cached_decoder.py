@@ -151,7 +151,7 @@ class CachedDecoder:
         rows, length = positions.shape
         step = SPAN_ROWS if length == 1 and self.device.type == "cpu" else rows
         biases = []
-        for some_starts, some in zip(starts.split(step), positions.split(step), strict=True):
+        for some_starts, some in zip(torch.split(starts, step), torch.split(positions, step), strict=True):
             span = _span(some_starts, length)
             bias = torch.zeros((len(some), 1, length, span), dtype=self.dtype, device=self.device)
             biases.append(bias.masked_fill_((self._places[:span] > some[:, :, None])[:, None], -torch.inf))

@@ -1,0 +1,191 @@
+"""Training runs side by side: does one setting do better than another by more than training seeds differ?
+
+A setting has one or more runs, which differ in their seeds. All are read up to the last step that every run has
+reached, so their budgets are equal. A figure of a run is the mean over its last steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import NamedTuple
+
+from rstar.errors import ConfigError, DataError
+from rstar.evals.metrics import mean_of_runs, run_difference
+from rstar.jsonl import Record, read_lines
+from rstar.rl.report import is_training, read_evaluations
+from rstar.train.trackers import METRICS
+from rstar.view.chart import Chart
+from rstar.view.tables import Column, Grid
+
+
+def _share(value: float) -> str:
+    return f"{100 * value:.1f}%"
+
+
+def _number(value: float) -> str:
+    return f"{value:.3g}" if abs(value) < 100 else f"{value:,.0f}"
+
+
+class _Figure(NamedTuple):
+    """A figure of a run: where it is read, how it is called and written, and the unit of its chart."""
+
+    key: str
+    name: str
+    text: Callable[[float], str]
+    unit: str
+
+
+_OF_STEPS = (
+    _Figure("reward", "reward", _number, "mean"),
+    _Figure("error_share", "failed calls", _share, "share of all calls"),
+    _Figure("error_share_right", "in correct rollouts", _share, "share of their calls"),
+    _Figure("response_tokens", "tokens", _number, "tokens of a response"),
+    _Figure("turns", "turns", _number, "turns of a rollout"),
+    _Figure("unfinished", "unfinished", _share, "share of the rollouts"),
+    _Figure("entropy", "entropy", _number, "nats per token"),
+    _Figure("seconds", "seconds", _number, "seconds of a step"),
+)
+
+
+class TrainingRun(NamedTuple):
+    """The steps and evaluations of a run, in order."""
+
+    steps: list[Record]
+    evaluations: list[Record]
+
+
+Settings = Mapping[str, Sequence[TrainingRun]]
+"""Name of a setting → its runs, at least one."""
+
+
+class SettingRow(NamedTuple):
+    """A setting's figures over its runs.
+
+    Attributes:
+        name: of the setting.
+        runs: how many.
+        figures: by key: mean over the runs, and half of its 95% interval; None for one run.
+        differences: by key: difference of the means from the first setting, and half of its 95% interval; none for the
+            first setting, and where one of the two has a single run.
+    """
+
+    name: str
+    runs: int
+    figures: Mapping[str, tuple[float, float | None]]
+    differences: Mapping[str, tuple[float, float]]
+
+
+def read_settings(arguments: Sequence[str]) -> dict[str, list[TrainingRun]]:
+    """Read ``NAME=FOLDER,FOLDER…`` or ``FOLDER`` per setting, up to the last step of the shortest run.
+
+    Raises:
+        ConfigError: two settings have one name, or a folder holds no training run.
+        DataError: a run's files are damaged, or a run has no step.
+    """
+    settings: dict[str, list[TrainingRun]] = {}
+    for argument in arguments:
+        name, equals, rest = argument.partition("=")
+        folders = [Path(folder) for folder in (rest if equals else argument).split(",")]
+        name = name if equals else folders[0].name
+        if name in settings:
+            raise ConfigError(f"two settings are called {name!r}; name them: NAME=FOLDER,FOLDER")
+        settings[name] = [_read(folder) for folder in folders]
+    last = min(run.steps[-1]["step"] for runs in settings.values() for run in runs)
+    return {
+        name: [TrainingRun(*([line for line in lines if line["step"] <= last] for lines in run)) for run in runs]
+        for name, runs in settings.items()
+    }
+
+
+def _read(folder: Path) -> TrainingRun:
+    if not is_training(folder):
+        raise ConfigError(f"{folder}: no training run (of `rstar rl run`) with an evaluation")
+    steps = list(read_lines(folder / METRICS, "step")) if (folder / METRICS).is_file() else []
+    if not steps:
+        raise DataError(f"{folder / METRICS}: the run has no finished step yet")
+    return TrainingRun(steps, read_evaluations(folder))
+
+
+def compare_settings(settings: Settings, last: int) -> list[SettingRow]:
+    """A row per setting; figures of steps are means over each run's `last` steps."""
+    rows: list[SettingRow] = []
+    first: dict[str, list[float]] = {}
+    for name, runs in settings.items():
+        values = _values(runs, last)
+        first = first or values
+        differences = {
+            key: run_difference(of, first[key])
+            for key, of in values.items()
+            if rows and key in first and min(len(of), len(first[key])) > 1
+        }
+        rows.append(SettingRow(name, len(runs), {key: mean_of_runs(of) for key, of in values.items()}, differences))
+    return rows
+
+
+def _values(runs: Sequence[TrainingRun], last: int) -> dict[str, list[float]]:
+    """By key, the figure of each run: of its last steps, or of its last evaluation; ``rise`` is since the first one."""
+    found: dict[str, list[float]] = {}
+    for key in ("mean", *(key for key in runs[0].evaluations[0] if key.startswith("pass@"))):
+        if all(key in run.evaluations[-1] for run in runs):
+            found[key] = [run.evaluations[-1][key] for run in runs]
+    found["rise"] = [run.evaluations[-1]["mean"] - run.evaluations[0]["mean"] for run in runs]
+    for figure in _OF_STEPS:
+        if all(figure.key in step for run in runs for step in run.steps[-last:]):
+            found[figure.key] = [fmean(step[figure.key] for step in run.steps[-last:]) for run in runs]
+    return found
+
+
+def settings_table(rows: Sequence[SettingRow], steps: int, last: int) -> Grid:
+    """The rows as a table, each difference below its figure's mean."""
+    pass_keys = [key for key in rows[0].figures if key.startswith("pass@")]
+    shown = [
+        _Figure("mean", "held-out mean", _share, ""),
+        _Figure("rise", "rise", _share, ""),
+        *(_Figure(key, key, _share, "") for key in pass_keys),
+        *_OF_STEPS,
+    ]
+    columns = [Column("setting"), Column("runs", number=True)]
+    columns += [Column(figure.name, number=True, rank=rank) for rank, figure in enumerate(shown)]
+    grid = Grid(
+        columns, title=f"after {steps} steps; figures of training: means over the last {min(last, steps)} steps"
+    )
+    for row in rows:
+        grid.add(row.name, str(row.runs), *(_cell(row.figures.get(figure.key), figure.text) for figure in shown))
+        if row.differences:
+            cells = (_cell(row.differences.get(figure.key), figure.text, sign="+") for figure in shown)
+            grid.add(f"  against {rows[0].name}", "", *cells)
+    return grid
+
+
+def _cell(found: tuple[float, float | None] | None, text: Callable[[float], str], sign: str = "") -> str:
+    if found is None:
+        return ""
+    mean, half = found
+    return (sign if mean >= 0 else "") + text(mean) + ("" if half is None else f" ± {text(half)}")
+
+
+def setting_charts(settings: Settings) -> list[Chart]:
+    """A chart per figure, with one curve per setting: the mean over its runs."""
+    evaluations = {name: [run.evaluations for run in runs] for name, runs in settings.items()}
+    steps = {name: [run.steps for run in runs] for name, runs in settings.items()}
+    charts = [Chart("Accuracy on held-out problems", _curves(evaluations, "mean", 100), "step", "% correct")]
+    for figure in _OF_STEPS[:-1]:
+        title = "Failed calls in correct rollouts" if figure.key == "error_share_right" else figure.name.capitalize()
+        charts.append(Chart(title, _curves(steps, figure.key, 1), "step", figure.unit))
+    return charts
+
+
+def _curves(
+    lines: Mapping[str, Sequence[Sequence[Record]]], key: str, factor: float
+) -> dict[str, list[tuple[float, float]]]:
+    curves: dict[str, list[tuple[float, float]]] = {}
+    for name, of_runs in lines.items():
+        at: dict[float, list[float]] = {}
+        for run in of_runs:
+            for line in run:
+                if key in line:
+                    at.setdefault(line["step"], []).append(factor * line[key])
+        curves[name] = [(step, fmean(values)) for step, values in sorted(at.items()) if len(values) == len(of_runs)]
+    return curves
