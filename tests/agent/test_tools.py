@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rstar.agent.calls import Call
-from rstar.agent.tools import NOTEBOOK, STANDARD_IO, UNDO, PythonSession, Session, ToolResult, TrialNotebook, cut_middle
+from rstar.agent.tools import NOTEBOOK, STANDARD_IO, PythonSession, Session, ToolResult, cut_middle
 from rstar.sandbox import LocalSandbox
-from rstar.sandbox.api import Limits, Result, Sandbox
+from rstar.sandbox.api import Limits
 
 
 def make(*calls: Call, kind: Callable[..., Session] = PythonSession, **limits: Any) -> list[ToolResult]:
@@ -52,77 +51,6 @@ def test_a_cell_that_does_not_survive_restarts_the_notebook() -> None:
     assert "restarted" in ended.text
     assert after.error is not None
     assert "NameError" in after.error
-
-
-def test_in_a_trial_notebook_a_cell_that_fails_changes_nothing_and_shows_what_holds() -> None:
-    cells = [
-        cell("x, path = [1], 'a'"),
-        cell("x.append(2)\npath += 'b'\nassert not x"),
-        cell("path += 'c'"),
-        cell("path = 5\nwhile True: pass"),
-        cell("x"),
-        Call(STANDARD_IO.name, {"code": "", "input": ""}),
-    ]
-    first, failed, second, ended, printed, refused = make(*cells, kind=TrialNotebook, seconds=2)
-    assert first == ToolResult("x = [1]\npath = 'a'")
-    assert failed == ToolResult(f"AssertionError (line 3)\n{first.text}", "error", "AssertionError (line 3)")
-    assert second == ToolResult("path = 'ac'")
-    assert (ended.status, ended.text.splitlines()[-1]) == ("timeout", "path = 'ac'")
-    assert printed == ToolResult("[1]")
-    assert refused.status == "bad_call"
-
-
-def test_in_a_trial_notebook_cells_are_taken_back_one_by_one() -> None:
-    undo = Call(UNDO.name, {})
-    cells = [undo, cell("path = 'a'"), cell("path += 'b'"), cell("path += 'c'\nassert 0"), undo, undo]
-    early, first, second, failed, back, refused, other = make(*cells, cell("path += 'd'"), kind=TrialNotebook)
-    assert (early.status, early.error) == ("bad_call", "there is no cell yet")
-    assert (first.text, second.text, failed.status) == ("path = 'a'", "path = 'ab'", "error")
-    assert back == ToolResult("path = 'a'")
-    assert (refused.status, refused.error) == ("bad_call", "only the first cell is left, which stays")
-    assert other == ToolResult("path = 'ad'")
-
-
-def test_a_trial_notebook_shows_what_a_cell_changed_also_in_place() -> None:
-    set_up = "goal, items, room, taken = 9, [5, 4], [9], []\ndef take(n):\n    items.remove(n)\n    room[0] -= n\n"
-    cells = [cell(f"{set_up}    taken.append(n)"), cell("take(5)"), cell("take(4)\nassert room[0]")]
-    first, taken, failed = make(*cells, kind=TrialNotebook)
-    assert first.text == "items = [5, 4]\nroom = [9]\ntaken = []"
-    assert taken.text == "items = [4]\nroom = [4]\ntaken = [5]"
-    assert failed.text == f"AssertionError (line 2)\n{taken.text}"
-
-
-def test_states_of_a_trial_notebook_are_kept_as_long_as_somebody_can_go_back_to_them() -> None:
-    states: list[CountedState] = []
-
-    async def run() -> None:
-        session: Session = TrialNotebook(cast(Sandbox, SimpleNamespace(start=lambda: CountedState(states))), Limits())
-        sessions = [session]
-        for call in (cell("1"), cell("2"), Call(UNDO.name, {}), cell("3")):
-            sessions.append((await sessions[-1].call(call))[0])
-        for one in sessions[:-1]:
-            one.release()
-        assert [state.released for state in states] == [False, False, True, False], "only the one taken back is gone"
-        sessions[-1].release()
-        assert all(state.released for state in states)
-
-    asyncio.run(run())
-
-
-class CountedState:
-    """An interpreter state of a sandbox that runs nothing."""
-
-    def __init__(self, states: list[CountedState]) -> None:
-        self.released, self._states = False, states
-        states.append(self)
-
-    async def run(self, code: str, limits: Limits) -> tuple[CountedState, Result]:
-        assert not self.released
-        return CountedState(self._states), Result(status="ok", stdout="", stderr="", error=None, seconds=0.0)
-
-    def release(self) -> None:
-        assert not self.released
-        self.released = True
 
 
 def test_programs_have_standard_input_and_keep_nothing() -> None:

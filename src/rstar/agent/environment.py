@@ -14,7 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from rstar.agent.programs import last_block, passes
-from rstar.agent.tools import PYTHON_TOOLS, STANDARD_IO, PythonSession, Session, Tool, TrialNotebook
+from rstar.agent.tools import PYTHON_TOOLS, STANDARD_IO, PythonSession, Session, Tool
+from rstar.agent.trial import TrialNotebook
 from rstar.agent.verifiers import PREFIX, TasksetEnvironment
 from rstar.agent.workup import ASK, ORDER, WORKUP_TOOLS, Record, WorkupSession, made, plain_name
 from rstar.errors import ConfigError

@@ -2,10 +2,10 @@
 
 Reinforcement learning needs a start that calls tools, sees errors and can recover. Here the steps of a correct program
 become cells, one or several a cell. Before some of them, the trace has attempts: what programs that failed do at this
-point. Where the environment has a tool to take cells back, that is done after an attempt that went astray; elsewhere,
-and where the first cell went astray, the problem is set up again. Some traces give up after an attempt instead, so the
-start does both, and the reward can decide between them. As the paper's first stage (arXiv 2508.20722, section 4), this
-teaches form, and nothing about how to reason.
+point. Where the environment has a tool to take cells back, that is done after an attempt that went astray, and attempts
+come in the order of a depth-first search; elsewhere, the problem is set up again. Some traces give up after an attempt
+instead, so the start does both, and the reward can decide between them. As the paper's first stage (arXiv 2508.20722,
+section 4), this teaches form, and nothing about how to reason.
 
 Every cell runs in the environment while the trace is made, so the trace shows what an agent would see. The first
 attempt, and attempts that fail at once, are context, or the policy would be taught to fail. Everything else is trained
@@ -23,7 +23,8 @@ from pathlib import Path
 
 from rstar.agent.calls import Call
 from rstar.agent.environment import GIVEN_UP, Environment
-from rstar.agent.tools import NOTEBOOK, UNDO, Session, Tool, ToolResult
+from rstar.agent.tools import NOTEBOOK, Session, Tool, ToolResult
+from rstar.agent.trial import UNDO
 from rstar.agent.turns import CodeTurns
 from rstar.answers import AnswerKey
 from rstar.datasets import ProblemSet
@@ -131,7 +132,8 @@ class TraceWriter:
         """Write a trace. Returns whether it is of use: the cells of the correct program must run."""
         has_limit = trace.can_undo or rng.random() < 2 / 3
         size = rng.randint(1, self._config.cell_steps) if has_limit else len(right.steps)
-        attempts = self._dead_ends if rng.random() < 2 / 3 else self._side_steps
+        without = self._dead_ends if rng.random() < 2 / 3 else self._side_steps
+        attempts = self._depth_first if trace.can_undo else without
         if not await attempts(trace, right, failed, size):
             return False
         if trace.attempted and rng.random() < self._config.give_up:
@@ -144,19 +146,31 @@ class TraceWriter:
         return True
 
     @staticmethod
-    async def _side_steps(trace: _Trace, right: Program, failed: Sequence[Program], size: int) -> bool:
-        """Attempts that leave the correct program at some step, the earliest first; then it goes on from there.
+    async def _depth_first(trace: _Trace, right: Program, failed: Sequence[Program], size: int) -> bool:
+        """Attempts in the order of a depth-first search, where what was taken back is never tried again.
 
-        Without a tool to take cells back, only those that fail at once. Returns whether its steps succeeded.
+        Those that share most with the correct program come last. Programs that set the problem up in another way are
+        left out. Returns whether the set-up succeeded.
+        """
+        for program in sorted(failed, key=lambda program: (_common(program.steps, right.steps), program.steps)):
+            if not _common(program.steps, right.steps):
+                continue
+            if not await trace.go_to(program.steps, 1, 1):
+                return False
+            await trace.run_into(program.steps, size)
+        return True
+
+    @staticmethod
+    async def _side_steps(trace: _Trace, right: Program, failed: Sequence[Program], size: int) -> bool:
+        """Attempts that leave the correct program at some step, and fail at once; then it goes on from there.
+
+        Returns whether its steps succeeded.
         """
         for program in sorted(failed, key=lambda program: _common(program.steps, right.steps)):
             common = _common(program.steps, right.steps)
             if not await trace.go_to(right.steps, common, size):
                 return False
-            if trace.can_undo and common:
-                await trace.run_into(program.steps, size)
-            else:
-                await trace.attempt(program.steps[common:])
+            await trace.attempt(program.steps[common:])
         return True
 
     @staticmethod

@@ -1,0 +1,140 @@
+"""A notebook for trial and error: it remembers what was tried, and takes cells back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from rstar.agent.calls import Call
+from rstar.agent.tools import NOTEBOOK, Session, Tool, ToolResult, bad_arguments, refused, shown_result
+from rstar.sandbox.api import Limits, Result, Sandbox, State
+
+UNDO = Tool(
+    "undo",
+    "Takes back the last cell that succeeded: all variables are again as they were before it. The first cell, which "
+    "sets the problem up, stays.",
+    {},
+)
+_VALUES = 3
+"""Maximum number of values that are shown after a cell: of the last variables that it changed."""
+_TRIED, _LONGEST = 8, 40
+"""Maximum number of moves listed as tried: the last ones. Maximum length of one, in characters; longer ones are not
+listed."""
+_NO_MOVES = ("#", "assert ", "print(")
+"""Lines of a cell that begin so are no part of its move."""
+
+Tried = tuple[str, ...]
+
+
+class TrialNotebook:
+    """A notebook for trial and error: a cell that fails changes nothing, and a cell that succeeded can be taken back.
+
+    A cell without output shows the values of the variables that it changed. A cell that fails shows its error and the
+    values that still hold: those after the last cell that succeeded. The first cell that succeeds sets the problem up,
+    and cannot be taken back. Where cells have failed or were taken back, responses list them, so the next move can be
+    another one.
+
+    Going back runs no code: interpreter states are kept as long as a session may go back to them.
+
+    Args:
+        sandbox: runs the code.
+        limits: of one call.
+        point: where the notebook is; None for a fresh one.
+        tried: the moves that led nowhere from this point and from each before it, the earliest point first.
+    """
+
+    tools = (NOTEBOOK, UNDO)
+
+    def __init__(
+        self, sandbox: Sandbox, limits: Limits, point: _Point | None = None, tried: tuple[Tried, ...] = ((),)
+    ) -> None:
+        self._sandbox, self._limits = sandbox, replace(limits, values=_VALUES, in_place=True)
+        self._point, self._tried = point or _Point(sandbox.start(), None), tried
+
+    async def call(self, call: Call) -> tuple[Session, ToolResult]:
+        """See `Session.call`."""
+        tool = next((tool for tool in self.tools if tool.name == call.name), None)
+        if tool is None:
+            known = ", ".join(tool.name for tool in self.tools)
+            return self, refused(f"there is no tool {call.name!r}; the tools are {known}")
+        if (reason := bad_arguments(tool, call)) is not None:
+            return self, refused(reason)
+        return self._undo() if tool is UNDO else await self._run(call.arguments["code"])
+
+    async def _run(self, code: str) -> tuple[Session, ToolResult]:
+        point = self._point
+        state, result = await point.state.run(code, self._limits)
+        shown = shown_result(result)
+        if shown.status != "ok" or state is None:
+            if state is not None:
+                state.release()
+            after = self._at(point.keep(), self._tried, "" if _is_malformed(result) else _move(code))
+            return after, shown._replace(text="\n".join(filter(None, (shown.text, after._state_text()))))
+        values = "\n".join(f"{name} = {value}" for name, value in result.values) or point.values
+        after = self._at(_Point(state, point.keep(), values, _move(code)), (*self._tried, ()))
+        return after, shown._replace(text=shown.text or values)
+
+    def _undo(self) -> tuple[Session, ToolResult]:
+        before = self._point.before
+        if before is None or before.before is None:
+            return self, refused("only the first cell is left, which stays" if before else "there is no cell yet")
+        after = self._at(before.keep(), self._tried[:-1], self._point.move)
+        return after, ToolResult(after._state_text())
+
+    def _at(self, point: _Point, tried: tuple[Tried, ...], more: str = "") -> TrialNotebook:
+        """The notebook at `point`, from which `more` has been tried, too."""
+        if more and more not in tried[-1]:
+            tried = (*tried[:-1], (*tried[-1], more))
+        return TrialNotebook(self._sandbox, self._limits, point, tried)
+
+    def _state_text(self) -> str:
+        """The values that hold, and what has been tried from here."""
+        tried = "" if self._point.before is None else ", ".join(self._tried[-1][-_TRIED:])
+        return "\n".join(filter(None, (self._point.values, tried and f"tried: {tried}")))
+
+    def release(self) -> None:
+        """See `Session.release`."""
+        self._point.leave()
+
+
+class _Point:
+    """What a `TrialNotebook` has after a cell.
+
+    Attributes:
+        state: of the interpreter; released once neither a session nor a later point uses this one.
+        before: the point before the cell; None at the beginning.
+        values: lines with the values that hold.
+        move: of the cell; "" if it is not to be listed.
+    """
+
+    def __init__(self, state: State, before: _Point | None, values: str = "", move: str = "") -> None:
+        self.state, self.before, self.values, self.move, self._users = state, before, values, move, 1
+
+    def keep(self) -> _Point:
+        """Count a further user, and return the point."""
+        self._users += 1
+        return self
+
+    def leave(self) -> None:
+        """End one use, and those of the points before it that nobody else uses."""
+        point: _Point | None = self
+        while point is not None:
+            point._users -= 1
+            if point._users:
+                return
+            point.state.release()
+            point = point.before
+
+
+def _is_malformed(result: Result) -> bool:
+    return result.error is not None and result.error.kind in ("SyntaxError", "IndentationError", "TabError")
+
+
+def _move(code: str) -> str:
+    """The statements of a cell that are neither checks nor output, in one line; "" if that is long.
+
+    >>> _move("# row 1: column 2\\nput('2')\\nassert len(queens) == size")
+    "put('2')"
+    """
+    lines = [line.strip() for line in code.splitlines()]
+    move = "; ".join(line for line in lines if line and not line.startswith(_NO_MOVES))
+    return move if len(move) <= _LONGEST else ""

@@ -1,0 +1,154 @@
+"""The notebook for trial and error: what a cell changes, what is taken back, and what is listed as tried."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any, cast
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rstar.agent.calls import Call
+from rstar.agent.tools import STANDARD_IO, Session, ToolResult
+from rstar.agent.trial import UNDO, TrialNotebook
+from rstar.sandbox.api import CodeError, Limits, Result, Sandbox
+from tests.agent.test_tools import cell
+from tests.agent.test_tools import make as make_any
+
+undo = Call(UNDO.name, {})
+
+
+def make(*calls: Call, **limits: Any) -> list[ToolResult]:
+    return make_any(*calls, kind=TrialNotebook, **limits)
+
+
+def test_a_cell_that_fails_changes_nothing_and_shows_what_holds() -> None:
+    cells = [
+        cell("x, path = [1], 'a'"),
+        cell("x.append(2)\npath += 'b'\nassert not x"),
+        cell("path += 'c'"),
+        cell("path = 5\nwhile True: pass"),
+        cell("x"),
+        Call(STANDARD_IO.name, {"code": "", "input": ""}),
+    ]
+    first, failed, second, ended, printed, refused = make(*cells, seconds=2)
+    assert first == ToolResult("x = [1]\npath = 'a'")
+    assert failed.text.splitlines()[:3] == ["AssertionError (line 3)", *first.text.splitlines()]
+    assert (failed.status, failed.error) == ("error", "AssertionError (line 3)")
+    assert second == ToolResult("path = 'ac'")
+    assert (ended.status, ended.text.splitlines()[-2]) == ("timeout", "path = 'ac'")
+    assert printed == ToolResult("[1]")
+    assert refused.status == "bad_call"
+
+
+def test_cells_are_taken_back_one_by_one() -> None:
+    undo = Call(UNDO.name, {})
+    cells = [undo, cell("path = 'a'"), cell("path += 'b'"), cell("path += 'c'\nassert 0"), undo, undo]
+    early, first, second, failed, back, refused, other = make(*cells, cell("path += 'd'"))
+    assert (early.status, early.error) == ("bad_call", "there is no cell yet")
+    assert (first.text, second.text, failed.status) == ("path = 'a'", "path = 'ab'", "error")
+    assert back == ToolResult("path = 'a'\ntried: path += 'b'")
+    assert (refused.status, refused.error) == ("bad_call", "only the first cell is left, which stays")
+    assert other == ToolResult("path = 'ad'")
+
+
+def test_what_a_cell_changed_is_shown_also_in_place() -> None:
+    set_up = "goal, items, room, taken = 9, [5, 4], [9], []\ndef take(n):\n    items.remove(n)\n    room[0] -= n\n"
+    cells = [cell(f"{set_up}    taken.append(n)"), cell("take(5)"), cell("take(4)\nassert room[0]")]
+    first, taken, failed = make(*cells)
+    assert first.text == "items = [5, 4]\nroom = [9]\ntaken = []"
+    assert taken.text == "items = [4]\nroom = [4]\ntaken = [5]"
+    assert failed.text == f"AssertionError (line 2)\n{taken.text}\ntried: take(4)"
+
+
+def test_states_are_kept_as_long_as_somebody_can_go_back_to_them() -> None:
+    states: list[CountedState] = []
+
+    async def run() -> None:
+        session: Session = TrialNotebook(cast(Sandbox, SimpleNamespace(start=lambda: CountedState(states))), Limits())
+        sessions = [session]
+        for call in (cell("1"), cell("2"), Call(UNDO.name, {}), cell("3")):
+            sessions.append((await sessions[-1].call(call))[0])
+        for one in sessions[:-1]:
+            one.release()
+        assert [state.released for state in states] == [False, False, True, False], "only the one taken back is gone"
+        sessions[-1].release()
+        assert all(state.released for state in states)
+
+    asyncio.run(run())
+
+
+class CountedState:
+    """An interpreter state of a sandbox that runs nothing."""
+
+    def __init__(self, states: list[CountedState]) -> None:
+        self.released, self._states = False, states
+        states.append(self)
+
+    async def run(self, code: str, limits: Limits) -> tuple[CountedState, Result]:
+        assert not self.released
+        if code.startswith("!"):
+            return CountedState(self._states), Result("error", error=CodeError("AssertionError", "", 1))
+        return CountedState(self._states), Result("ok")
+
+    def release(self) -> None:
+        assert not self.released
+        self.released = True
+
+
+def test_what_led_nowhere_is_listed_where_it_was_tried() -> None:
+    set_up, good = cell("row = ''\ndef put(now):\n    global row\n    assert now != 'b'\n    row = now"), "put('a')"
+    *_, wrong, again, other, below, back, malformed = make(
+        set_up, cell("put('b')"), cell("# once more\nput('b')"), cell("put('b')\nput('c')\nassert 0\nprint(row)"),
+        cell(good), undo, cell("put("),
+    )  # fmt: skip
+    assert wrong.text == "AssertionError (line 1)\nrow = ''\ntried: put('b')"
+    assert again.text == "AssertionError (line 2)\nrow = ''\ntried: put('b')"
+    assert other.text == "AssertionError (line 1)\nrow = ''\ntried: put('b'), put('b'); put('c')"
+    assert below == ToolResult("row = 'a'")
+    assert back == ToolResult("row = ''\ntried: put('b'), put('b'); put('c'), put('a')")
+    assert malformed.text.splitlines()[1:] == back.text.splitlines()
+
+
+def test_a_long_move_is_not_listed_and_only_the_last_ones_are() -> None:
+    tries = [cell(f"assert 0, {'9' * 40}\nx = {'9' * 40}"), *(cell(f"n = {n}\nassert not n") for n in range(1, 12))]
+    results = make(cell("n = 0"), *tries)
+    assert results[1].text.endswith("\nn = 0")
+    assert results[-1].text.endswith("\ntried: " + ", ".join(f"n = {n}" for n in range(4, 12)))
+
+
+MOVES = st.lists(st.sampled_from(["a", "b", "c", "!a", "!b", "<"]), max_size=12)
+
+
+@given(MOVES)
+def test_what_is_listed_is_what_was_tried_from_here(moves: list[str]) -> None:
+    """Against a plain record: ``x`` succeeds, ``!x`` fails, ``<`` takes back. No session changes one before it."""
+
+    async def run() -> None:
+        session: Session = TrialNotebook(cast(Sandbox, SimpleNamespace(start=lambda: CountedState([]))), Limits())
+        session, _ = await session.call(cell("set_up"))
+        path, tried = [""], {(""): list[str]()}
+        for move in moves:
+            here = "/".join(path)
+            earlier = session, tried[here].copy()
+            if move == "<":
+                session, _ = await session.call(undo)
+                if len(path) > 1:
+                    last = path.pop()
+                    here = "/".join(path)
+                    tried[here] += [last] * (last not in tried[here])
+            else:
+                session, result = await session.call(cell(move))
+                if move.startswith("!"):
+                    tried[here] += [move] * (move not in tried[here])
+                    assert result.text.endswith(f"tried: {', '.join(tried[here][-8:])}")
+                else:
+                    path.append(move)
+                    tried["/".join(path)] = []
+            assert isinstance(session, TrialNotebook)
+            assert list(session._tried[-1]) == tried["/".join(path)]
+            assert isinstance(earlier[0], TrialNotebook)
+            assert list(earlier[0]._tried[-1]) == earlier[1]
+
+    asyncio.run(run())
