@@ -20,8 +20,8 @@ PYTEST := files=$$(mktemp -d) && trap 'rm -rf "$$files"' EXIT && $(BIN)/python -
 demo: $(ROOT).venv/.local ## Compare tree search with greedy decoding, with the bundled model
 	$(RUN) $(BIN)/rstar demo $(DEMO)
 
-# The machine may be busy with other things, and tests of real services have limits of time. So what failed runs once more,
-# alone. Such a test is reported both times, and is a defect, of the test or of the code.
+# The machine may be busy with other things, and tests of real services have limits of time. So what failed runs once
+# more, alone. Both runs report such a test; it is a defect, of the test or of the code.
 test: $(ROOT).venv/.dev packages ## Run all tests, including lint, types and the import contract
 	$(RUN) $(PYTEST) -n 4 --dist loadfile --no-loadscope-reorder || { [ $$? = 1 ] && \
 		echo "Once more, alone, what failed beside others:" && \

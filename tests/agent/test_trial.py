@@ -43,7 +43,6 @@ def test_a_cell_that_fails_changes_nothing_and_shows_what_holds() -> None:
 
 
 def test_cells_are_taken_back_one_by_one() -> None:
-    undo = Call(UNDO.name, {})
     cells = [undo, cell("path = 'a'"), cell("path += 'b'"), cell("path += 'c'\nassert 0"), undo, undo]
     early, first, second, failed, back, refused, other = make(*cells, cell("path += 'd'"))
     assert (early.status, early.error) == ("bad_call", "there is no cell yet")
@@ -128,7 +127,7 @@ def test_what_is_listed_is_what_was_tried_from_here(moves: list[str]) -> None:
     async def run() -> None:
         session: Session = TrialNotebook(cast(Sandbox, SimpleNamespace(start=lambda: CountedState([]))), Limits())
         session, _ = await session.call(cell("set_up"))
-        path, tried = [""], {(""): list[str]()}
+        path, tried = [""], {"": list[str]()}
         for move in moves:
             here = "/".join(path)
             earlier = session, tried[here].copy()

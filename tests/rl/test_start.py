@@ -10,7 +10,7 @@ import pytest
 from rstar.agent.calls import Call
 from rstar.agent.environment import GIVEN_UP, Puzzles
 from rstar.agent.tools import NOTEBOOK
-from rstar.agent.trial import UNDO, _move
+from rstar.agent.trial import UNDO, move_of
 from rstar.agent.turns import CodeTurns
 from rstar.datasets import read_problems
 from rstar.errors import DataError
@@ -96,7 +96,7 @@ def test_a_trace_is_what_the_agent_would_see(tmp_path: Path, seed: int) -> None:
             assert isinstance(call, Call)
             session, result = await session.call(call)
             assert result.status == "ok" or not written or "Error" in seen, "trained to fail at the first attempt"
-            assert not _move(code) or _move(code) not in listed, "a move that led nowhere is made again"
+            assert not move_of(code) or move_of(code) not in listed, "a move that led nowhere is made again"
             listed = result.text.partition("tried: ")[2].split(", ")
             if call.name == UNDO.name:
                 held.pop()

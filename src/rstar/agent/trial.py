@@ -67,10 +67,10 @@ class TrialNotebook:
         if shown.status != "ok" or state is None:
             if state is not None:
                 state.release()
-            after = self._at(point.keep(), self._tried, "" if _is_malformed(result) else _move(code))
+            after = self._at(point.keep(), self._tried, "" if _is_malformed(result) else move_of(code))
             return after, shown._replace(text="\n".join(filter(None, (shown.text, after._state_text()))))
         values = "\n".join(f"{name} = {value}" for name, value in result.values) or point.values
-        after = self._at(_Point(state, point.keep(), values, _move(code)), (*self._tried, ()))
+        after = self._at(_Point(state, point.keep(), values, move_of(code)), (*self._tried, ()))
         return after, shown._replace(text=shown.text or values)
 
     def _undo(self) -> tuple[Session, ToolResult]:
@@ -129,10 +129,10 @@ def _is_malformed(result: Result) -> bool:
     return result.error is not None and result.error.kind in ("SyntaxError", "IndentationError", "TabError")
 
 
-def _move(code: str) -> str:
+def move_of(code: str) -> str:
     """The statements of a cell that are neither checks nor output, in one line; "" if that is long.
 
-    >>> _move("# row 1: column 2\\nput('2')\\nassert len(queens) == size")
+    >>> move_of("# row 1: column 2\\nput('2')\\nassert len(queens) == size")
     "put('2')"
     """
     lines = [line.strip() for line in code.splitlines()]

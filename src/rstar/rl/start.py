@@ -132,8 +132,8 @@ class TraceWriter:
         """Write a trace. Returns whether it is of use: the cells of the correct program must run."""
         has_limit = trace.can_undo or rng.random() < 2 / 3
         size = rng.randint(1, self._config.cell_steps) if has_limit else len(right.steps)
-        without = self._dead_ends if rng.random() < 2 / 3 else self._side_steps
-        attempts = self._depth_first if trace.can_undo else without
+        again = self._dead_ends if rng.random() < 2 / 3 else self._side_steps
+        attempts = self._depth_first if trace.can_undo else again
         if not await attempts(trace, right, failed, size):
             return False
         if trace.attempted and rng.random() < self._config.give_up:
@@ -213,7 +213,7 @@ class _Trace:
         Goes back first if others hold. Cells have at most `size` steps. Returns whether all succeeded.
         """
         while self._cells and _common(held := self._held(), steps) < len(held):
-            if self.can_undo and len(self._cells) > 1:
+            if self.can_undo:
                 self._add(*await self._call(Call(UNDO.name, {}), f"{UNDO.name}()"))
                 self._cells.pop()
             else:

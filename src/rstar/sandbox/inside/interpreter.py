@@ -80,7 +80,8 @@ class Interpreter:
             self._execute(code, name, echo)
             report: Report = {"status": "ok"}
             if values:
-                report["values"] = new_values(before, self._main.__dict__, values, texts)
+                with suppress(Exception):  # a snippet's own kind of string; the run itself succeeded
+                    report["values"] = new_values(before, self._main.__dict__, values, texts)
         except SystemExit as stop:
             report = _stopped(stop, name)
         except MemoryError as error:
