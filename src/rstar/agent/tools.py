@@ -6,7 +6,7 @@ returns a new session, so rollouts that share a beginning share its calls, and e
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -106,13 +106,9 @@ class PythonSession:
 
     async def call(self, call: Call) -> tuple[Session, ToolResult]:
         """See `Session.call`."""
-        tool = next((tool for tool in PYTHON_TOOLS if tool.name == call.name), None)
-        if tool is None:
-            known = ", ".join(tool.name for tool in PYTHON_TOOLS)
-            return self, refused(f"there is no tool {call.name!r}; the tools are {known}")
-        if (reason := bad_arguments(tool, call)) is not None:
+        if (reason := bad_call(PYTHON_TOOLS, call)) is not None:
             return self, refused(reason)
-        if tool is STANDARD_IO:
+        if call.name == STANDARD_IO.name:
             code, stdin = call.arguments["code"], call.arguments["input"]
             return self, shown_result(await self._sandbox.run(code, stdin, self._limits))
         state, result = await self._state.run(call.arguments["code"], self._limits)
@@ -126,8 +122,11 @@ class PythonSession:
         self._state.release()
 
 
-def bad_arguments(tool: Tool, call: Call) -> str | None:
-    """Why `call` does not fit `tool`; None if it does."""
+def bad_call(tools: Sequence[Tool], call: Call) -> str | None:
+    """Why `call` fits none of `tools`; None if it does."""
+    tool = next((tool for tool in tools if tool.name == call.name), None)
+    if tool is None:
+        return f"there is no tool {call.name!r}; the tools are {', '.join(tool.name for tool in tools)}"
     for name in tool.parameters:
         if name not in call.arguments:
             return f"{tool.name}: the argument {name!r} is missing"

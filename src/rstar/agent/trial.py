@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rstar.agent.calls import Call
-from rstar.agent.tools import NOTEBOOK, Session, Tool, ToolResult, bad_arguments, refused, shown_result
+from rstar.agent.tools import NOTEBOOK, Session, Tool, ToolResult, bad_call, refused, shown_result
 from rstar.sandbox.api import Limits, Result, Sandbox, State
 
 UNDO = Tool(
@@ -16,13 +16,15 @@ UNDO = Tool(
 )
 _VALUES = 3
 """Maximum number of values that are shown after a cell: of the last variables that it changed."""
-_TRIED, _LONGEST = 8, 40
-"""Maximum number of moves listed as tried: the last ones. Maximum length of one, in characters; longer ones are not
-listed."""
+_TRIED = 8
+"""Maximum number of moves that are listed as tried: the last ones."""
+_LONGEST = 40
+"""Maximum length of a listed move, in characters. Longer ones are not listed."""
 _NO_MOVES = ("#", "assert ", "print(")
-"""Lines of a cell that begin so are no part of its move."""
+"""How the lines of a cell begin that do not belong to its move."""
 
 Tried = tuple[str, ...]
+"""Moves that led nowhere from one point."""
 
 
 class TrialNotebook:
@@ -52,13 +54,9 @@ class TrialNotebook:
 
     async def call(self, call: Call) -> tuple[Session, ToolResult]:
         """See `Session.call`."""
-        tool = next((tool for tool in self.tools if tool.name == call.name), None)
-        if tool is None:
-            known = ", ".join(tool.name for tool in self.tools)
-            return self, refused(f"there is no tool {call.name!r}; the tools are {known}")
-        if (reason := bad_arguments(tool, call)) is not None:
+        if (reason := bad_call(self.tools, call)) is not None:
             return self, refused(reason)
-        return self._undo() if tool is UNDO else await self._run(call.arguments["code"])
+        return self._undo() if call.name == UNDO.name else await self._run(call.arguments["code"])
 
     async def _run(self, code: str) -> tuple[Session, ToolResult]:
         point = self._point

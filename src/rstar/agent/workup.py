@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Self
 
 from rstar.agent.calls import Call
-from rstar.agent.tools import Session, Tool, ToolResult, bad_arguments, refused
+from rstar.agent.tools import Session, Tool, ToolResult, bad_call, refused
 from rstar.errors import DataError
 from rstar.problems import Problem
 from rstar.trajectories import Trajectory
@@ -51,19 +51,15 @@ class WorkupSession:
 
     async def call(self, call: Call) -> tuple[Session, ToolResult]:
         """See `Session.call`."""
-        tool = next((tool for tool in WORKUP_TOOLS if tool.name == call.name), None)
-        if tool is None:
-            known = ", ".join(tool.name for tool in WORKUP_TOOLS)
-            return self, refused(f"there is no tool {call.name!r}; the tools are {known}")
-        if (reason := bad_arguments(tool, call)) is not None:
+        if (reason := bad_call(WORKUP_TOOLS, call)) is not None:
             return self, refused(reason)
-        if tool is ASK and self._tested:
+        if call.name == ASK.name and self._tested:
             return self, refused("the history ended with the first test")
-        kind, findings = ("topic", self._record.topics) if tool is ASK else ("test", self._record.tests)
+        kind, findings = ("topic", self._record.topics) if call.name == ASK.name else ("test", self._record.tests)
         name = plain_name(call.arguments[kind])
         if name not in findings:
             return self, refused(f"there is no {kind} {name!r}; the {kind}s are {', '.join(findings)}")
-        after = self if self._tested or tool is ASK else WorkupSession(self._record, tested=True)
+        after = self if self._tested or call.name == ASK.name else WorkupSession(self._record, tested=True)
         return after, ToolResult(f"{name}: {findings[name]}")
 
     def release(self) -> None:

@@ -82,7 +82,7 @@ def start(
     cell_steps: Annotated[
         int,
         typer.Option(
-            help="Maximum number of steps in a cell. Without a tool to undo, a third of the traces have none.",
+            help="Maximum number of steps in a cell. Without a tool to undo, a third of the traces have no maximum.",
             min=1,
         ),
     ] = 2,

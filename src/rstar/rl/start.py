@@ -132,8 +132,8 @@ class TraceWriter:
         """Write a trace. Returns whether it is of use: the cells of the correct program must run."""
         has_limit = trace.can_undo or rng.random() < 2 / 3
         size = rng.randint(1, self._config.cell_steps) if has_limit else len(right.steps)
-        again = self._dead_ends if rng.random() < 2 / 3 else self._side_steps
-        attempts = self._depth_first if trace.can_undo else again
+        anew = self._dead_ends if rng.random() < 2 / 3 else self._side_steps
+        attempts = self._depth_first if trace.can_undo else anew
         if not await attempts(trace, right, failed, size):
             return False
         if trace.attempted and rng.random() < self._config.give_up:
