@@ -103,8 +103,8 @@ class Mathematics:
 class Puzzles(Mathematics):
     """Trial and error: an attempt is a cell that checks itself, and what comes back tells where it failed.
 
-    A cell that fails changes nothing, and the response shows the values that still hold. So the next one can go on from
-    the moves that held, and moves that led nowhere can be taken back.
+    A cell that fails changes nothing, so the next one can go on from the moves that held. Moves that led nowhere can be
+    taken back.
     """
 
     system = (

@@ -30,10 +30,9 @@ Tried = tuple[str, ...]
 class TrialNotebook:
     """A notebook for trial and error: a cell that fails changes nothing, and a cell that succeeded can be taken back.
 
-    A cell without output shows the values of the variables that it changed. A cell that fails shows its error and the
-    values that still hold: those after the last cell that succeeded. The first cell that succeeds sets the problem up,
-    and cannot be taken back. Where cells have failed or were taken back, responses list them, so the next move can be
-    another one.
+    A cell without output shows the values of the variables that it changed. A cell that fails shows its error only: the
+    values shown last still hold. The first cell that succeeds sets the problem up, and cannot be taken back. Going back
+    shows the values that hold again, and what was tried from there, so the next move can be another one.
 
     Going back runs no code: interpreter states are kept as long as a session may go back to them.
 
@@ -65,8 +64,7 @@ class TrialNotebook:
         if shown.status != "ok" or state is None:
             if state is not None:
                 state.release()
-            after = self._at(point.keep(), self._tried, "" if _is_malformed(result) else move_of(code))
-            return after, shown._replace(text="\n".join(filter(None, (shown.text, after._state_text()))))
+            return self._at(point.keep(), self._tried, "" if _is_malformed(result) else move_of(code)), shown
         values = "\n".join(f"{name} = {value}" for name, value in result.values) or point.values
         after = self._at(_Point(state, point.keep(), values, move_of(code)), (*self._tried, ()))
         return after, shown._replace(text=shown.text or values)
@@ -76,18 +74,14 @@ class TrialNotebook:
         if before is None or before.before is None:
             return self, refused("only the first cell is left, which stays" if before else "there is no cell yet")
         after = self._at(before.keep(), self._tried[:-1], self._point.move)
-        return after, ToolResult(after._state_text())
+        tried = ", ".join(after._tried[-1][-_TRIED:])
+        return after, ToolResult("\n".join(filter(None, (before.values, tried and f"tried: {tried}"))))
 
     def _at(self, point: _Point, tried: tuple[Tried, ...], more: str = "") -> TrialNotebook:
         """The notebook at `point`, from which `more` has been tried, too."""
         if more and more not in tried[-1]:
             tried = (*tried[:-1], (*tried[-1], more))
         return TrialNotebook(self._sandbox, self._limits, point, tried)
-
-    def _state_text(self) -> str:
-        """The values that hold, and what has been tried from here."""
-        tried = "" if self._point.before is None else ", ".join(self._tried[-1][-_TRIED:])
-        return "\n".join(filter(None, (self._point.values, tried and f"tried: {tried}")))
 
     def release(self) -> None:
         """See `Session.release`."""
