@@ -24,6 +24,10 @@ def _share(value: float) -> str:
     return f"{100 * value:.1f}%"
 
 
+def _points(value: float) -> str:
+    return f"{100 * value:.1f}"
+
+
 def _number(value: float) -> str:
     return f"{value:.3g}" if abs(value) < 100 else f"{value:,.0f}"
 
@@ -138,23 +142,26 @@ def _values(runs: Sequence[TrainingRun], last: int) -> dict[str, list[float]]:
 
 
 def settings_table(rows: Sequence[SettingRow], steps: int, last: int) -> Grid:
-    """The rows as a table, each difference below its figure's mean."""
+    """The rows as a table, each difference below its figure's mean; those of shares are in percentage points."""
     pass_keys = [key for key in rows[0].figures if key.startswith("pass@")]
     shown = [
         _Figure("mean", "held-out mean", _share, ""),
-        _Figure("rise", "rise", _share, ""),
+        _Figure("rise", "rise", _points, ""),
         *(_Figure(key, key, _share, "") for key in pass_keys),
         *_OF_STEPS,
     ]
     columns = [Column("setting"), Column("runs", number=True)]
     columns += [Column(figure.name, number=True, rank=rank) for rank, figure in enumerate(shown)]
-    grid = Grid(
-        columns, title=f"after {steps} steps; figures of training: means over the last {min(last, steps)} steps"
+    title = (
+        f"after {steps} steps; figures of training: means over the last {min(last, steps)} steps; "
+        "rise, and differences of shares: percentage points"
     )
+    grid = Grid(columns, title=title)
     for row in rows:
         grid.add(row.name, str(row.runs), *(_cell(row.figures.get(figure.key), figure.text) for figure in shown))
         if row.differences:
-            cells = (_cell(row.differences.get(figure.key), figure.text, sign="+") for figure in shown)
+            units = ((figure.key, _points if figure.text is _share else figure.text) for figure in shown)
+            cells = (_cell(row.differences.get(key), text, sign="+") for key, text in units)
             grid.add(f"  against {rows[0].name}", "", *cells)
     return grid
 
