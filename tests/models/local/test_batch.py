@@ -113,3 +113,27 @@ def test_samples_of_like_length_are_neighbours(engine: LocalEngine, length: int,
         batch._rows.clear(free)
         batch._branches[free] = None
     assert batch._best_row(length, within) == row
+
+
+def test_agents_that_take_turns_are_not_read_again(engine: LocalEngine) -> None:
+    """Almost as many branches as rows that hold prompts: each turn computes only what is new."""
+    counted = Counted(engine)
+    computed = 0
+    hidden = counted.batch.model.hidden
+
+    def tokens(first: int, ids: Any, starts: Any, last: Any = None, added: Any = None) -> Any:
+        nonlocal computed
+        computed += 0 if last is None else ids.numel()
+        return hidden(first, ids, starts, last, added)
+
+    counted.batch.model.hidden = tokens  # type: ignore[method-assign]
+    contexts = [Context("", (BOS, 40 + number, *range(40, 100))) for number in range(22)]
+    for turn in range(4):
+        before = computed
+        samples = counted.run(*(warm(turn, prompt=context) for context in contexts))
+        contexts = [
+            Context("", (*context.ids, *sample.ids, *range(50, 56)))
+            for context, (sample,) in zip(contexts, samples, strict=True)
+        ]
+        if turn:
+            assert computed - before <= 22 * 16, "at most 16 tokens per prompt, padding included"

@@ -123,7 +123,7 @@ def test_copied_rows_and_growing_caches_go_on_alike() -> None:
     model.forward(0, ids, zeros, torch.full((8,), 31))
     expected = decode(model, ids[:, :1], 32)
     for row in range(8):
-        model.copy(7 - row, 8 + row, 32)
+        model.copy(7 - row, 8 + row, 0, 32)
     capacity = model.capacity
     model.reserve(2 * capacity)
     assert model.capacity > capacity

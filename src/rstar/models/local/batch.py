@@ -266,7 +266,7 @@ class Batch:
     def _place(self, branch: _Branch, source: int, length: int, last: int) -> None:
         """Give a branch a free row, with the first `length` positions of row `source`; `last` is its next input."""
         row = self._best_row(length, self.size)
-        self.model.copy(source, row, length)
+        self.model.copy(source, row, 0, length)
         self._branches[row] = branch
         self._rows.last[row], self._rows.lengths[row] = last, length
         self._active += 1
@@ -338,7 +338,7 @@ class Batch:
         while (top := self._top()) > (needed := self._active + -self._active % ROW_STEP):
             length = int(self._rows.lengths[top - 1])
             free = self._best_row(length, needed)
-            self.model.copy(top - 1, free, length)
+            self.model.copy(top - 1, free, 0, length)
             self._rows.move(top - 1, free)
             self._branches[free], self._branches[top - 1] = self._branches[top - 1], None
 

@@ -96,10 +96,10 @@ class CachedDecoder:
         self._turns = torch.polar(torch.ones_like(angles), angles).to(self.device)
         self._places = torch.arange(capacity, device=self.device)
 
-    def copy(self, source: int, target: int, length: int) -> None:
-        """Copy the first `length` positions of a row to another."""
-        self._keys[:, target, :, :, :length] = self._keys[:, source, :, :, :length]
-        self._values[:, target, :, :length] = self._values[:, source, :, :length]
+    def copy(self, source: int, target: int, start: int, end: int) -> None:
+        """Copy positions `start` .. `end` - 1 of a row to another."""
+        self._keys[:, target, :, :, start:end] = self._keys[:, source, :, :, start:end]
+        self._values[:, target, :, start:end] = self._values[:, source, :, start:end]
 
     def forward(self, first: int, ids: Tensor, starts: Tensor, last: Tensor | None = None) -> Tensor:
         """Extend rows `first` .. `first` + R - 1 and return logits (R, V) in float32; arguments as in `hidden`."""

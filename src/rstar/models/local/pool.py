@@ -46,8 +46,8 @@ from rstar.models.scheduler import Scheduler
 START_DELAY = 2.0
 """Seconds of work before workers are started, about the cost of starting them."""
 
-QUEUED = 4
-"""Samples given to a worker at a time, in batches."""
+QUEUED = 2
+"""Samples given to a worker at a time, in batches: more would not find their prompts held any more."""
 
 MAX_WORKERS = 4
 """Maximum number of workers: more would wait for the search process, whose share is over a fifth of the model's."""

@@ -1,8 +1,7 @@
 """Prompts in cache rows: equal beginnings are computed once.
 
-Some rows of the model's cache form a ring (`rstar.models.local.prefix`). A new prompt takes the oldest row; what
-another row holds of it is copied, and only the rest is computed. Prompt lengths are padded to `WIDTHS`, so tensor
-shapes are few.
+Some rows of the model's cache hold prompts (`rstar.models.local.prefix`). What they hold of new prompts is copied into
+`GROUP` adjacent rows, where the rest is computed. Prompt lengths are padded to `WIDTHS`, so tensor shapes are few.
 """
 
 from __future__ import annotations
@@ -11,12 +10,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from rstar.models.local.cached_decoder import ROW_STEP, CachedDecoder
-from rstar.models.local.prefix import PromptRing
+from rstar.models.local.prefix import Ids, PromptRows
 
 GROUP = 8
 """Maximum number of prompts per forward call."""
@@ -24,29 +22,30 @@ WIDTHS = (8, 16, 24, 32, 40, 48, 64, 96, 128, 192, 256, 384, 512)
 """Padded prompt lengths in tokens; longer prompts take several calls. An odd number of prompts cannot have all of them,
 because a call computes a multiple of `ROW_STEP` tokens."""
 
-Ids = npt.NDArray[np.int32]
 T = TypeVar("T")
 
 
 class Prompts:
-    """Computes prompts in `rows` cache rows of a model, from row `first` on."""
+    """Computes prompts in `rows` cache rows of a model, from row `first` on; the first `GROUP` are for computing."""
 
     def __init__(self, model: CachedDecoder, first: int, rows: int) -> None:
-        self._model, self._ring = model, PromptRing(first, rows)
+        self._model, self._first, self._rows = model, first, PromptRows(first + GROUP, rows - GROUP)
 
     def clear(self) -> None:
         """Forget all prompts, because the weights changed."""
-        self._ring.clear()
+        self._rows.clear()
 
     def longest(self, ids: Ids) -> tuple[int, int]:
         """Row and length of the longest prefix of `ids` that is held; the last token is always computed again."""
-        return self._ring.longest(ids[:-1])
+        return self._rows.longest(ids[:-1])
 
     def hold(self, row: int, ids: Ids) -> None:
-        """Hold `ids`, which are in cache row `row`."""
-        target = self._ring.take(1)
-        self._model.copy(row, target, len(ids))
-        self._ring.hold(target, ids)
+        """Hold `ids`, which are in cache row `row`: in the row that holds their beginning and nothing else, if any."""
+        target, length = self._rows.longest(ids)
+        if not self._rows.holds_only(target, length):
+            target, length = self._rows.take(), 0
+        self._model.copy(row, target, length, len(ids))
+        self._rows.hold(target, ids)
 
     def groups(self, prompts: Sequence[T], key: Callable[[T], Ids]) -> Iterator[list[T]]:
         """Divide prompts into groups to compute; a group needs about as many new tokens of each."""
@@ -64,15 +63,14 @@ class Prompts:
             added: (T, D) per prompt, or None: added to its token embeddings.
 
         Returns:
-            The row of the first prompt (the others follow it), and the state after each prompt's last token, padded to
-            (`ROW_STEP`, D).
+            The row of the first prompt, which the others follow until the next call, and the state after each prompt's
+            last token, padded to (`ROW_STEP`, D).
         """
-        first = self._ring.take(len(prompts))
+        model, first = self._model, self._first
         starts = np.zeros(len(prompts), np.int64)
         for i, ids in enumerate(prompts):
             source, starts[i] = self.longest(ids)
-            self._model.copy(source, first + i, int(starts[i]))
-        model = self._model
+            model.copy(source, first + i, 0, int(starts[i]))
         states = torch.zeros((ROW_STEP, model.config.hidden_size), dtype=model.dtype, device=model.device)
         left = np.array([len(ids) for ids in prompts]) - starts
         possible = [width for width in WIDTHS if len(prompts) * width % ROW_STEP == 0]
@@ -95,5 +93,5 @@ class Prompts:
             # Rows of finished prompts write padding behind their last token.
             starts, left = starts + np.clip(left, 0, width), left - width
         for i, ids in enumerate(prompts):
-            self._ring.hold(first + i, ids)
+            self.hold(first + i, ids)
         return first, states
