@@ -238,6 +238,27 @@ def test_a_window_grows_by_one_for_each_window_of_turns_and_halves_when_overload
     assert FIRST_WINDOW // 2 < len(scheduler.dispatch()) < FIRST_WINDOW
 
 
+def test_where_room_is_for_few_rollouts_others_begin_when_one_ends() -> None:
+    scheduler = Scheduler([None], Growth(4, 100), window=8, residents=2)
+    for rollout in range(4):
+        scheduler.submit(rollout, 10)
+    assert {start.rollout for start in scheduler.dispatch()} == {0, 1}
+    scheduler.call_tool(0, 5)
+    scheduler.fork(0, 9, 15)
+    scheduler.resume(9, 5)
+    assert [start.rollout for start in scheduler.dispatch()] == [9], "forks go on"
+    scheduler.finish(1, 5)
+    assert scheduler.dispatch() == [], "a fork and its origin are two"
+    scheduler.end(0)
+    assert len(scheduler.dispatch()) == 1
+    alone = Scheduler([None], Growth(4, 100), window=8, residents=1)
+    for rollout in range(2):
+        alone.submit(rollout, 10)
+    assert len(alone.dispatch()) == 1
+    alone.call_tool(0, 5)
+    assert len(alone.dispatch()) == 1, "nothing runs, so another one begins"
+
+
 def test_what_does_not_fit_the_phase_is_refused() -> None:
     scheduler = Scheduler([1_000], Growth(4, 100))
     scheduler.submit(7, 10)

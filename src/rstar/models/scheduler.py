@@ -133,6 +133,7 @@ class Scheduler:
         growth: expectations of how rollouts grow. A trainer keeps them from step to step.
         migrate_below: a waiting rollout of fewer tokens may move to another replica; 0: none may.
         window: samples at a time where the capacity is unknown, at first.
+        residents: rollouts on a replica whose capacity is unknown beyond which no new one begins there. Forks may.
 
     Raises:
         ValueError: no capacities, or one below 1; later, a call that does not fit the phase of its rollout.
@@ -144,11 +145,12 @@ class Scheduler:
         growth: Growth,
         migrate_below: float = 0,
         window: float = FIRST_WINDOW,
+        residents: float = math.inf,
     ) -> None:
         if not capacities or any(capacity is not None and capacity < 1 for capacity in capacities):
             raise ValueError(f"capacities {list(capacities)}: expected at least one, and none below 1")
         self._replicas = [_Replica(capacity, window) for capacity in capacities]
-        self._growth, self._migrate_below = growth, migrate_below
+        self._growth, self._migrate_below, self._residents = growth, migrate_below, residents
         self._rollouts: dict[int, _Rollout] = {}
         self._cold: deque[int] = deque()  # lost their KV
         self._groups: dict[int, _Group] = {}
@@ -380,10 +382,12 @@ class Scheduler:
             self._last = best
         return best
 
-    @staticmethod
-    def _may_admit(replica: _Replica) -> bool:
+    def _may_admit(self, replica: _Replica) -> bool:
         """Whether the replica may have room for a rollout without KV; its own ready turns come first."""
-        full = replica.capacity is not None and replica.reserved > FULL * replica.capacity
+        if replica.capacity is None:
+            full = len(replica.resident) >= self._residents
+        else:
+            full = replica.reserved > FULL * replica.capacity
         return replica.available and not replica.ready and not (full and replica.running)
 
     def _fits(self, replica: _Replica, one: _Rollout) -> bool:

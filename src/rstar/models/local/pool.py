@@ -47,7 +47,11 @@ START_DELAY = 2.0
 """Seconds of work before workers are started, about the cost of starting them."""
 
 QUEUED = 2
-"""Samples given to a worker at a time, in batches: more would not find their prompts held any more."""
+"""Samples given to a worker at a time, in batches."""
+
+RESIDENT = 1.5
+"""Rollouts on a worker before others begin, in samples of its batch: with more, prompts are overwritten (the rows that
+hold them are two batches) before the next turn needs them."""
 
 MAX_WORKERS = 4
 """Maximum number of workers: more would wait for the search process, whose share is over a fifth of the model's."""
@@ -244,11 +248,10 @@ class LocalPool(Replicas):
         await self._load_each(self.workers, lambda worker: worker.load(packed, version), changed=True)
 
     def _new_scheduler(self) -> Scheduler:
-        """What is idle takes no room in a worker. A worker's queue should not run empty, so it is given more samples
-        than its batch holds.
-        """
-        window = QUEUED * self._front.capacity().samples
-        return Scheduler([None] * (1 + self._count), self._growth, self._migrate_below, window)
+        """A worker's queue should not run empty, so it is given more samples than its batch holds."""
+        batch = self._front.capacity().samples
+        places = [None] * (1 + self._count)
+        return Scheduler(places, self._growth, self._migrate_below, QUEUED * batch, RESIDENT * batch)
 
     def _places(self) -> Sequence[Replica | None]:
         return [self._front, *self.workers, *[None] * (self._count - len(self.workers))]

@@ -21,7 +21,8 @@ from torch.nn import functional as F
 from rstar.models.decoder_files import read_tokenizer
 from rstar.models.device import few_threads, open_device, resolve_device
 from rstar.models.local.cached_decoder import ROW_STEP, CachedDecoder
-from rstar.models.local.prompts import GROUP, Ids, Prompts
+from rstar.models.local.prefix import Ids
+from rstar.models.local.prompts import GROUP, Prompts
 from rstar.models.ppm.inputs import NUMBERS, Encoded, SolutionEncoder, features_of, pieces
 from rstar.models.ppm.model import load_ppm
 from rstar.trajectories import Step
