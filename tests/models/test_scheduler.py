@@ -238,7 +238,7 @@ def test_a_window_grows_by_one_for_each_window_of_turns_and_halves_when_overload
     assert FIRST_WINDOW // 2 < len(scheduler.dispatch()) < FIRST_WINDOW
 
 
-def test_where_room_is_for_few_rollouts_others_begin_when_one_ends() -> None:
+def test_new_rollouts_wait_while_a_replica_has_as_many_as_it_may() -> None:
     scheduler = Scheduler([None], Growth(4, 100), window=8, residents=2)
     for rollout in range(4):
         scheduler.submit(rollout, 10)

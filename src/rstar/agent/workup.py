@@ -53,13 +53,14 @@ class WorkupSession:
         """See `Session.call`."""
         if (reason := bad_call(WORKUP_TOOLS, call)) is not None:
             return self, refused(reason)
-        if call.name == ASK.name and self._tested:
+        asks = call.name == ASK.name
+        if asks and self._tested:
             return self, refused("the history ended with the first test")
-        kind, findings = ("topic", self._record.topics) if call.name == ASK.name else ("test", self._record.tests)
+        kind, findings = ("topic", self._record.topics) if asks else ("test", self._record.tests)
         name = plain_name(call.arguments[kind])
         if name not in findings:
             return self, refused(f"there is no {kind} {name!r}; the {kind}s are {', '.join(findings)}")
-        after = self if self._tested or call.name == ASK.name else WorkupSession(self._record, tested=True)
+        after = self if self._tested or asks else WorkupSession(self._record, tested=True)
         return after, ToolResult(f"{name}: {findings[name]}")
 
     def release(self) -> None:

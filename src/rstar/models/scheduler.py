@@ -16,7 +16,8 @@ engines, where a rollout is a search tree or a branch of an agent's rollouts, an
 
 A replica whose capacity is unknown, such as a remote server, has a window instead: the number of samples at a time. It
 grows by one sample for each window of turns that end well, and halves when the server reports overload (additive
-increase, multiplicative decrease).
+increase, multiplicative decrease). Local workers also have a maximum number of rollouts, because each rollout's prompt
+takes a row of their cache, however short it is.
 
 Invariants: the tokens of the rollouts on a replica, expected growth of the running turns included, never exceed its
 capacity when a turn starts, except for a rollout that alone is larger. Every submitted rollout starts, and each of its
@@ -133,7 +134,7 @@ class Scheduler:
         growth: expectations of how rollouts grow. A trainer keeps them from step to step.
         migrate_below: a waiting rollout of fewer tokens may move to another replica; 0: none may.
         window: samples at a time where the capacity is unknown, at first.
-        residents: rollouts on a replica whose capacity is unknown beyond which no new one begins there. Forks may.
+        residents: number of rollouts on a replica of unknown capacity from which on new ones wait; forks never do.
 
     Raises:
         ValueError: no capacities, or one below 1; later, a call that does not fit the phase of its rollout.

@@ -20,12 +20,12 @@ from rstar.view.chart import Chart
 from rstar.view.tables import Column, Grid
 
 
-def _share(value: float) -> str:
-    return f"{100 * value:.1f}%"
-
-
 def _points(value: float) -> str:
     return f"{100 * value:.1f}"
+
+
+def _share(value: float) -> str:
+    return f"{_points(value)}%"
 
 
 def _number(value: float) -> str:

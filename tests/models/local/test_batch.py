@@ -27,15 +27,17 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> LocalEngine:
 
 
 class Counted:
-    """A batch, driven to its end, with counts of what its model computed."""
+    """A batch, driven to its end, with counts of what its model computed: rows of each step, prompts, their tokens."""
 
     def __init__(self, engine: LocalEngine) -> None:
         self.batch: Batch = engine.settings.batch(load_decoder(engine.settings.folder), engine.tokens)
-        self.rows, self.prompts = list[int](), 0
+        self.rows, self.prompts, self.prompt_tokens = list[int](), 0, 0
         hidden = self.batch.model.hidden
 
         def counted(first: int, ids: Any, starts: Any, last: Any = None, added: Any = None) -> Any:
-            self.prompts += last is not None
+            if last is not None:
+                self.prompts += 1
+                self.prompt_tokens += ids.numel()
             return hidden(first, ids, starts, last, added)
 
         self.batch.model.hidden = counted  # type: ignore[method-assign]
@@ -118,22 +120,13 @@ def test_samples_of_like_length_are_neighbours(engine: LocalEngine, length: int,
 def test_agents_that_take_turns_are_not_read_again(engine: LocalEngine) -> None:
     """Almost as many branches as rows that hold prompts: each turn computes only what is new."""
     counted = Counted(engine)
-    computed = 0
-    hidden = counted.batch.model.hidden
-
-    def tokens(first: int, ids: Any, starts: Any, last: Any = None, added: Any = None) -> Any:
-        nonlocal computed
-        computed += 0 if last is None else ids.numel()
-        return hidden(first, ids, starts, last, added)
-
-    counted.batch.model.hidden = tokens  # type: ignore[method-assign]
     contexts = [Context("", (BOS, 40 + number, *range(40, 100))) for number in range(22)]
     for turn in range(4):
-        before = computed
+        before = counted.prompt_tokens
         samples = counted.run(*(warm(turn, prompt=context) for context in contexts))
         contexts = [
             Context("", (*context.ids, *sample.ids, *range(50, 56)))
             for context, (sample,) in zip(contexts, samples, strict=True)
         ]
         if turn:
-            assert computed - before <= 22 * 16, "at most 16 tokens per prompt, padding included"
+            assert counted.prompt_tokens - before <= 22 * 16, "at most 16 tokens per prompt, padding included"

@@ -50,8 +50,8 @@ QUEUED = 2
 """Samples given to a worker at a time, in batches."""
 
 RESIDENT = 1.5
-"""Rollouts on a worker before others begin, in samples of its batch: with more, prompts are overwritten (the rows that
-hold them are two batches) before the next turn needs them."""
+"""Rollouts that a worker may have before a new one waits, in batches. The rows that hold prompts are two batches: with
+more rollouts, a prompt is overwritten before the next turn needs it."""
 
 MAX_WORKERS = 4
 """Maximum number of workers: more would wait for the search process, whose share is over a fifth of the model's."""

@@ -18,7 +18,7 @@ class PromptRows:
 
     def __init__(self, first: int, rows: int) -> None:
         """Manage `rows` cache rows starting at `first`."""
-        self.first, self.rows = first, rows
+        self.first = first
         self._held: Ids = np.full((rows, 256), -1, np.int32)
         self._written: npt.NDArray[np.int64] = np.zeros(rows, np.int64)  # number of the write
         self._writes = 0
