@@ -2,6 +2,9 @@
 
 import os
 
+# One thread for torch, here and in the processes that tests start: the models are tiny, and the tests run side by side.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 from hypothesis import HealthCheck, settings
 
 # A fixed choice of examples by default, so that a red test means that the change at hand broke something. New examples:

@@ -213,6 +213,20 @@ def test_stages_drop_what_is_always_solved(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("stop_after", [None, 1])
+def test_the_token_limit_of_a_stage_is_for_its_training_rollouts_alone(tmp_path: Path, stop_after: int | None) -> None:
+    stages = [{"steps": 1, "max_response_tokens": 2}, {"steps": 1}]
+    settings = config(tmp_path, stages=stages, evaluate_every=1, evaluate_rollouts=8)
+    if stop_after is not None:
+        run(settings, tmp_path / "out", stop_after)
+    run(settings, tmp_path / "out")
+    metrics = list(read_lines(tmp_path / "out" / "metrics.jsonl", "step"))
+    assert metrics[0]["response_tokens"] <= 2 < metrics[1]["response_tokens"]
+    evaluations = list(read_lines(tmp_path / "out" / "evaluations.jsonl", "step"))
+    assert [line["step"] for line in evaluations] == [0, 1, 2]
+    assert all(line["response_tokens"] > 2 for line in evaluations)
+
+
 def test_bad_recipes_are_refused_before_any_work(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="only 8 rollouts"):
         config(tmp_path, keep=9)

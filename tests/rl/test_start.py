@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +56,14 @@ class WithoutUndo(Puzzles):
     tools = (NOTEBOOK,)
 
 
+@contextmanager
+def full_bar(total: int, what: str) -> Iterator[Callable[[int], None]]:
+    """A progress bar that must reach its total."""
+    done: list[int] = []
+    yield done.append
+    assert sum(done) == total
+
+
 def made(tmp_path: Path, world: Puzzles | None = None, **settings: Any) -> tuple[dict[str, int], list[list[str]]]:
     """Counts and pieces for the problem of `tree`."""
     run, problems = tmp_path / "run", tmp_path / "problems.jsonl"
@@ -65,7 +75,7 @@ def made(tmp_path: Path, world: Puzzles | None = None, **settings: Any) -> tuple
     async def write() -> dict[str, int]:
         sandbox = PlainSandbox()
         writer = TraceWriter(world or Puzzles(), sandbox, Limits(), config)
-        return await writer.write([run], read_problems(problems), tmp_path / "out.jsonl")
+        return await writer.write([run], read_problems(problems), tmp_path / "out.jsonl", full_bar)
 
     counts = asyncio.run(write())
     return counts, [json.loads(line)["pieces"] for line in (tmp_path / "out.jsonl").read_text().splitlines()]
@@ -160,6 +170,6 @@ def test_missing_trees_and_unknown_problems_are_named(tmp_path: Path) -> None:
     other.write_text(json.dumps({"id": "r", "question": "?", "answer": "1"}) + "\n")
     writer = TraceWriter(Puzzles(), PlainSandbox(), Limits(), StartConfig())
     with pytest.raises(DataError, match=r"trees.jsonl: problem 'p' is not in the problem file"):
-        asyncio.run(writer.write([tmp_path / "run"], read_problems(other), tmp_path / "out.jsonl"))
+        asyncio.run(writer.write([tmp_path / "run"], read_problems(other), tmp_path / "out.jsonl", full_bar))
     with pytest.raises(DataError, match=r"nothing/trees.jsonl is missing"):
-        asyncio.run(writer.write([tmp_path / "nothing"], read_problems(other), tmp_path / "out.jsonl"))
+        asyncio.run(writer.write([tmp_path / "nothing"], read_problems(other), tmp_path / "out.jsonl", full_bar))

@@ -144,15 +144,27 @@ def test_another_run_is_refused(tmp_path: Path, data: Path) -> None:
         train_sft(config, [tmp_path / "none"], tmp_path / "run2", lambda p: None)
 
 
+def limits(model: Path) -> set[int]:
+    """Longest context, as the files of the model and of the tokenizer say."""
+    model_config = json.loads((model / "config.json").read_text())
+    tokenizer_config = json.loads((model / "tokenizer_config.json").read_text())
+    return {model_config["max_position_embeddings"], tokenizer_config["model_max_length"]}
+
+
 def test_fine_tuning_starts_from_a_model(tmp_path: Path, data: Path) -> None:
     learning: list[float] = []
     base = train_sft(CONFIG, [data], tmp_path / "base", lambda p: learning.append(p.loss))
-    config = CONFIG.model_copy(update={"base": base, "tokens": 2048, "matrix_lr": 1e-6, "other_lr": 1e-7})
+    assert limits(base) == {CONFIG.shape.max_context}
+    shape = CONFIG.shape.model_copy(update={"max_context": 2 * CONFIG.shape.max_context})
+    config = CONFIG.model_copy(
+        update={"base": base, "tokens": 2048, "matrix_lr": 1e-6, "other_lr": 1e-7, "shape": shape}
+    )
     losses: list[float] = []
     tuned = train_sft(config, [data], tmp_path / "tuned", lambda p: losses.append(p.loss))
     before, after = weights(base), weights(tuned)
     assert losses[0] < learning[0] - 0.5
     assert max((before[name] - after[name]).abs().max() for name in before) < 0.01
+    assert limits(tuned) == {shape.max_context}
 
 
 def test_recipes_of_the_project_are_valid() -> None:

@@ -79,21 +79,23 @@ class AgentSolver(Solver):
         """Give the policy new weights; see `rstar.models.engine.Engine.load`."""
         await self._parts[0].load(weights, version)
 
-    def limit_response(self, tokens: int) -> None:
-        """Change the token limit of further rollouts."""
-        self.settings = self.settings.model_copy(update={"max_response_tokens": tokens})
-
     def group(
         self,
         problem: Problem,
         seed: int,
         after: Context | None = None,
         on_turn: Callable[[Step], None] = lambda step: None,
+        max_response_tokens: int | None = None,
     ) -> Group:
-        """The rollouts of a problem, to be made; see `Group`. The solver must be open (``async with solver:``)."""
+        """The rollouts of a problem, to be made; see `Group`. The solver must be open (``async with solver:``).
+
+        `max_response_tokens` takes the place of the setting.
+        """
         policy, sandbox = self._parts
-        parts = policy, self.environment, self.turns, sandbox
-        return Group(problem, *parts, self.settings, self._limits(), seed, after, on_turn)
+        parts, settings = (policy, self.environment, self.turns, sandbox), self.settings
+        if max_response_tokens is not None:
+            settings = settings.model_copy(update={"max_response_tokens": max_response_tokens})
+        return Group(problem, *parts, settings, self._limits(), seed, after, on_turn)
 
     async def rewards(self, key: AnswerKey, trajectories: Sequence[Trajectory]) -> list[float]:
         """The environment's rewards of finished trajectories. Raises `SandboxError` if the sandbox fails."""

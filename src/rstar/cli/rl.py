@@ -107,7 +107,7 @@ def start(
 
     async def write() -> dict[str, int]:
         async with LocalSandbox() as sandbox:
-            return await TraceWriter(world, sandbox, Limits(), config).write(runs, problem_set, out)
+            return await TraceWriter(world, sandbox, Limits(), config).write(runs, problem_set, out, progress)
 
     counts = asyncio.run(write())
     console().print(f"{counts_text(counts)}, written to [bold]{escape(str(out))}[/]", highlight=False)

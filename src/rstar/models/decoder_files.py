@@ -176,12 +176,18 @@ def read_tokenizer(folder: Path) -> Tokenizer:
         raise ConfigError(f"{file}: {error}") from error
 
 
-def copy_tokenizer(source: Path, target: Path) -> None:
-    """Copy the tokenizer files from one model folder to another."""
+def copy_tokenizer(source: Path, target: Path, max_context: int = 0) -> None:
+    """Copy the tokenizer files from one model folder to another; a lower limit in them becomes `max_context`."""
     target.mkdir(parents=True, exist_ok=True)
     for name in TOKENIZER_FILES:
         if (source / name).is_file():
             shutil.copyfile(source / name, target / name)
+    settings = target / "tokenizer_config.json"
+    if max_context and settings.is_file():
+        raw = json.loads(settings.read_text(encoding="utf-8"))
+        if raw.get("model_max_length", max_context) < max_context:
+            raw["model_max_length"] = max_context
+            settings.write_text(json.dumps(raw, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def config_json(config: DecoderConfig, dtype: torch.dtype) -> dict[str, Any]:

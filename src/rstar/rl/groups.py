@@ -144,11 +144,18 @@ class Maker:
         self._solver, self._keys, self._rollouts, self._seed = solver, problems.keys, rollouts, seed
         self._problems: dict[str, Problem] = {problem.id: problem for problem in problems.problems}
         self._majority = majority
+        self._max_response_tokens: int | None = None
 
     def with_rollouts(self, rollouts: int) -> Maker:
         """The same with another number of rollouts per problem."""
         other = copy(self)
         other._rollouts = rollouts
+        return other
+
+    def with_limit(self, max_response_tokens: int | None) -> Maker:
+        """The same with another limit of a rollout's tokens; None: the solver's."""
+        other = copy(self)
+        other._max_response_tokens = max_response_tokens
         return other
 
     async def make(self, step: int | str, name: str, draw: int = 0) -> Group:
@@ -166,7 +173,8 @@ class Maker:
 
     async def _make(self, problem: Problem, seed: int, draw: int) -> Group:
         version = self._solver.version
-        tree = await self._solver.group(problem, seed).run(self._rollouts)
+        group = self._solver.group(problem, seed, max_response_tokens=self._max_response_tokens)
+        tree = await group.run(self._rollouts)
         ends = [trajectory for _, trajectory in tree.ends(unanswered=True)]
         if self._majority:
             rewards = await majority_rewards(ends, self._solver.equivalent)

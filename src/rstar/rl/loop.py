@@ -205,16 +205,15 @@ class _Run:
             last = first + stage.steps
             if self._trainer.steps_done < last:
                 self._announce(f"stage {number} of {len(self._config.stages)}, to step {last}")
-                names = await self._filtered(ids, stage, number)
-                if stage.max_response_tokens is not None:
-                    self._solver.limit_response(stage.max_response_tokens)
+                maker = self._maker.with_limit(stage.max_response_tokens)
+                names = await self._filtered(maker, ids, stage, number)
                 if stage.reset_optimizer and self._trainer.steps_done == first:
                     self._trainer = self._restarted()
-                if not await self._steps(names, last):
+                if not await self._steps(maker, names, last):
                     return
             first = last
 
-    async def _steps(self, names: list[str], last: int) -> bool:
+    async def _steps(self, maker: Maker, names: list[str], last: int) -> bool:
         """Steps up to `last`; whether the training goes on."""
         config = self._config
         waiting: asyncio.Task[list[Group]] | None = None
@@ -222,9 +221,10 @@ class _Run:
         with self._bar(last - self._trainer.steps_done, "training") as advance:
             while (step := self._trainer.steps_done + 1) <= last:
                 started = time.perf_counter()
-                groups = await (waiting or self._collect(names, step))
+                groups = await (waiting or self._collect(maker, names, step))
                 self._drawn += len(groups)
-                waiting = asyncio.create_task(self._collect(names, step + 1)) if config.ahead and step < last else None
+                further = config.ahead and step < last
+                waiting = asyncio.create_task(self._collect(maker, names, step + 1)) if further else None
                 collected = time.perf_counter()
                 try:
                     metrics = await asyncio.get_running_loop().run_in_executor(
@@ -259,14 +259,14 @@ class _Run:
                     return False
         return True
 
-    async def _collect(self, names: list[str], step: int) -> list[Group]:
+    async def _collect(self, maker: Maker, names: list[str], step: int) -> list[Group]:
         """The groups of a step, each stored as it ends."""
         config = self._config
 
         async def make(drawn: tuple[int, str]) -> Group:
             draw, name = drawn
             stored = self._made.pop((step, draw), None)
-            return stored or await self._maker.make(step, name, draw)
+            return stored or await maker.make(step, name, draw)
 
         def store(group: Group) -> None:
             line = group.to_json(step)
@@ -340,13 +340,13 @@ class _Run:
         self._draw()
         self._announce(f"step {step}: mean {found['mean']:.1%} on {len(groups)} held-out problems")
 
-    async def _filtered(self, ids: list[str], stage: Stage, number: int) -> list[str]:
+    async def _filtered(self, maker: Maker, ids: list[str], stage: Stage, number: int) -> list[str]:
         """The problems of a stage: those that the present policy does not always solve."""
         file = self._folder / f"stage{number}.json"
         if stage.skip_solved is None:
             return ids
         if not file.exists():
-            probe = self._maker.with_rollouts(stage.skip_solved)
+            probe = maker.with_rollouts(stage.skip_solved)
             with self._bar(len(ids), f"stage {number}: looking for solved problems") as advance:
 
                 async def make(name: str) -> Group:

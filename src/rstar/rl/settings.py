@@ -36,7 +36,10 @@ class Stage(Section):
 
     steps: int = Field(ge=1, description="number of updates")
     max_response_tokens: int | None = Field(
-        None, ge=1, description="`max_response_tokens` for this stage; unset: that of `search`"
+        None,
+        ge=1,
+        description="`search.max_response_tokens` for the training rollouts of this stage; unset: that of `search`, "
+        "which all evaluations have",
     )
     skip_solved: int | None = Field(
         None,

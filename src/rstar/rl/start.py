@@ -37,6 +37,7 @@ from rstar.prompts import code_steps as markers
 from rstar.runs import TREES
 from rstar.sandbox.api import Limits, Sandbox
 from rstar.seeds import derive
+from rstar.tiny.source import ProgressBar
 from rstar.trees import Tree
 
 _AT_ONCE = 16
@@ -84,8 +85,10 @@ class TraceWriter:
     def __init__(self, environment: Environment, sandbox: Sandbox, limits: Limits, config: StartConfig) -> None:
         self._environment, self._sandbox, self._limits, self._config = environment, sandbox, limits, config
 
-    async def write(self, runs: Iterable[Path], problems: ProblemSet, file: Path) -> dict[str, int]:
+    async def write(self, runs: Iterable[Path], problems: ProblemSet, file: Path, bar: ProgressBar) -> dict[str, int]:
         """Write the traces of all problems of run folders (method ``sample``, with trees) as training data for SFT.
+
+        `bar` shows the number of problems done.
 
         Returns:
             Number of problems, of those without a correct program, of traces, and of traces that give up.
@@ -97,7 +100,11 @@ class TraceWriter:
         counts = dict.fromkeys(("problems", "unsolved", "traces", "given_up"), 0)
         work = list(_programs_of_all(runs, problems))
         jobs = ((number, self._of_problem(*one)) for number, one in enumerate(work))
-        done = {number: task.result() async for number, task in run_bounded(jobs, _AT_ONCE)}
+        done: dict[int, list[list[str]]] = {}
+        with bar(len(work), "traces") as advance:
+            async for number, task in run_bounded(jobs, _AT_ONCE):
+                done[number] = task.result()
+                advance(1)
         with atomic_write(file) as out:
             for number, (problem, programs) in enumerate(work):
                 counts["problems"] += 1

@@ -34,7 +34,12 @@ class ShapeConfig(Section):
     heads: int = Field(6, ge=1, description="number of attention heads, each of width hidden_size / heads")
     kv_heads: int = Field(3, ge=1, description="number of key-value heads; divides `heads`")
     intermediate_size: int = Field(512, ge=8, description="width of the MLP")
-    max_context: int = Field(1024, ge=64, description="maximum sequence length, tokens; longer sequences are dropped")
+    max_context: int = Field(
+        1024,
+        ge=64,
+        description="maximum sequence length, tokens; longer sequences are dropped. A `base` whose limit is lower gets "
+        "this limit",
+    )
 
 
 class TrainConfig(Section):

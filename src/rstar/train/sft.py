@@ -73,14 +73,17 @@ def train_sft(config: TrainConfig, data: Sequence[Path], folder: Path, report: C
         if (trained := trainer.full_model()) is not None:
             with model_folder(folder) as out:
                 save_decoder(trained, out, dtype=torch.bfloat16)
-                copy_tokenizer(folder if config.base is None else config.base, out)
+                copy_tokenizer(config.base or folder, out, trained.config.max_position_embeddings)
         return folder / MODEL
 
 
 def _start(config: TrainConfig, data: Sequence[Path], folder: Path) -> tuple[Tokenizer, Decoder]:
     """Tokenizer and model before the first step: those of `base`, or fresh ones."""
     if config.base is not None:
-        return read_tokenizer(config.base), load_decoder(config.base, torch.float32)
+        model = load_decoder(config.base, torch.float32)
+        limit = max(model.config.max_position_embeddings, config.shape.max_context)
+        model.config = replace(model.config, max_position_embeddings=limit)
+        return read_tokenizer(config.base), model
     shape = config.shape
     if not (folder / "tokenizer.json").exists():
         texts = ["".join(pieces) for file in data for pieces in read_pieces(file)]
@@ -89,7 +92,7 @@ def _start(config: TrainConfig, data: Sequence[Path], folder: Path) -> tuple[Tok
         save_tokenizer(tokenizer, folder, shape.max_context)
     tokenizer = read_tokenizer(folder)
     eos = _eos(tokenizer, folder)
-    model = DecoderConfig(
+    fresh = DecoderConfig(
         vocab_size=tokenizer.get_vocab_size(),
         hidden_size=shape.hidden_size,
         intermediate_size=shape.intermediate_size,
@@ -101,7 +104,7 @@ def _start(config: TrainConfig, data: Sequence[Path], folder: Path) -> tuple[Tok
         eos_token_ids=(eos,),
         pad_token_id=eos,
     )
-    return tokenizer, Decoder(model, seed=config.seed)
+    return tokenizer, Decoder(fresh, seed=config.seed)
 
 
 def _tokens(config: TrainConfig, data: Sequence[Path], folder: Path, tokenizer: Tokenizer) -> TokenSet:
