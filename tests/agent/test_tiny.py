@@ -14,7 +14,7 @@ from rstar.tiny.generate import draw_set, write_set
 
 @pytest.mark.parametrize("policy", ["tiny:agent", "tiny:agent-start"])
 def test_a_bundled_agent_tries_reads_the_error_and_tries_again(policy: str, tmp_path: Path) -> None:
-    for _ in write_set(tmp_path / "puzzles.jsonl", draw_set(4, 3, "numbers", "1", ["countdown", "sudoku4"])):
+    for _ in write_set(tmp_path / "puzzles.jsonl", draw_set(2, 3, "numbers", "1", ["countdown", "sudoku4"])):
         pass
     puzzles = read_problems(tmp_path / "puzzles.jsonl")
     search = {"method": "agent", "environment": "puzzles", "samples": 4, "max_response_tokens": 700}

@@ -45,8 +45,8 @@ def using(use: Callable[[Parts], Awaitable[None]]) -> None:
 
 def test_bundled_models_reason_together() -> None:
     """The policy takes every action, and the peer keeps some of its solutions."""
-    search = MutualConfig(peer=parse_model("tiny:peer"), rollouts=12, votes=3, cuts=2)
-    solver = MutualSolver(Config(policy=parse_model("tiny:actions"), search=search))
+    search = MutualConfig(peer=parse_model("tiny:peer"), rollouts=5, votes=3, cuts=2)
+    solver = MutualSolver(Config(policy=parse_model("tiny:actions"), search=search, engine=EngineConfig(processes=0)))
     taken: set[str | None] = set()
     kept = peer_tokens = 0
     for solution in solver.solve(PROBLEMS):
@@ -54,7 +54,7 @@ def test_bundled_models_reason_together() -> None:
         taken |= {node.step.action for node in nodes_of(solution) if node.step is not None and node.children}
         kept += sum((trajectory.value or 0.0) > 0 for trajectory in solution.trajectories)
     assert taken == {"step", "question", "reanswer", "rephrase"}
-    assert kept > 3
+    assert kept > 1
     assert peer_tokens
 
 

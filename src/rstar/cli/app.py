@@ -7,29 +7,16 @@ no answer to a single question, 130 interrupted. `rstar grade` and `rstar sandbo
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
+from typer.main import get_group
 
 import rstar
-from rstar.cli import (
-    bench,
-    chat,
-    compare,
-    data,
-    demo,
-    evolve,
-    grade,
-    info,
-    judge,
-    models,
-    problems,
-    rl,
-    sandbox,
-    solve,
-    train,
-    view,
-)
 from rstar.cli.common import console
 from rstar.errors import BAD_INPUT, ConfigError, DataError, EngineError, RstarError, SandboxError, StorageError
 
@@ -41,8 +28,48 @@ LOCAL = ("torch", "safetensors", "tokenizers", "transformers", "tensorboardX", "
 USAGE_ERROR: type[Exception] = typer.BadParameter.__bases__[0]
 """What the parser of arguments raises; of click, or of typer's own copy of it."""
 
+_NAMES = (
+    "solve", "compare", "chat", "view", "grade", "demo", "info", "problems", "data", "models", "sandbox", "judge",
+    "train", "evolve", "rl", "bench",
+)  # fmt: skip
+"""In the order of the help. The module `rstar.cli.NAME` has a group of commands, `app`, or a function NAME."""
+
+
+class _Commands(Mapping[str, Any]):
+    """The commands by name. The module of each is imported when it is used: all together take a second."""
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in _NAMES:
+            raise KeyError(name)
+        return _load(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_NAMES)
+
+    def __len__(self) -> int:
+        return len(_NAMES)
+
+
+@cache
+def _load(name: str) -> Any:
+    module, parent = import_module(f"rstar.cli.{name}"), typer.Typer(rich_markup_mode="markdown")
+    parent.callback()(lambda: None)  # makes it a group, even of one command
+    if hasattr(module, "app"):
+        parent.add_typer(module.app, name=name)
+    else:
+        settings = {"ignore_unknown_options": True} if name == "grade" else None  # -5 is an answer
+        parent.command(name, context_settings=settings)(getattr(module, name))
+    return get_group(parent).commands[name]
+
+
+class _Group(TyperGroup):
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**{**settings, "commands": _Commands()})
+
+
 app = typer.Typer(
     name="rstar",
+    cls=_Group,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
@@ -63,24 +90,6 @@ def common(
     ] = False,
 ) -> None:
     """Reasoning with small language models: tree search over steps that combine natural language and executed code."""
-
-
-app.command("solve")(solve.solve)
-app.command("compare")(compare.compare)
-app.command("chat")(chat.chat)
-app.command("view")(view.view)
-app.command("grade", context_settings={"ignore_unknown_options": True})(grade.grade)  # -5 is an answer
-app.command("demo")(demo.demo)
-app.command("info")(info.info)
-app.add_typer(problems.app, name="problems")
-app.add_typer(data.app, name="data")
-app.add_typer(models.app, name="models")
-app.add_typer(sandbox.app, name="sandbox")
-app.add_typer(judge.app, name="judge")
-app.add_typer(train.app, name="train")
-app.add_typer(evolve.app, name="evolve")
-app.add_typer(rl.app, name="rl")
-app.add_typer(bench.app, name="bench")
 
 
 def main() -> None:

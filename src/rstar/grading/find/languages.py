@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import cache
 
 from rstar.grading.find.chinese_units import units_in_symbols
 from rstar.grading.read.numerals import MAX_INCIDENTAL, in_digits
@@ -281,17 +282,16 @@ def _pattern(words: str) -> re.Pattern[str]:
 
 _IS_STRONG = {name: _pattern(words) for name, words in _STRONG.items()}
 _IS_COMMON = {name: _pattern(words) for name, words in _COMMON.items()}
-_PHRASES = {
-    name: re.compile(
-        rf"(?P<formula>{_FORMULA})|(?<![\w\\])(?:"
-        + "|".join(f"(?P<w{at}>{words})" for at, words in enumerate((*_PART_PHRASES.values(), *table.values())))
-        + r")(?!\w)",
-        re.IGNORECASE,
-    )
-    for name, table in _WORDS.items()
-}
 _ENGLISH = {name: [*_PART_PHRASES, *table] for name, table in _WORDS.items()}
 _FROM_CHINESE = [(re.compile(pattern), english) for pattern, english in _CHINESE_WORDS]
+
+
+@cache
+def _phrases(language: str) -> re.Pattern[str]:
+    """The function words of a language; compiled on first use, because that takes long."""
+    alternatives = enumerate((*_PART_PHRASES.values(), *_WORDS[language].values()))
+    words = "|".join(f"(?P<w{at}>{words})" for at, words in alternatives)
+    return re.compile(rf"(?P<formula>{_FORMULA})|(?<![\w\\])(?:{words})(?!\w)", re.IGNORECASE)
 
 
 def in_english(text: str, incidental: int = MAX_INCIDENTAL, *, percentages: bool = False) -> str:
@@ -315,7 +315,7 @@ def in_english(text: str, incidental: int = MAX_INCIDENTAL, *, percentages: bool
     text = _UHR.sub(lambda match: f"{match[1]}:{match[2] or '00'}", text)
     text = _RATE.sub(_rate, _QUALIFIED.sub(r"\1", text))
     english = _ENGLISH[language]
-    text = _PHRASES[language].sub(
+    text = _phrases(language).sub(
         lambda match: match[0] if match["formula"] else english[int((match.lastgroup or "w0")[1:])], text
     )
     for pattern, by in (

@@ -7,6 +7,7 @@ solution", "it has no solution if a = 2" and "it has no integer solution" state 
 from __future__ import annotations
 
 import re
+from functools import cache
 
 MAX_LENGTH = 160
 """Maximum length of a sentence."""
@@ -136,7 +137,12 @@ _STATES = {
         "neither (?:sufficient nor necessary|necessary nor sufficient)(?: condition)?",
     ),
 }
-_SENTENCE = [(name, re.compile(f"{_LINK}(?:{'|'.join(patterns)})")) for name, patterns in _STATES.items()]
+
+
+@cache
+def _sentences() -> list[tuple[str, re.Pattern[str]]]:
+    """What the sentences that assert a state look like; compiled on first use, because that takes long."""
+    return [(name, re.compile(f"{_LINK}(?:{'|'.join(patterns)})")) for name, patterns in _STATES.items()]
 
 
 def state_of(text: str) -> str | None:
@@ -149,4 +155,4 @@ def state_of(text: str) -> str | None:
     sentence = re.sub(r"\s+", " ", _FORMULA.sub(_MARK, sentence)).lower()
     if not _NO_WORDS.isdisjoint(sentence):
         return None
-    return next((name for name, pattern in _SENTENCE if pattern.fullmatch(sentence)), None)
+    return next((name for name, pattern in _sentences() if pattern.fullmatch(sentence)), None)
