@@ -249,7 +249,9 @@ class AgentConfig(MethodConfig):
         description="maximum number of characters in a tool response; longer responses are cut in the middle",
     )
     tool_seconds: float = Field(60.0, gt=0, description="time limit for a tool call in your own environment, seconds")
-    rollout_seconds: float = Field(600.0, gt=0, description="time limit for a rollout, seconds")
+    rollout_seconds: float = Field(
+        600.0, gt=0, description="time limit for a rollout, seconds, from the end of its first turn on"
+    )
 
 
 def _method_of(search: Any) -> Any:

@@ -230,6 +230,27 @@ def test_a_slow_tool_ends_its_call_and_a_rollout_at_its_deadline_ends_as_such() 
     assert endings(run(texts, 3, rollout_seconds=0.05)) == [("deadline", None, 3)]
 
 
+@pytest.mark.parametrize(
+    ("texts", "ending"),
+    [
+        ((f"<answer>\\boxed{{4}}{ANSWER}",), ("answer", "4", 3)),
+        ((f"<code>\nx{CODE}", f"<answer>\\boxed{{4}}{ANSWER}"), ("deadline", None, 3)),
+    ],
+)
+def test_the_time_of_a_rollout_begins_with_its_first_turn(
+    texts: tuple[str, ...], ending: tuple[str, str | None, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = group(by_turn(*texts), World(), rollout_seconds=0.05)
+    complete = made._engine.complete
+
+    async def late(request: Request) -> Sequence[Completion]:
+        await asyncio.sleep(0.3)
+        return await complete(request)
+
+    monkeypatch.setattr(made._engine, "complete", late)
+    assert endings(asyncio.run(made.run(3))) == [ending]
+
+
 def test_a_failure_of_the_tool_or_the_engine_is_no_end() -> None:
     world = World()
     script = by_turn(f"<code>\nbreak{CODE}")

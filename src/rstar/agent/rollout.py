@@ -12,11 +12,14 @@ Rules (arXiv 2508.20722, section 2):
 * Every rollout ends exactly once: with an answer, without one, at a limit, or at its deadline. The answer "unknown"
   counts as none, so that rollouts that give up do not outvote one that does not. A failure of the engine or the sandbox
   is no end but an exception: the whole group counts as never made.
+* The time of a group begins with its first turn. Waiting for the engine before that is not the model's fault: an engine
+  begins only as many rollouts at a time as it has room for.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -135,7 +138,7 @@ class Group:
         root = TreeNode(None, None, 0, 0.0, None, 0, None, None)
         self.tree = Tree(Segment(self._start.text, "template", self._start.ids), [root])
         self.usage = Usage()
-        self._deadline = 0.0
+        self._deadline = math.inf  # until the first turn is there
         self._leases: list[_Lease] = []
 
     def start(self) -> Session:
@@ -150,7 +153,6 @@ class Group:
         """
         root = self.tree.nodes[0]
         root.votes = count
-        self._deadline = time.monotonic() + self._config.rollout_seconds
         lease = _Lease(session or self.start())
         self._leases = [lease]
         try:
@@ -206,6 +208,8 @@ class Group:
         )
         async with asyncio.timeout(max(0.0, self._deadline - time.monotonic())):
             found = await completions(self._engine, request)
+        if self._deadline == math.inf:
+            self._deadline = time.monotonic() + config.rollout_seconds
         usage = self.usage
         usage.tokens_in += len(branch.context.ids) or found[0].prompt_tokens
         usage.tokens_out += sum(map(_length, found))

@@ -36,7 +36,7 @@ _NAMES = (
 
 
 class _Commands(Mapping[str, Any]):
-    """The commands by name. The module of each is imported when it is used: all together take a second."""
+    """The commands by name. Each one's module is imported on first use, so no command waits for the others."""
 
     def __getitem__(self, name: str) -> Any:
         if name not in _NAMES:

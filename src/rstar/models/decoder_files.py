@@ -177,7 +177,10 @@ def read_tokenizer(folder: Path) -> Tokenizer:
 
 
 def copy_tokenizer(source: Path, target: Path, max_context: int = 0) -> None:
-    """Copy the tokenizer files from one model folder to another; a lower limit in them becomes `max_context`."""
+    """Copy the tokenizer files from one model folder to another.
+
+    A limit on the context in them that is lower than `max_context`, in tokens, is raised to it.
+    """
     target.mkdir(parents=True, exist_ok=True)
     for name in TOKENIZER_FILES:
         if (source / name).is_file():

@@ -38,8 +38,8 @@ class Stage(Section):
     max_response_tokens: int | None = Field(
         None,
         ge=1,
-        description="`search.max_response_tokens` for the training rollouts of this stage; unset: that of `search`, "
-        "which all evaluations have",
+        description="token limit for the training rollouts of this stage; unset: `search.max_response_tokens`, which "
+        "evaluations always have",
     )
     skip_solved: int | None = Field(
         None,

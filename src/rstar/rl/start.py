@@ -88,7 +88,11 @@ class TraceWriter:
     async def write(self, runs: Iterable[Path], problems: ProblemSet, file: Path, bar: ProgressBar) -> dict[str, int]:
         """Write the traces of all problems of run folders (method ``sample``, with trees) as training data for SFT.
 
-        `bar` shows the number of problems done.
+        Args:
+            runs: the run folders.
+            problems: those of the runs, with gold answers.
+            file: JSONL file to write.
+            bar: shows how many problems are done.
 
         Returns:
             Number of problems, of those without a correct program, of traces, and of traces that give up.
