@@ -36,12 +36,13 @@ from rstar.problems import Problem
 from rstar.prompts import code_steps as markers
 from rstar.runs import TREES
 from rstar.sandbox.api import Limits, Sandbox
+from rstar.sandbox.once import OnceSandbox
 from rstar.seeds import derive
 from rstar.tiny.source import ProgressBar
 from rstar.trees import Tree
 
-_AT_ONCE = 16
-"""Problems at a time."""
+_AT_ONCE = 8
+"""Problems at a time. The states of each are kept: tens of processes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,17 +127,18 @@ class TraceWriter:
         right = [program for program in programs if program.answer is not None]
         wrong = [program for program in programs if program.answer is None]
         traces: list[list[str]] = []
-        for _ in range(config.per_problem if right else 0):
-            chosen = rng.choice(right)
-            failed = rng.sample(wrong, min(len(wrong), rng.randint(0, config.failures)))
-            session = self._environment.start(problem, self._sandbox, self._limits)
-            trace = _Trace(problem, self._environment.tools, session)
-            try:
-                made = await self._fill(trace, chosen, failed, rng)
-            finally:
-                trace.session.release()
-            if made and trace.pieces not in traces:
-                traces.append(trace.pieces)
+        async with OnceSandbox(self._sandbox) as sandbox:  # most cells are in several traces
+            for _ in range(config.per_problem if right else 0):
+                chosen = rng.choice(right)
+                failed = rng.sample(wrong, min(len(wrong), rng.randint(0, config.failures)))
+                session = self._environment.start(problem, sandbox, self._limits)
+                trace = _Trace(problem, self._environment.tools, session)
+                try:
+                    made = await self._fill(trace, chosen, failed, rng)
+                finally:
+                    trace.session.release()
+                if made and trace.pieces not in traces:
+                    traces.append(trace.pieces)
         return traces
 
     async def _fill(self, trace: _Trace, right: Program, failed: Sequence[Program], rng: random.Random) -> bool:
