@@ -1,6 +1,6 @@
 #!/bin/sh
 # What each training step of the bundled policy brings, and what its size does, on a tenth of the problems and tokens.
-# Repeat the command to resume. Takes about four hours on 2 cores, in the folder runs/stages:
+# Repeat the command to resume. Takes some hours on 2 cores, in the folder runs/stages:
 # sh recipes/tiny/stages.sh
 # Step 2 goes on where step 1 ends, and so on. Step 1-more goes on where step 1 ends, too, with the data of step 1 and as
 # many tokens as step 2: what step 2 brings beyond it is due to its data. `small` and `large` do all four steps with 1.5

@@ -12,7 +12,7 @@ from rstar.sandbox.api import Limits, Result, Sandbox, State
 class OnceSandbox:
     """Runs code in another sandbox; code that was already run from an equal state returns the stored state and result.
 
-    Use as ``async with``: all states are kept until then, also released ones. For code whose results do not depend on
+    Use as ``async with``: all states are kept until it ends, also released ones. For code whose results do not depend on
     time or chance. Concurrent runs of equal code are not shared.
 
     Args:
