@@ -12,8 +12,8 @@ from rstar.sandbox.api import Limits, Result, Sandbox, State
 class OnceSandbox:
     """Runs code in another sandbox; code that was already run from an equal state returns the stored state and result.
 
-    Use as ``async with``: all states are kept until it ends, also released ones. For code whose results do not depend on
-    time or chance. Concurrent runs of equal code are not shared.
+    Use as ``async with``: all states are kept until it ends, also released ones. For code whose results depend neither
+    on time nor on chance. Concurrent runs of equal code are not shared.
 
     Args:
         sandbox: runs the code; open.
