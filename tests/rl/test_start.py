@@ -2,12 +2,16 @@
 
 import asyncio
 import json
+import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rstar.agent.calls import Call
 from rstar.agent.environment import GIVEN_UP, Puzzles
@@ -19,7 +23,7 @@ from rstar.errors import DataError
 from rstar.models.engine import Completion
 from rstar.problems import Problem
 from rstar.prompts import code_steps as markers
-from rstar.rl.start import StartConfig, TraceWriter
+from rstar.rl.start import Program, StartConfig, TraceWriter, _in_order
 from rstar.sandbox.api import Limits
 from rstar.trajectories import Segment, Step
 from rstar.trees import Tree, TreeNode
@@ -162,6 +166,24 @@ def test_some_traces_give_up_after_a_failure_and_never_before(tmp_path: Path) ->
         else:
             assert "AssertionError" not in "".join(pieces)
     assert 0 < given_up < 20
+
+
+PATHS = st.sets(st.lists(st.integers(8, 11).map(lambda n: f"put({n})"), min_size=1, max_size=4).map(tuple), min_size=1)
+
+
+@given(PATHS, st.integers(0, 9))
+def test_programs_come_in_the_order_of_a_depth_first_search(paths: set[tuple[str, ...]], seed: int) -> None:
+    programs = [Program(steps, None) for steps in paths]
+    found = [program.steps for program in _in_order(programs, random.Random(seed))]
+    assert sorted(found) == sorted(paths)
+    for path in found:
+        for depth in range(len(path)):
+            below = [at for at, other in enumerate(found) if other[:depth] == path[:depth]]
+            assert below == list(range(below[0], below[0] + len(below))), "a branch is left before the search is done"
+            steps = [found[at][depth : depth + 1] for at in below]
+            values = [int(step[0][4:-1]) if step else 0 for step in steps]
+            falls = sum(after < before for before, after in pairwise(values))
+            assert falls + (values[-1] > values[0]) <= 1, "the steps come in their order, from some step on"
 
 
 def test_missing_trees_and_unknown_problems_are_named(tmp_path: Path) -> None:

@@ -2,10 +2,10 @@
 
 Reinforcement learning needs a start that calls tools, sees errors and can recover. Here the steps of a correct program
 become cells, one or several a cell. Before some of them, the trace has attempts: what programs that failed do at this
-point. Where the environment has a tool to take cells back, that is done after an attempt that went astray, and attempts
-come in the order of a depth-first search; elsewhere, the problem is set up again. Some traces give up after an attempt
-instead, so the start does both, and the reward can decide between them. As the paper's first stage (arXiv 2508.20722,
-section 4), this teaches form, and nothing about how to reason.
+point. Where the environment has a tool to take cells back, the attempts are those that a depth-first search makes last
+before it comes to the correct program; elsewhere, attempts are drawn at random, and the problem is set up again. Some
+traces give up after an attempt instead, so the start does both, and the reward can decide between them. As the paper's
+first stage (arXiv 2508.20722, section 4), this teaches form, and nothing about how to reason.
 
 Every cell runs in the environment while the trace is made, so the trace shows what an agent would see. The first
 attempt, and attempts that fail at once, are context, or the policy would be taught to fail. Everything else is trained
@@ -17,8 +17,10 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 
 from rstar.agent.calls import Call
@@ -130,7 +132,7 @@ class TraceWriter:
         async with OnceSandbox(self._sandbox) as sandbox:  # most cells are in several traces
             for _ in range(config.per_problem if right else 0):
                 chosen = rng.choice(right)
-                failed = rng.sample(wrong, min(len(wrong), rng.randint(0, config.failures)))
+                failed = self._failed(chosen, wrong, rng)
                 session = self._environment.start(problem, sandbox, self._limits)
                 trace = _Trace(problem, self._environment.tools, session)
                 try:
@@ -140,6 +142,15 @@ class TraceWriter:
                 if made and trace.pieces not in traces:
                     traces.append(trace.pieces)
         return traces
+
+    def _failed(self, right: Program, wrong: Sequence[Program], rng: random.Random) -> list[Program]:
+        """The failed programs of one trace, in the order in which they are attempted."""
+        count = rng.randint(0, self._config.failures)
+        if UNDO not in self._environment.tools:
+            return rng.sample(wrong, min(len(wrong), count))
+        same_set_up = [program for program in wrong if program.steps[:1] == right.steps[:1]]
+        before = list(takewhile(lambda program: program is not right, _in_order([right, *same_set_up], rng)))
+        return before[max(0, len(before) - count) :]
 
     async def _fill(self, trace: _Trace, right: Program, failed: Sequence[Program], rng: random.Random) -> bool:
         """Write a trace. Returns whether it is of use: the cells of the correct program must run."""
@@ -160,14 +171,11 @@ class TraceWriter:
 
     @staticmethod
     async def _depth_first(trace: _Trace, right: Program, failed: Sequence[Program], size: int) -> bool:
-        """Attempts in the order of a depth-first search, where what was taken back is never tried again.
+        """Attempts that each go back no further than to where they leave the one before.
 
-        Those that share most with the correct program come last. Programs that set the problem up in another way are
-        left out. Returns whether the set-up succeeded.
+        Returns whether the set-up succeeded.
         """
-        for program in sorted(failed, key=lambda program: (_common(program.steps, right.steps), program.steps)):
-            if not _common(program.steps, right.steps):
-                continue
+        for program in failed:
             if not await trace.go_to(program.steps, 1, 1):
                 return False
             await trace.run_into(program.steps, size)
@@ -341,6 +349,30 @@ def _common(one: Sequence[str], other: Sequence[str]) -> int:
     """Number of first steps that two programs have in common."""
     pairs = zip(one, other, strict=False)
     return next((n for n, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
+
+
+def _in_order(programs: Iterable[Program], rng: random.Random, depth: int = 0) -> Iterator[Program]:
+    """Programs with the same first `depth` steps, in the order of a depth-first search.
+
+    At each point, the steps come in their own order, from a random one on: after the last one, the search goes on with
+    the first. So what to try next follows from what was tried last. For a small policy, that is easier than to choose
+    at random what it has not tried yet.
+    """
+    branches: dict[str, list[Program]] = {}
+    for program in programs:
+        branches.setdefault(program.steps[depth] if depth < len(program.steps) else "", []).append(program)
+    steps = sorted(branches, key=_numbers_by_value)
+    first = rng.randrange(len(steps))
+    for step in steps[first:] + steps[:first]:
+        if step and len(branches[step]) > 1:
+            yield from _in_order(branches[step], rng, depth + 1)
+        else:
+            yield from branches[step]
+
+
+def _numbers_by_value(text: str) -> list[str | int]:
+    """A key to sort texts by, where 10 comes after 9."""
+    return [int(part) if number % 2 else part for number, part in enumerate(re.split(r"([0-9]+)", text))]
 
 
 def _answer(text: str) -> str:
