@@ -248,9 +248,12 @@ class AgentConfig(MethodConfig):
         ge=20,
         description="maximum number of characters in a tool response; longer responses are cut in the middle",
     )
-    tool_seconds: float = Field(60.0, gt=0, description="time limit for a tool call in your own environment, seconds")
+    tool_seconds: float = Field(60.0, gt=0, description="time limit for a tool call outside the sandbox, seconds")
     rollout_seconds: float = Field(
-        600.0, gt=0, description="time limit for a rollout, seconds, from the end of its first turn on"
+        600.0,
+        gt=0,
+        description="time limit for a rollout, seconds, from the end of its first turn on; calls in the sandbox do not "
+        "count",
     )
 
 

@@ -62,16 +62,19 @@ class Tree:
     nodes: list[TreeNode]
 
     def ends(self, *, unanswered: bool = False) -> Iterator[tuple[TreeNode, Trajectory]]:
-        """Yield every node with an answer, and the trajectory to it, in order; with `unanswered`, also other ends."""
+        """Yield every node with an answer, and the trajectory to it, in order; with `unanswered`, also other ends.
+
+        The root is an end, with no steps, if nothing fitted into the context behind the prompt.
+        """
         samples = {node: sum([child.votes for child in node.children]) for node in self.nodes if node.children}
         steps: dict[TreeNode, tuple[Step, ...]] = {}
         masses: dict[TreeNode, float] = {}
         for node in self.nodes:
             if node.parent is None or node.step is None:
                 steps[node], masses[node] = (), 1.0
-                continue
-            steps[node] = (*steps[node.parent], node.step)
-            masses[node] = masses[node.parent] * (node.votes / samples[node.parent])
+            else:
+                steps[node] = (*steps[node.parent], node.step)
+                masses[node] = masses[node.parent] * (node.votes / samples[node.parent])
             if node.answer is not None or (unanswered and node.finish_reason is not None):
                 yield (
                     node,

@@ -94,10 +94,23 @@ def test_calls_as_python_writes_them_are_read_back(texts: list[str]) -> None:
         ("x = ask('a')", BadCall('expected calls such as NAME("text"), one a line')),
         ("a.ask('b')", BadCall('expected calls such as NAME("text"), one a line')),
         ("", BadCall("the cell is empty")),
+        ('f("x", a="y")', BadCall("f: the argument 'a' is given twice")),
     ],
 )
 def test_other_cells_are_bad_calls(code: str, call: Call | BadCall) -> None:
     assert list(parse_python_calls(code, PARAMETERS)) == [call]
+
+
+def test_a_number_too_long_to_write_is_a_bad_call() -> None:
+    (call,) = parse_python_calls(f"f(0x{'f' * 4000})", PARAMETERS)
+    assert isinstance(call, BadCall)
+    assert "Exceeds the limit" in call.reason
+
+
+def test_an_error_is_placed_within_its_call() -> None:
+    (call,) = parse_calls("text\n" * 40 + '<tool_call>\n{"name": "f",\n "arguments": }\n</tool_call>')
+    assert isinstance(call, BadCall)
+    assert "line 2 column 15" in call.reason
 
 
 @given(st.text())

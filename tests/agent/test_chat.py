@@ -1,28 +1,36 @@
 """Conversations: one context and one notebook, which a failure does not change."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rstar.agent.chat import Conversation
+from rstar.agent.chat_template import ChatTemplate
+from rstar.agent.environment import Mathematics
+from rstar.agent.rollout import Group
 from rstar.agent.solver import AgentSolver
-from rstar.config import Config
+from rstar.agent.turns import ChatTurns
+from rstar.config import AgentConfig, Config
 from rstar.errors import EngineError
 from rstar.models.engine import Request
 from rstar.models.fake import FakeEngine
+from rstar.problems import Problem
+from rstar.sandbox.api import Limits
 from rstar.trajectories import Step, Trajectory
 from tests.search.plain import PlainSandbox
 
 
-def talk(script: Any, *messages: str, box: PlainSandbox | None = None, on_turn: Any = None) -> list[Trajectory]:
+def talk(
+    script: Any, *messages: str, box: PlainSandbox | None = None, on_turn: Any = None, max_context: int = 4096
+) -> list[Trajectory]:
     """The agent's answers to messages in one conversation."""
-    config = Config(search={"method": "agent", "turns": "code"})
+    config, engine = Config(search={"method": "agent", "turns": "code"}), FakeEngine(script=script)
+    engine.max_context = max_context
 
     async def run() -> list[Trajectory]:
-        async with Conversation(
-            AgentSolver(config, policy=FakeEngine(script=script), sandbox=box or PlainSandbox())
-        ) as c:
+        async with Conversation(AgentSolver(config, policy=engine, sandbox=box or PlainSandbox())) as c:
             return [await c.say(message, on_turn or (lambda step: None)) for message in messages]
 
     return asyncio.run(run())
@@ -44,6 +52,36 @@ def test_the_notebook_and_the_conversation_stay() -> None:
     assert second.prompt.text.endswith("<|user|>:\ngo on\n<|assistant|>: Let's try it in a notebook.\n")
     assert second.prompt.ids[: len(first.ids)] == first.ids
     assert box.live == 0
+
+
+def test_states_of_earlier_messages_are_not_kept() -> None:
+    box, live = PlainSandbox(), []
+    talk(counting, *"abcd", box=box, on_turn=lambda step: live.append(box.live))
+    assert max(live) <= 3
+    assert box.live == 0
+
+
+def test_a_message_that_does_not_fit_is_answered_so_and_forgotten() -> None:
+    long, after = talk(counting, "x" * 500, "begin", max_context=400)
+    assert (long.finish_reason, long.steps, long.answer) == ("length", (), None)
+    assert "xxx" not in after.prompt.text
+    assert after.answer == "5"
+
+
+def test_a_turn_that_broke_off_is_closed_before_the_next_message() -> None:
+    template = ChatTemplate((Path(__file__).parent / "templates/qwen.jinja").read_text(), {})
+
+    async def run(before: str) -> str:
+        context = FakeEngine().context(f"<|im_start|>assistant\n{before}")
+        parts = FakeEngine(), Mathematics(), ChatTurns(template), PlainSandbox()
+        group = Group(Problem("2", "again"), *parts, AgentConfig(), Limits(), 7, after=context)
+        return group.tree.prompt.text
+
+    for before in ("I am going t", "I am going to.<|im_end|>"):
+        text = asyncio.run(run(before))
+        assert text.count("<|im_end|>\n<|im_start|>user\nagain<|im_end|>") == 1
+        assert text.startswith(f"<|im_start|>assistant\n{before}")
+        assert "<|im_end|><|im_end|>" not in text
 
 
 def test_every_turn_is_shown_as_it_ends() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from rstar.agent.calls import Call
 from rstar.agent.environment import Mathematics
 from rstar.agent.rollout import Group
-from rstar.agent.tools import Session, ToolResult
+from rstar.agent.tools import NOTEBOOK, Session, Tool, ToolResult
 from rstar.agent.turns import CodeTurns
 from rstar.config import AgentConfig
 from rstar.errors import EngineError, SandboxError
@@ -40,8 +41,8 @@ class Tools:
         await asyncio.sleep(0)
         if code == "break":
             raise SandboxError("the tool is gone")
-        if code == "wait":
-            await asyncio.sleep(60)
+        if code.startswith("wait"):
+            await asyncio.sleep(float(code.partition(" ")[2] or 60))
         if code == "bad":
             return self, ToolResult("it is bad", "error", "ValueError: it is bad")
         return Tools(self.made, self.live, (*self.before, code)), ToolResult(f"ran {code}")
@@ -59,9 +60,15 @@ class World(Mathematics):
         return Tools(self.made, self.live)
 
 
+class Elsewhere(World):
+    """The same tools, not run in the sandbox."""
+
+    tools = (replace(NOTEBOOK, in_sandbox=False),)
+
+
 def group(script: Callable[[Request, int], str], world: World, **settings: Any) -> Group:
     config = AgentConfig(**settings)
-    parts = FakeEngine(script=script), world, CodeTurns(), PlainSandbox()
+    parts = FakeEngine(script=script), world, CodeTurns(world.tools), PlainSandbox()
     return Group(Problem("p", "How much?"), *parts, config, Limits(), 7)
 
 
@@ -224,10 +231,89 @@ def test_a_full_context_ends_a_rollout() -> None:
 
 
 def test_a_slow_tool_ends_its_call_and_a_rollout_at_its_deadline_ends_as_such() -> None:
-    texts = by_turn(f"<code>\nwait{CODE}", f"<answer>\\boxed{{4}}{ANSWER}")
-    ((_, trajectory),) = run(texts, 1, tool_seconds=0.05).ends()
+    texts = by_turn(f"<code>\njupyter_code('wait'){CODE}", f"<answer>\\boxed{{4}}{ANSWER}")
+    ((_, trajectory),) = run(texts, 1, Elsewhere(), tool_seconds=0.05).ends()
     assert [call.status for call in trajectory.steps[0].calls] == ["timeout"]
-    assert endings(run(texts, 3, rollout_seconds=0.05)) == [("deadline", None, 3)]
+    assert endings(run(texts, 3, Elsewhere(), rollout_seconds=0.05)) == [("deadline", None, 3)]
+
+
+def test_what_a_call_waits_for_a_busy_sandbox_is_not_held_against_the_rollout() -> None:
+    texts = by_turn(*[f"<code>\nwait 0.2{CODE}"] * 3, f"<answer>\\boxed{{4}}{ANSWER}")
+    tree = run(texts, 3, tool_seconds=0.05, rollout_seconds=0.1)
+    assert endings(tree) == [("answer", "4", 3)]
+    ((_, trajectory),) = tree.ends()
+    assert [call.status for step in trajectory.steps for call in step.calls] == ["ok"] * 3
+
+
+def test_the_calls_before_a_deadline_are_recorded() -> None:
+    """Nor is a session released twice: `run` checks it."""
+    cell = f"<code>\nfirst('x')\nlast('y'){CODE}"
+
+    class Two(Tools):
+        async def call(self, call: Call) -> tuple[Session, ToolResult]:
+            await asyncio.sleep(60 if call.name == "last" else 0)
+            return Two(self.made, self.live), ToolResult("done")
+
+    class TwoWorld(World):
+        tools = (Tool("first", "", {"x": ""}), Tool("last", "", {"x": ""}))
+
+        def start(self, problem: Problem, sandbox: Any, limits: Limits) -> Session:
+            return Two(self.made, self.live)
+
+    world = TwoWorld()
+    tree = run(lambda *_: cell, 2, world, rollout_seconds=0.1)
+    assert endings(tree) == [("deadline", None, 2)]
+    ((_, trajectory),) = tree.ends(unanswered=True)
+    assert [call.name for call in trajectory.steps[0].calls] == ["first"]
+
+
+def test_a_question_that_fills_the_context_ends_the_rollouts_before_their_first_turn() -> None:
+    world = World()
+    made = group(lambda *_: "", world)
+    made._engine.max_context = 20
+    tree = asyncio.run(made.run(3))
+    assert endings(tree) == [("length", None, 3)]
+    assert Tree.from_json(tree.to_json(tokens=True)).to_json(tokens=True) == tree.to_json(tokens=True)
+    assert world.live == [0]
+
+
+@pytest.mark.parametrize("answer", ["unknown", "Unknown.", "\\text{unknown}"])
+def test_giving_up_is_no_answer(answer: str) -> None:
+    assert endings(run(by_turn(f"<answer>\\boxed{{{answer}}}{ANSWER}"), 2)) == [("gave_up", None, 2)]
+
+
+def test_calls_beyond_the_limit_of_a_turn_are_refused() -> None:
+    class Many(World):
+        tools = (Tool("f", "", {"code": ""}),)
+
+    turns = "<code>\n" + "\n".join(f"f('{name}')" for name in "abcd") + CODE, f"<answer>\\boxed{{4}}{ANSWER}"
+    tree = run(lambda request, _: turns["<output>" in request.context.text], 1, Many(), max_calls=2)
+    ((_, trajectory),) = tree.ends()
+    assert [call.status for call in trajectory.steps[0].calls] == ["ok", "ok", "bad_call", "bad_call"]
+    assert "at most 2 calls in a turn" in trajectory.steps[0].shown
+
+
+def test_sampling_settings_reach_the_engine() -> None:
+    seen = set()
+
+    def script(request: Request, sample: int) -> str:
+        seen.add((request.temperature, request.top_p, request.max_tokens))
+        return f"<answer>\\boxed{{4}}{ANSWER}"
+
+    run(script, 1, temperature=0.7, top_p=0.9, max_turn_tokens=40)
+    assert seen == {(0.7, 0.9, 40)}
+
+
+@given(st.integers(1, 30), st.integers(40, 200))
+def test_what_a_rollout_may_still_write_falls_by_all_that_stands_behind_the_prompt(size: int, most: int) -> None:
+    prompts: list[int] = []
+
+    def script(request: Request, sample: int) -> str:
+        prompts.append(len(request.context.ids))
+        assert request.max_tokens == most - (prompts[-1] - prompts[0])
+        return f"<code>\n{'x' * size}{CODE}"
+
+    run(script, 1, max_response_tokens=most, max_turns=9)
 
 
 @pytest.mark.parametrize(

@@ -93,3 +93,11 @@ def test_a_cut_keeps_both_ends_and_says_how_much_is_missing(text: str, most: int
     note = f" … {len(text) - most} characters … "
     head, tail = text[: (most + 1) // 2], text[len(text) - most // 2 :]
     assert short == head + note + tail
+
+
+def test_half_of_a_surrogate_pair_is_refused() -> None:
+    (result,) = make(Call(STANDARD_IO.name, {"code": "print(input())", "input": "\ud83d"}))
+    assert (result.status, result.error) == (
+        "bad_call",
+        "python_code_with_standard_io: the argument 'input' has half of a surrogate pair, which is no character",
+    )

@@ -75,6 +75,16 @@ def test_chat_turns_read_calls_before_answers() -> None:
 def test_thoughts_are_neither_calls_nor_answers() -> None:
     call = '<tool_call>{"name": "f"}</tool_call>'
     assert chat(f"<think>{call} or \\boxed{{1}}</think>\\boxed{{2}}") == Turn(final="\\boxed{2}")
+    assert chat(f"<think>maybe \\boxed{{1}} {call}") == Turn(), "a thought that does not end"
+    prints = '<tool_call>{"name": "f", "arguments": {"code": "print(\'</think>\')"}}</tool_call>'
+    assert chat(prints) == Turn((Call("f", {"code": "print('</think>')"}),))
+
+
+def test_a_template_may_open_the_thought() -> None:
+    source = (Path(__file__).parent / "templates/qwen.jinja").read_text()
+    opening = ChatTurns(ChatTemplate(source + "{% if add_generation_prompt %}{{ '<think>\n' }}{% endif %}", {}))
+    assert opening.read(Completion("maybe \\boxed{1}</think>\\boxed{2}", (), (), "eos")).final == "\\boxed{2}"
+    assert opening.read(Completion("maybe \\boxed{1}", (), (), "eos")) == Turn()
 
 
 def test_chat_prompts_show_every_tool() -> None:

@@ -87,7 +87,7 @@ async def bench_agent(
         config = Config.model_validate(
             {
                 "policy": "fake:steps",
-                "search": {"method": "agent", "concurrency": rollouts, "rollout_seconds": 3600, "tool_seconds": 3600},
+                "search": {"method": "agent", "concurrency": rollouts, "rollout_seconds": 3600},
                 "sandbox": {"place": service, "token_file": token_file},
             }
         )

@@ -49,8 +49,10 @@ def parse_calls(text: str) -> Iterator[Call | BadCall]:
 
 def _read(text: str, start: int) -> tuple[Call | BadCall, int]:
     """The call whose content begins at `start`, and where to look for the next one."""
+    begin = _behind_space(text, start)
     try:
-        call, end = _DECODER.raw_decode(text, _behind_space(text, start))
+        call, length = _DECODER.raw_decode(text[begin:])  # cut off, so that errors count lines from here
+        end = begin + length
         if text.startswith(CLOSE, _behind_space(text, end)):
             return _call(call), end
         reason = "text follows the JSON"
@@ -95,8 +97,10 @@ def _python_call(
     for parameter, value in given:
         if not isinstance(value, ast.Constant) or not isinstance(value.value, str | int | float | None):
             return BadCall(f"{name}: the argument {parameter!r} is not a text or number")
+        if parameter in arguments:
+            return BadCall(f"{name}: the argument {parameter!r} is given twice")
         arguments[parameter] = value.value
-    return Call(name, arguments)
+    return _storable(name, arguments)
 
 
 def _behind_space(text: str, at: int) -> int:
@@ -120,6 +124,15 @@ def _call(call: Any) -> Call | BadCall:
         return BadCall('"arguments" is not a JSON object')
     if _deeper(arguments, _MAX_DEPTH):
         return BadCall(f'"arguments" has more than {_MAX_DEPTH} levels')
+    return _storable(name, arguments)
+
+
+def _storable(name: str, arguments: dict[str, Any]) -> Call | BadCall:
+    """The call, if it can be written as JSON."""
+    try:
+        json.dumps(arguments)
+    except ValueError as error:  # an integer of thousands of digits
+        return BadCall(f"{name}: {error}"[:_MAX_REASON])
     return Call(name, arguments)
 
 

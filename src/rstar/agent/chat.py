@@ -33,7 +33,7 @@ class _Kept:
         return _Kept(session, self._made), result
 
     def release(self) -> None:
-        """Nothing: the conversation releases its sessions at its end."""
+        """Nothing: the conversation releases its sessions."""
 
 
 class Conversation:
@@ -81,7 +81,11 @@ class Conversation:
             raise
         ((_, trajectory),) = tree.ends(unanswered=True)
         self._messages = number
-        self._context = Context(trajectory.prompt.text + trajectory.text, trajectory.ids)
+        for session in self._sessions[:-1]:  # nothing goes back to them
+            session.release()
+        del self._sessions[:-1]
+        if trajectory.steps:  # else the message did not fit into the context, and a shorter one may
+            self._context = Context(trajectory.prompt.text + trajectory.text, trajectory.ids)
         return trajectory
 
     def _release(self, first: int) -> None:

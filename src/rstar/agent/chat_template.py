@@ -18,6 +18,8 @@ from rstar.models.spec import local_extra
 
 _USER, _ASSISTANT = "rstar-user-turn", "rstar-assistant-turn"
 
+OPEN_THOUGHT, CLOSE_THOUGHT = "<think>", "</think>"
+
 _DATE = date(2025, 1, 1)
 """The date for templates that show it: a run whose prompts changed overnight could not be resumed or repeated."""
 
@@ -50,6 +52,8 @@ class ChatTemplate:
         after = self._after_assistant([], prompt=False)
         self.turn_end = after.rstrip()
         """Text that ends a turn of the assistant; the model writes it as its end-of-sequence token."""
+        self.opens_thought = self.message("").rstrip().endswith(OPEN_THOUGHT)
+        """Whether a turn begins inside a thought, whose opening the model does not write itself."""
 
     @classmethod
     def of_folder(cls, folder: Path) -> ChatTemplate | None:

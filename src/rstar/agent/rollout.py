@@ -13,13 +13,15 @@ Rules (arXiv 2508.20722, section 2):
   counts as none, so that rollouts that give up do not outvote one that does not. A failure of the engine or the sandbox
   is no end but an exception: the whole group counts as never made.
 * The time of a group begins with its first turn. Waiting for the engine before that is not the model's fault: an engine
-  begins only as many rollouts at a time as it has room for.
+  begins only as many rollouts at a time as it has room for. Nor is a busy sandbox: calls in it have its own limits, and
+  their time does not count.
 """
 
 from __future__ import annotations
 
 import asyncio
 import math
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -86,6 +88,7 @@ class _Branch:
         count: number of rollouts.
         used: tokens behind the prompt.
         place: child indices on the path from the root; names the random stream of the next turn.
+        in_sandbox: seconds of its calls in the sandbox, which are not counted.
     """
 
     node: TreeNode
@@ -93,6 +96,7 @@ class _Branch:
     count: int
     used: int = 0
     place: tuple[int, ...] = ()
+    in_sandbox: float = 0.0
 
 
 class Group:
@@ -127,6 +131,7 @@ class Group:
     ) -> None:
         self._engine, self._turns, self._config, self._seed = engine, turns, config, seed
         self._environment, self._problem, self._sandbox, self._limits = environment, problem, sandbox, limits
+        self._in_sandbox = {tool.name for tool in environment.tools if tool.in_sandbox}
         self._max_turns = config.max_turns or environment.max_turns
         self._on_turn = on_turn
         self._begins = after is None
@@ -134,7 +139,9 @@ class Group:
             prompt = turns.prompt(problem.question, environment.system, environment.tools)
             self._start = engine.context(prompt)
         else:
-            self._start = engine.append(after, turns.message(problem.question).removeprefix(turns.turn_end))
+            added = turns.message(problem.question)
+            # A turn that broke off has no end of its own.
+            self._start = engine.append(after, added.removeprefix(turns.turn_end) if _has_end(after, turns) else added)
         root = TreeNode(None, None, 0, 0.0, None, 0, None, None)
         self.tree = Tree(Segment(self._start.text, "template", self._start.ids), [root])
         self.usage = Usage()
@@ -206,7 +213,7 @@ class Group:
             stop=self._turns.stops,
             seed=derive(self._seed, *branch.place),
         )
-        async with asyncio.timeout(max(0.0, self._deadline - time.monotonic())):
+        async with asyncio.timeout(max(0.0, self._deadline + branch.in_sandbox - time.monotonic())):
             found = await completions(self._engine, request)
         if self._deadline == math.inf:
             self._deadline = time.monotonic() + config.rollout_seconds
@@ -230,22 +237,21 @@ class Group:
             node.finish_reason = "length"
         elif not turn.calls:
             answer = None if turn.final is None else self._environment.answer(turn.final)
-            gives_up = answer == GIVEN_UP
+            gives_up = answer is not None and _plain(answer) == GIVEN_UP
             node.answer = None if gives_up else answer
             node.finish_reason = "gave_up" if gives_up else "no_answer" if answer is None else "answer"
         elif len(branch.place) + 1 >= self._max_turns:
             node.finish_reason = "too_deep"
         else:
-            try:
-                results, lease = await self._make(turn.calls, lease)
-            except TimeoutError:
+            results, lease, in_sandbox = await self._make(turn.calls, lease, branch.in_sandbox)
+            step = node.step = step._replace(calls=tuple(map(_record, turn.calls, results)))
+            if len(results) < len(turn.calls):
                 node.finish_reason = "deadline"
         if node.finish_reason is not None:
             lease.leave()
             self._on_turn(step)
             return
         context = branch.context.extend(ended)
-        calls = tuple(map(_record, turn.calls, results))
         added = self._turns.responses([result.text for result in results])
         longer = self._engine.append(context, added.removeprefix(self._turns.turn_end) if ended.end else added)
         shown = Segment(longer.text[len(context.text) :], "tool", longer.ids[len(context.ids) :])
@@ -254,16 +260,21 @@ class Group:
             segments=(*step.segments, shown),
             status=failed.status if failed else "ok",
             error=failed.error if failed else None,
-            calls=calls,
         )
         self._on_turn(node.step)
         used = branch.used + _length(completion) + (len(shown.ids) or len(shown.text) // _CHARACTERS)
-        await self._go_on(_Branch(node, longer, count, used, (*branch.place, number)), lease)
+        await self._go_on(_Branch(node, longer, count, used, (*branch.place, number), in_sandbox), lease)
 
-    async def _make(self, calls: Sequence[Call | BadCall], lease: _Lease) -> tuple[list[ToolResult], _Lease]:
+    async def _make(
+        self, calls: Sequence[Call | BadCall], lease: _Lease, in_sandbox: float
+    ) -> tuple[list[ToolResult], _Lease, float]:
         """Make the calls of a turn in order, because each may need what an earlier one did.
 
-        The branch gives up its use of `lease` for that of the returned one.
+        The branch gives up its use of `lease` for that of the returned one. If the rollout's own time is up during a
+        call, the results are those of the calls before it.
+
+        Returns:
+            The results, the session after the calls, and `in_sandbox` with the seconds of these calls.
         """
         results: list[ToolResult] = []
         for number, call in enumerate(calls):
@@ -273,25 +284,41 @@ class Group:
             elif number >= self._config.max_calls:
                 result = refused(f"at most {self._config.max_calls} calls in a turn")
             else:
-                session, result = await self._call(session, call)
+                started = time.monotonic()
+                try:
+                    session, result = await self._call(session, call, in_sandbox)
+                except TimeoutError:
+                    break
+                in_sandbox += time.monotonic() - started if call.name in self._in_sandbox else 0.0
             results.append(result._replace(text=cut_middle(result.text, self._config.tool_characters)))
             if session is not lease.session:
                 self._leases.append(below := _Lease(session))
                 lease.leave()
                 lease = below
-        return results, lease
+        return results, lease, in_sandbox
 
-    async def _call(self, session: Session, call: Call) -> tuple[Session, ToolResult]:
+    async def _call(self, session: Session, call: Call, in_sandbox: float) -> tuple[Session, ToolResult]:
         """Make one call within its time limit. Raises `TimeoutError` if the rollout's own time is up."""
         self.usage.calls += 1
-        seconds = self._config.tool_seconds
+        if call.name in self._in_sandbox:
+            return await session.call(call)
+        seconds, deadline = self._config.tool_seconds, self._deadline + in_sandbox
         try:
-            async with asyncio.timeout(max(0.0, min(seconds, self._deadline - time.monotonic()))):
+            async with asyncio.timeout(max(0.0, min(seconds, deadline - time.monotonic()))):
                 return await session.call(call)
         except TimeoutError:
-            if time.monotonic() >= self._deadline:
+            if time.monotonic() >= deadline:
                 raise
             return session, ToolResult(f"Error: no response within {seconds:g} s", "timeout", "timeout")
+
+
+def _has_end(context: Context, turns: Turns) -> bool:
+    return context.text.endswith(turns.turn_end)
+
+
+def _plain(answer: str) -> str:
+    """An answer without LaTeX around its words, capitals and the final stop."""
+    return re.sub(r"\\text\{([^{}]*)\}", r"\1", answer).strip(" .").lower()
 
 
 def _record(call: Call | BadCall, result: ToolResult) -> ToolCall:

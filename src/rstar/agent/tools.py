@@ -6,8 +6,9 @@ returns a new session, so rollouts that share a beginning share its calls, and e
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol
 
 from rstar.agent.calls import Call
@@ -56,11 +57,14 @@ class Tool:
         name: unique among the tools of an environment.
         about: what it does.
         parameters: name and description of each argument; all are strings and required.
+        in_sandbox: its calls end at the limits of the sandbox. So no other limit of time applies to them, and what a
+            call waits for a busy sandbox is not held against the rollout.
     """
 
     name: str
     about: str
     parameters: Mapping[str, str]
+    in_sandbox: bool = field(default=False, kw_only=True)
 
     def schema(self) -> dict[str, Any]:
         """The JSON schema that chat templates render."""
@@ -80,14 +84,19 @@ NOTEBOOK = Tool(
     "Runs a cell of Python code in a notebook and returns what it prints and the value of its last line. Later cells "
     "can use the variables of earlier ones.",
     {"code": "The code of the cell."},
+    in_sandbox=True,
 )
 STANDARD_IO = Tool(
     "python_code_with_standard_io",
     "Runs a whole Python program and returns its standard output. Nothing is kept for later calls.",
     {"code": "The program.", "input": "Its standard input."},
+    in_sandbox=True,
 )
 PYTHON_TOOLS = (NOTEBOOK, STANDARD_IO)
 """The two tools of arXiv 2508.20722, section 2."""
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+"""JSON can have them alone, UTF-8 cannot."""
 
 
 class PythonSession:
@@ -132,6 +141,8 @@ def bad_call(tools: Sequence[Tool], call: Call) -> str | None:
             return f"{tool.name}: the argument {name!r} is missing"
         if not isinstance(call.arguments[name], str):
             return f"{tool.name}: the argument {name!r} is not a string"
+        if not call.arguments[name].isascii() and _SURROGATE.search(call.arguments[name]):
+            return f"{tool.name}: the argument {name!r} has half of a surrogate pair, which is no character"
     if unknown := sorted(set(call.arguments) - set(tool.parameters)):
         return f"{tool.name}: unknown argument {unknown[0]!r}"
     return None

@@ -13,6 +13,7 @@ UNDO = Tool(
     "Takes back the last cell that succeeded: all variables are again as they were before it. The first cell, which "
     "sets the problem up, stays.",
     {},
+    in_sandbox=True,
 )
 _VALUES = 3
 """Maximum number of values that are shown after a cell: of the last variables that it changed."""

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from rstar.agent.calls import BadCall, Call, parse_calls, parse_python_calls
-from rstar.agent.chat_template import ChatTemplate
+from rstar.agent.chat_template import CLOSE_THOUGHT, OPEN_THOUGHT, ChatTemplate
 from rstar.agent.tools import NOTEBOOK, PYTHON_TOOLS, Tool
 from rstar.models.engine import Completion
 from rstar.prompts import code_steps as markers
@@ -106,7 +106,11 @@ class ChatTurns:
 
     def read(self, completion: Completion) -> Turn:
         """See `Turns.read`. What a model writes while it thinks is neither a call nor an answer."""
-        text = completion.text.rpartition("</think>")[2]
+        text = completion.text
+        if self._template.opens_thought or text.lstrip().startswith(OPEN_THOUGHT):
+            _, closed, text = text.partition(CLOSE_THOUGHT)
+            if not closed:
+                return Turn()
         calls = tuple(parse_calls(text))
         return Turn(calls, None if calls else text)
 
