@@ -284,6 +284,10 @@ class SandboxConfig(Section):
         description="memory limit for all programs and states together, MiB; unset: 60% of this machine's memory",
     )
 
+    def identity(self) -> Tree:
+        """The settings that decide what a program does, not where or how fast."""
+        return self.model_dump(mode="json", exclude={"place", "token_file", "workers", "budget_mb", "total_mb"})
+
 
 class EngineConfig(Section):
     """How a model is run or reached. The first group is for local engines, the second for servers."""
@@ -308,6 +312,10 @@ class EngineConfig(Section):
     key_file: Path | None = Field(
         None, description="server: file with the API key; unset: the key is in OPENAI_API_KEY"
     )
+
+    def identity(self) -> Tree:
+        """The settings that decide what a model writes, not where or how fast."""
+        return self.model_dump(mode="json", include={"dtype", "max_context"})
 
 
 class Config(Section):
@@ -349,12 +357,9 @@ class Config(Section):
 
     def identity(self) -> Tree:
         """The settings that decide the results (not where or how fast they are computed): dotted key → value."""
-        free = (
-            {f"sandbox.{key}" for key in ("place", "token_file", "workers", "budget_mb", "total_mb")}
-            | {"search.concurrency"}
-            | {f"engine.{key}" for key in EngineConfig.model_fields if key not in ("dtype", "max_context")}
-        )
-        return {key: value for key, value in flatten(self.model_dump(mode="json")).items() if key not in free}
+        plain = self.model_dump(mode="json") | {"sandbox": self.sandbox.identity(), "engine": self.engine.identity()}
+        del plain["search"]["concurrency"]
+        return flatten(plain)
 
 
 def resolve(

@@ -2,15 +2,21 @@
 
 import asyncio
 import random
+from collections.abc import Sequence
 from itertools import islice
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rstar.answers import AnswerKey
+from rstar.datasets import ProblemSet
+from rstar.errors import SandboxError
+from rstar.problems import Problem
 from rstar.rl.algorithms import ALGORITHMS
-from rstar.rl.groups import Group, collect, majority_rewards, order, select
-from rstar.trajectories import Segment, Step, Trajectory
+from rstar.rl.groups import Group, Maker, collect, majority_rewards, order, select
+from rstar.trajectories import Segment, Step, ToolCall, Trajectory
 from rstar.trees import Tree, TreeNode
 
 PROMPT = Segment("q", "template", (1,))
@@ -94,6 +100,76 @@ def test_selection_counts_equal_rollouts_and_centres_their_advantages() -> None:
     assert sum(each.count * each.advantage for each in chosen) == pytest.approx(0, abs=1e-5)
     assert select(one, ALGORITHMS["grpo"], 8, seed=4) == chosen
     assert sum(each.count for each in chosen if each.advantage > 0) == 3
+
+
+def sloppy(name: str) -> Group:
+    """Sixteen right rollouts, eight of them with calls that failed, and sixteen wrong ones."""
+    one = group(name, *[("1", 1, 1.0)] * 16, *[("2", 1, 0.0)] * 16)
+    for number, node in enumerate(one.tree.nodes[1:]):
+        assert node.step is not None
+        status = "error" if number < 8 else "ok"
+        written = Segment("</answer>", "policy", (2 + number,), (-1.0,))
+        node.step = Step((written,), calls=(ToolCall("f", {}, status, ""),))  # type: ignore[arg-type]
+    return one
+
+
+@pytest.mark.parametrize(("algorithm", "least", "most"), [("grpo-roc", 0.8, 1.0), ("grpo", 0.4, 0.6)])
+def test_resampling_prefers_right_rollouts_without_errors(algorithm: str, least: float, most: float) -> None:
+    clean, right = 0, 0
+    for seed in range(100):
+        for one in select(sloppy("p"), ALGORITHMS[algorithm], 8, seed):
+            if one.advantage > 0:
+                right += 1
+                clean += one.trajectory.steps[0].calls[0].status == "ok"
+    assert right == 400, "the proportion stays"
+    assert least <= clean / right <= most
+
+
+def test_advantages_compare_those_that_were_kept() -> None:
+    chosen = select(group("p", ("1", 1, 1.0), ("2", 31, 0.0)), ALGORITHMS["grpo"], 8, seed=1)
+    assert sum(one.count for one in chosen) == 8
+    assert sum(one.count * one.advantage for one in chosen) == pytest.approx(0, abs=1e-5)
+
+
+def test_a_group_whose_kept_rewards_are_equal_teaches_nothing() -> None:
+    staged = group("p", ("1", 31, -0.5), ("2", 1, 0.0))
+    assert staged.mixed
+    found = [select(staged, ALGORITHMS["grpo"], 16, seed) for seed in range(40)]
+    assert any(not chosen for chosen in found)
+    assert any(found)
+    assert all(any(one.advantage for one in chosen) for chosen in found if chosen)
+
+
+@pytest.mark.parametrize("failures", [0, 2, 3])
+def test_a_group_whose_tools_fail_is_made_again(failures: int) -> None:
+    """With the same seed, so it is the group that it would have been."""
+    seeds: list[int] = []
+
+    class Made:
+        async def run(self, count: int) -> Tree:
+            if len(seeds) <= failures:
+                raise SandboxError("gone")
+            return group("p", *MIXED).tree
+
+    class Solver:
+        version = 3
+
+        def group(self, problem: Problem, seed: int, **_: Any) -> Made:
+            seeds.append(seed)
+            return Made()
+
+        async def rewards(self, key: AnswerKey, ends: Sequence[Trajectory]) -> list[float]:
+            return [1.0, 0.0]
+
+    problems = ProblemSet([Problem("p", "?")], {"p": AnswerKey("1")})
+    made = Maker(Solver(), problems, 2, 0).make(1, "p")  # type: ignore[arg-type]
+    if failures == 3:
+        with pytest.raises(SandboxError, match="gone"):
+            asyncio.run(made)
+    else:
+        assert asyncio.run(made).rewards == (1.0, 0.0)
+    assert len(seeds) == min(failures + 1, 3)
+    assert len(set(seeds)) == 1
 
 
 def test_majority_rewards_need_no_gold_answer() -> None:

@@ -11,8 +11,10 @@ import pytest
 import torch
 
 from rstar.config import Config, EngineConfig
-from rstar.errors import ConfigError, DataError, EngineError, ResumeError
+from rstar.errors import ConfigError, DataError, EngineError, ResumeError, SandboxError
 from rstar.jsonl import read_lines
+from rstar.rl.groups import Group, Maker
+from rstar.rl.guard import Guard
 from rstar.rl.loop import train
 from rstar.rl.settings import RLConfig
 from rstar.sections import read_recipe
@@ -26,6 +28,13 @@ class Digits(Mathematics):
 
     async def reward(self, key, trajectory, sandbox, limits):
         return float(len(trajectory.text) % 3 == 0)
+
+
+class Some(Digits):
+    """The questions 0 to 2 are always answered right."""
+
+    async def reward(self, key, trajectory, sandbox, limits):
+        return float(key.answer == "easy") or await super().reward(key, trajectory, sandbox, limits)
 
 
 class Stages(Digits):
@@ -203,14 +212,120 @@ def test_rewards_below_0_teach_and_are_no_collapse(tmp_path: Path) -> None:
     assert [line["mean"] for line in read_lines(tmp_path / "out" / "evaluations.jsonl", "step")] == [0, 0]
 
 
+def some_easy(tmp_path: Path, names: str, **changes: Any) -> RLConfig:
+    """A recipe where the problems whose ids are in `names` are always solved."""
+    search = {"method": "agent", "environment": "rl_world:Some", "max_turns": 1, "max_turn_tokens": 6}
+    settings = config(tmp_path, search=search, **changes)
+    answers = {str(i): "easy" if str(i) in names else "1" for i in range(6)}
+    lines = [json.dumps({"id": i, "question": f"{i}?", "answer": answer}) + "\n" for i, answer in answers.items()]
+    (tmp_path / "problems.jsonl").write_text("".join(lines))
+    return settings
+
+
 def test_stages_drop_what_is_always_solved(tmp_path: Path) -> None:
-    settings = config(tmp_path, stages=[{"steps": 1}, {"steps": 1, "skip_solved": 8, "reset_optimizer": True}])
+    settings = some_easy(tmp_path, "012", stages=[{"steps": 1}, {"steps": 1, "skip_solved": 8}])
     run(settings, tmp_path / "out")
-    kept = json.loads((tmp_path / "out" / "stage2.json").read_text())["problems"]
+    kept = set(json.loads((tmp_path / "out" / "stage2.json").read_text())["problems"])
     assert kept
-    assert {line["problem"] for line in read_lines(tmp_path / "out" / "rollouts.jsonl") if line["step"] == 2} <= set(
-        kept
-    )
+    assert kept <= set("345")
+    second = {line["problem"] for line in read_lines(tmp_path / "out" / "rollouts.jsonl") if line["step"] == 2}
+    assert second
+    assert second <= kept
+
+
+@pytest.mark.parametrize("stop_after", [None, 1])
+def test_a_stage_whose_problems_are_all_solved_is_left_out(tmp_path: Path, stop_after: int | None) -> None:
+    stages = [{"steps": 1}, {"steps": 2, "skip_solved": 2}, {"steps": 1}]
+    settings = some_easy(tmp_path, "012345", stages=stages)
+    if stop_after:
+        run(settings, tmp_path / "out", stop_after)
+    run(settings, tmp_path / "out")
+    assert [line["step"] for line in read_lines(tmp_path / "out" / "metrics.jsonl", "step")] == [1, 4]
+    assert (tmp_path / "out" / "model").is_dir()
+
+
+@pytest.mark.parametrize(("reset", "trainers"), [(False, 1), (True, 2)])
+def test_a_stage_can_begin_with_a_fresh_optimizer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reset: bool, trainers: int
+) -> None:
+    made: list[Trainer[Any]] = []
+
+    class Counted(Trainer[Any]):
+        def __init__(self, *args: Any) -> None:
+            super().__init__(*args)
+            made.append(self)
+
+    monkeypatch.setattr("rstar.rl.loop.Trainer", Counted)
+    run(config(tmp_path, stages=[{"steps": 1}, {"steps": 1, "reset_optimizer": reset}]), tmp_path / "out")
+    assert len(made) == trainers
+
+
+def test_groups_are_divided_into_minibatches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    step = Trainer.step
+
+    def watched(self: Trainer[Any], *args: Any) -> Update:
+        sizes.append(len(args[0]))
+        return step(self, *args)
+
+    monkeypatch.setattr(Trainer, "step", watched)
+    run(config(tmp_path, minibatches=2, stages=[{"steps": 2}]), tmp_path / "out")
+    metrics = list(read_lines(tmp_path / "out" / "metrics.jsonl", "step"))
+    assert len(sizes) == sum(line["groups_trained"] for line in metrics) == 4
+
+
+def test_a_majority_can_take_the_place_of_gold_answers(tmp_path: Path) -> None:
+    """The rollouts of this policy never answer, so no answer has a majority; by length, some would be right."""
+    metrics = run(config(tmp_path, reward="majority", stages=[{"steps": 2}]), tmp_path / "out")
+    assert [line["reward"] for line in metrics] == [0, 0]
+    assert next(iter(read_lines(tmp_path / "out" / "evaluations.jsonl", "step")))["mean"] > 0
+
+
+def test_a_question_that_fills_the_context_ends_no_training(tmp_path: Path) -> None:
+    settings = config(tmp_path, stages=[{"steps": 3}])
+    with (tmp_path / "problems.jsonl").open("a") as file:
+        file.write(json.dumps({"id": "long", "question": "why " * 3000, "answer": "1"}) + "\n")
+    run(settings, tmp_path / "out")
+    assert (tmp_path / "out" / "model").is_dir()
+    lines = [line for line in read_lines(tmp_path / "out" / "rollouts.jsonl") if line["problem"] == "long"]
+    assert [(line["nodes"][0]["finish"], len(line["rewards"])) for line in lines] == [("length", 1)]
+
+
+def test_a_collapse_ends_the_training_for_good(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rewards: dict[int, float] = {}
+
+    def add(self: Guard, step: int, reward: float) -> None:
+        rewards[step] = reward
+        self.collapsed |= step == 2
+
+    monkeypatch.setattr(Guard, "add", add)
+    settings = config(tmp_path)
+    run(settings, tmp_path / "out")
+    assert list(rewards) == [1, 2]
+    assert (tmp_path / "out" / "model").is_dir()
+    assert run(settings, tmp_path / "out") == []
+
+
+def test_rollouts_that_fail_beside_an_update_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The update before them counts as never made: repeated later, they need weights one version older than its."""
+    settings = config(tmp_path, ahead=1)
+    run(settings, tmp_path / "whole")
+    make, failing = Maker.make, [3]
+
+    async def make_or_fail(self: Maker, step: int | str, name: str, draw: int = 0) -> Group:
+        if step in failing:
+            raise SandboxError("gone")
+        return await make(self, step, name, draw)
+
+    monkeypatch.setattr(Maker, "make", make_or_fail)
+    with pytest.raises(SandboxError, match="gone"):
+        run(settings, tmp_path / "parts")
+    failing.clear()
+    run(settings, tmp_path / "parts")
+    metrics = [without_times(tmp_path / out / "metrics.jsonl") for out in ("whole", "parts")]
+    assert metrics[0] == metrics[1]
+    weights = [(tmp_path / out / "model" / "model.safetensors").read_bytes() for out in ("whole", "parts")]
+    assert weights[0] == weights[1]
 
 
 @pytest.mark.parametrize("stop_after", [None, 1])
@@ -236,6 +351,12 @@ def test_bad_recipes_are_refused_before_any_work(tmp_path: Path) -> None:
         config(tmp_path, train={"epochs": 2})
     with pytest.raises(ValueError, match=r"search\.samples: has no effect here"):
         config(tmp_path, search={"method": "agent", "samples": 4})
+    with pytest.raises(ValueError, match=r"search\.concurrency: has no effect here; set `groups`"):
+        config(tmp_path, search={"method": "agent", "concurrency": 4})
+    with pytest.raises(ValueError, match=r"search\.top_p = 0\.9: training needs rollouts sampled with top_p = 1"):
+        config(tmp_path, search={"method": "agent", "top_p": 0.9})
+    with pytest.raises(ValueError, match=r"train\.wandb: has no effect here"):
+        config(tmp_path, train={"wandb": "mine"})
     with pytest.raises(ValueError, match="trainable model"):
         config(tmp_path, policy="fake:steps")
     with pytest.raises(DataError, match="no file"):
@@ -247,6 +368,8 @@ def test_another_recipe_is_refused(tmp_path: Path) -> None:
     run(config(tmp_path), tmp_path / "out", stop_after=1)
     with pytest.raises(ResumeError, match="seed"):
         run(config(tmp_path, seed=5), tmp_path / "out")
+    with pytest.raises(ResumeError, match=r"sandbox\.seconds"):
+        run(config(tmp_path, sandbox={"seconds": 1}), tmp_path / "out")
 
 
 def test_damaged_rollouts_are_named(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Resample on correct: proportions, minima, and the preference for clean rollouts."""
 
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -40,6 +41,12 @@ DONE = ("<answer>1</answer>", ())
 )
 def test_penalties_by_hand(trajectory: Trajectory, expected: float) -> None:
     assert penalty(trajectory) == pytest.approx(expected)
+
+
+def test_without_answer_tags_the_form_is_proper_if_there_is_an_answer() -> None:
+    program = rollout(("c", ("ok",)), ("```python\nprint(1)\n```", ()))
+    assert penalty(replace(program, answer="print(1)"), tagged=False) == 0.0
+    assert penalty(program, tagged=False) == 1.0
 
 
 @given(COUNTS, COUNTS, st.integers(1, 40))

@@ -186,6 +186,17 @@ def test_programs_come_in_the_order_of_a_depth_first_search(paths: set[tuple[str
             assert falls + (values[-1] > values[0]) <= 1, "the steps come in their order, from some step on"
 
 
+def test_runs_of_the_same_problems_are_joined(tmp_path: Path) -> None:
+    made(tmp_path)
+    writer = TraceWriter(Puzzles(), PlainSandbox(), Limits(), StartConfig(per_problem=4))
+    problems, texts = read_problems(tmp_path / "problems.jsonl"), []
+    for runs in (["run"], ["run", "run"]):
+        counts = asyncio.run(writer.write([tmp_path / r for r in runs], problems, tmp_path / "out.jsonl", full_bar))
+        assert counts["problems"] == 1
+        texts.append((tmp_path / "out.jsonl").read_text())
+    assert texts[0] == texts[1]
+
+
 def test_missing_trees_and_unknown_problems_are_named(tmp_path: Path) -> None:
     made(tmp_path)
     other = tmp_path / "other.jsonl"

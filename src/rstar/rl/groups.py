@@ -8,6 +8,7 @@ the same whichever rollouts end first: none is preferred for being short.
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -97,22 +98,24 @@ async def collect(
     wanted: int | None,
     make: Callable[[T], Coroutine[Any, Any, Group]],
     on_group: Callable[[Group], None] = lambda group: None,
+    at_once: float = math.inf,
 ) -> list[Group]:
     """Make groups until `wanted` are mixed, or `most` have been made; dropped ones are returned, too.
 
     Args:
         names: the order of problems, and of the groups returned.
         most: maximum number of groups.
-        wanted: number of mixed groups; None: `most` groups of any kind, all at once.
+        wanted: number of mixed groups; None: `most` groups of any kind.
         make: makes the group of a problem.
         on_group: called with each group as it ends.
+        at_once: maximum number of groups under way.
     """
     tasks: list[asyncio.Task[Group]] = []
     running: set[asyncio.Task[Group]] = set()
     good = 0
     try:
         while True:
-            while (wanted is None or good + len(running) < wanted) and len(tasks) < most:
+            while (wanted is None or good + len(running) < wanted) and len(tasks) < most and len(running) < at_once:
                 tasks.append(asyncio.create_task(make(next(names))))
                 running.add(tasks[-1])
             if not running:
@@ -192,14 +195,21 @@ async def majority_rewards(ends: Sequence[Trajectory], equivalent: Callable[[str
     return [float(one.answer is not None and await votes.group(one.answer) is leader) for one in ends]
 
 
-def select(group: Group, algorithm: Algorithm, keep: int, seed: int) -> list[Weighted]:
-    """The rollouts of a group to train on, with their advantages among those kept; equal ones are one."""
+def select(group: Group, algorithm: Algorithm, keep: int, seed: int, *, tagged: bool = True) -> list[Weighted]:
+    """The rollouts of a group to train on, with their advantages among those kept; equal ones are one.
+
+    None if those kept have equal rewards: the group is not mixed, or has rewards of several sizes on one side of 0.
+    `tagged` is as in `rstar.rl.resample.penalty`.
+    """
     rollouts, rng = group.rollouts, random.Random(seed)
     rewards = [reward for _, reward in rollouts]
     if algorithm.resamples:
-        kept = resample_on_correct(rewards, [penalty(trajectory) for trajectory, _ in rollouts], keep, rng)
+        penalties = [penalty(trajectory, tagged=tagged) for trajectory, _ in rollouts]
+        kept = resample_on_correct(rewards, penalties, keep, rng)
     else:
         kept = downsample(rewards, keep, rng)
+    if len({rewards[i] for i in kept}) == 1:
+        return []
     advantages = algorithm.advantage([rewards[i] for i in kept])
     found: dict[int, Weighted] = {}
     for i, advantage in zip(kept, advantages, strict=True):

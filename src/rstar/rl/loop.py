@@ -19,7 +19,6 @@ import hashlib
 import json
 import shutil
 import time
-from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -44,6 +43,7 @@ from rstar.rl.algorithms import ALGORITHMS
 from rstar.rl.batches import Weighted, micro_batches
 from rstar.rl.figures import evaluation_figures, rollout_figures, update_figures
 from rstar.rl.groups import Group, Maker, collect, order, select
+from rstar.rl.guard import Guard
 from rstar.rl.objective import Clip, Correction
 from rstar.rl.report import EVALUATIONS, report, write_picture
 from rstar.rl.settings import RLConfig, Stage
@@ -60,8 +60,8 @@ from rstar.train.trackers import METRICS, json_lines
 from rstar.view.picture import can_draw
 
 ROLLOUTS, BEST, REPORT, PICTURE = "rollouts.jsonl", "best", "report.html", "report.png"
-_WINDOW = 10
-"""Steps over which the reward is averaged for the guard against collapse."""
+_AT_ONCE = 256
+"""Groups of an evaluation that are under way: more would only wait for the engine, and each holds its tools."""
 
 
 def train(
@@ -134,8 +134,9 @@ class _Run:
         self._train = config.train
         self._ranks = ranks
         self._trainer: Trainer[Decoder] = self._new_trainer(load_decoder(self._base, torch.float32))
-        self._rewards: deque[float] = deque(maxlen=_WINDOW)
-        self._best_reward = 0.0
+        ends = [*accumulate(stage.steps for stage in config.stages)]
+        self._ends = frozenset(ends)
+        self._guard = Guard(config.collapse, [end + 1 for end in (0, *ends)])
 
     def _new_trainer(self, model: Decoder) -> Trainer[Decoder]:
         settings = self._train
@@ -175,7 +176,8 @@ class _Run:
                     await self._load()
                 if self._is_due(done):
                     await self._evaluate()
-                await self._stages([problem.id for problem in problems.problems])
+                if not self._guard.collapsed:
+                    await self._stages([problem.id for problem in problems.problems])
         self._finish()
 
     def _engine(self) -> EngineConfig:
@@ -194,7 +196,9 @@ class _Run:
         """Stored groups of steps that an interruption left unfinished, by step and draw."""
         try:
             return {
-                (line["step"], line["draw"]): Group.from_json(line) for line in self._rollouts if line["step"] > done
+                (line["step"], line["draw"]): Group.from_json(line)
+                for line in self._rollouts
+                if line["step"] > done and line["id"] in self._rollouts.keys
             }
         except (LookupError, TypeError, AttributeError, ValueError) as error:
             raise DataError(f"{self._rollouts.file}: damaged, or written by another version: {error!r}") from error
@@ -207,6 +211,12 @@ class _Run:
                 self._announce(f"stage {number} of {len(self._config.stages)}, to step {last}")
                 maker = self._maker.with_limit(stage.max_response_tokens)
                 names = await self._filtered(maker, ids, stage, number)
+                if not names:
+                    self._announce(f"stage {number} is left out: the policy solves all {len(ids):,} problems already")
+                    self._trainer.steps_done = last
+                    await self._load()
+                    first = last
+                    continue
                 if stage.reset_optimizer and self._trainer.steps_done == first:
                     self._trainer = self._restarted()
                 if not await self._steps(maker, names, last):
@@ -231,17 +241,20 @@ class _Run:
                         self._updates, self._update, step, groups
                     )
                     updated = time.perf_counter()
-                    if waiting is not None:
-                        await asyncio.wait([waiting])
+                    if (
+                        waiting is not None
+                    ):  # if it fails, this step counts as never made: its successor needs its weights
+                        await waiting
                 except BaseException:
                     if waiting is not None:
                         waiting.cancel()
                     raise
+                made = time.perf_counter()
                 await self._load()
                 metrics |= rollout_figures(groups) | {
                     "drawn": self._drawn,
                     "staleness": step - 1 - fmean(group.version for group in groups),
-                    "seconds_rollouts": collected - started,
+                    "seconds_rollouts": collected - started + made - updated,
                     "seconds_update": updated - collected,
                     "seconds": time.perf_counter() - started,
                 }
@@ -254,7 +267,8 @@ class _Run:
                     saved = time.monotonic()
                 if due:
                     await self._evaluate()
-                if self._collapsed(metrics["reward"]):
+                self._guard.add(step, metrics["reward"])
+                if self._guard.collapsed:
                     self._announce(f"step {step}: the reward has collapsed; the best model is kept")
                     return False
         return True
@@ -279,11 +293,12 @@ class _Run:
     def _update(self, step: int, groups: list[Group]) -> dict[str, float]:
         """Train on the selected rollouts of a step."""
         config, trainer = self._config, self._trainer
-        chosen: list[list[Weighted]] = [
-            select(group, self._algorithm, config.keep, derive(config.seed, "keep", step, group.draw))
-            for group in groups
-            if group.mixed
-        ]
+        tagged = "</answer>" in self._solver.environment.system
+        chosen: list[list[Weighted]] = []
+        for group in groups:
+            seed = derive(config.seed, "keep", step, group.draw)
+            if kept := select(group, self._algorithm, config.keep, seed, tagged=tagged):
+                chosen.append(kept)
         figures: dict[str, float] = {"groups_trained": len(chosen)}
         if not chosen:  # the weights stay; the step counts
             trainer.steps_done += 1
@@ -316,8 +331,7 @@ class _Run:
 
     def _is_due(self, step: int) -> bool:
         """Whether the weights after `step` are evaluated: regularly, and at the end of a stage."""
-        ends = accumulate(stage.steps for stage in self._config.stages)
-        return step % self._config.evaluate_every == 0 or step in ends
+        return step % self._config.evaluate_every == 0 or step in self._ends
 
     async def _evaluate(self) -> None:
         """Measure the present weights on the held-out problems; keep them if they are the best so far."""
@@ -331,17 +345,17 @@ class _Run:
                 advance(1)
                 return group
 
-            groups = await collect(iter(self._held_out), len(self._held_out), None, make)
-        found = evaluation_figures(groups)
+            groups = await collect(iter(self._held_out), len(self._held_out), None, make, at_once=_AT_ONCE)
+        found = {name: round(value, 5) for name, value in evaluation_figures(groups).items()}
         best = max((line["mean"] for line in self._evaluations), default=-1.0)
         if found["mean"] > best:
             self._save(self._folder / BEST)
-        self._evaluations.append({"step": step, **{name: round(value, 5) for name, value in found.items()}})
+        self._evaluations.append({"step": step, **found})
         self._draw()
         self._announce(f"step {step}: mean {found['mean']:.1%} on {len(groups)} held-out problems")
 
     async def _filtered(self, maker: Maker, ids: list[str], stage: Stage, number: int) -> list[str]:
-        """The problems of a stage: those that the present policy does not always solve."""
+        """The problems of a stage: those that the present policy does not always solve; none if it solves all."""
         file = self._folder / f"stage{number}.json"
         if stage.skip_solved is None:
             return ids
@@ -354,20 +368,10 @@ class _Run:
                     advance(1)
                     return group
 
-                groups = await collect(iter(ids), len(ids), None, make)
+                groups = await collect(iter(ids), len(ids), None, make, at_once=_AT_ONCE)
             kept = [group.problem for group in groups if min(group.rewards) <= 0]
-            if not kept:
-                raise DataError(f"stage {number}: the policy solves all {len(ids):,} problems already")
             write_json(file, {"problems": kept})
         return list(json.loads(file.read_text(encoding="utf-8"))["problems"])
-
-    def _collapsed(self, reward: float) -> bool:
-        self._rewards.append(reward)
-        if len(self._rewards) < _WINDOW:
-            return False
-        mean = fmean(self._rewards)
-        self._best_reward = max(self._best_reward, mean)
-        return self._best_reward > 0 and mean < self._config.collapse * self._best_reward
 
     def _history(self, done: int) -> int:
         """Problems drawn in the first `done` steps; also takes up their rewards."""
@@ -376,7 +380,7 @@ class _Run:
         for line in read_lines(file, "step") if done and file.exists() else ():
             if line["step"] <= done:
                 drawn = int(line["drawn"])
-                self._collapsed(line["reward"])
+                self._guard.add(line["step"], line["reward"])
         return drawn
 
     def _restarted(self) -> Trainer[Decoder]:

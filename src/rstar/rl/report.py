@@ -27,9 +27,9 @@ _CHARTS: tuple[tuple[str, str, Mapping[str, str]], ...] = (
     ("Entropy of the policy", "nats per token", {"entropy": "entropy"}),
     ("Trained tokens", "share", {"clip_share": "clipped", "masked_share": "masked"}),
     (
-        "Sampler against trainer",
+        "The weights in training against others",
         "mean difference of log-probabilities",
-        {"mismatch": "same weights", "drift": "old weights"},
+        {"mismatch": "weights of the rollouts", "drift": "weights before the step"},
     ),
     (
         "Groups of a step",

@@ -22,15 +22,19 @@ NO_CALL = 0.5
 """Penalty of a rollout without a tool call."""
 
 
-def penalty(trajectory: Trajectory) -> float:
+def penalty(trajectory: Trajectory, *, tagged: bool = True) -> float:
     """How sloppy a rollout is, in [0, 2]: the share of its tool calls that failed, plus its defects of form.
 
     Without a call the share counts as `NO_CALL`. Without an answer the form counts as 1; with more than one, as the
     further answers per turn, at most 1. A call has failed by its own status, not by words in its response.
+
+    Args:
+        trajectory: a finished rollout.
+        tagged: whether answers stand between tags; if not, one that was found has no defect of form.
     """
     calls = [call for step in trajectory.steps for call in step.calls]
     errors = sum(call.status != "ok" for call in calls) / len(calls) if calls else NO_CALL
-    answers = sum(_answers(step.written.text) for step in trajectory.steps)
+    answers = sum(_answers(step.written.text) for step in trajectory.steps) if tagged else trajectory.answer is not None
     form = 1.0 if not answers else min(1.0, (answers - 1) / len(trajectory.steps))
     return errors + form
 

@@ -26,6 +26,8 @@ _NOT_IN_TRAIN = frozenset(
         "packing",
         "warmup_tokens",
         "decay",
+        "tensorboard",
+        "wandb",
     ]
 )
 """Settings of supervised training that mean nothing here: the recipe's own settings decide what they would."""
@@ -116,19 +118,21 @@ class RLConfig(Section):
             raise ValueError(f"algorithm = {self.algorithm!r}: expected one of {', '.join(ALGORITHMS)}")
         if self.keep > self.rollouts:
             raise ValueError(f"keep = {self.keep}: there are only {self.rollouts} rollouts per problem")
-        if self.search.temperature == 0:
-            raise ValueError("search.temperature = 0: all rollouts of a problem would be the same")
+        for name in ("temperature", "top_p"):  # the update knows the policy's own probabilities alone
+            if (value := getattr(self.search, name)) != 1:
+                raise ValueError(f"search.{name} = {value}: training needs rollouts sampled with {name} = 1")
         if unused := sorted(_NOT_IN_TRAIN & self.train.model_fields_set):
             raise ValueError(f"train.{unused[0]}: has no effect here; `rstar rl settings` lists the settings that have")
-        if "samples" in self.search.model_fields_set:
-            raise ValueError("search.samples: has no effect here; set `rollouts`")
+        for name, instead in (("samples", "rollouts"), ("concurrency", "groups")):
+            if name in self.search.model_fields_set:
+                raise ValueError(f"search.{name}: has no effect here; set `{instead}`")
         return self
 
     def identity(self) -> dict[str, Any]:
         """The settings that decide the results (not where or how fast they are computed), nested."""
         plain = self.model_dump(mode="json", exclude={"sandbox", "engine", "train"})
         del plain["search"]["concurrency"]
-        return plain | {"train": self.train.identity()}
+        return plain | {name: getattr(self, name).identity() for name in ("sandbox", "engine", "train")}
 
     @property
     def steps(self) -> int:

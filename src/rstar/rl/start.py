@@ -317,8 +317,9 @@ class _Trace:
 
 
 def _programs_of_all(runs: Iterable[Path], problems: ProblemSet) -> Iterable[tuple[Problem, list[Program]]]:
-    """The problems of all runs, each with its programs."""
+    """The problems of all runs, each with its programs; those of several runs of a problem are joined."""
     known = {problem.id: problem for problem in problems.problems}
+    found: dict[str, dict[Program, None]] = {}
     for run in runs:
         if not (run / TREES).is_file():
             raise DataError(f"{run / TREES} is missing: run `rstar solve --method sample` with search.keep_trees")
@@ -326,7 +327,9 @@ def _programs_of_all(runs: Iterable[Path], problems: ProblemSet) -> Iterable[tup
             name = line["id"]
             if name not in known or name not in problems.keys:
                 raise DataError(f"{run / TREES}: problem {name!r} is not in the problem file, or has no gold answer")
-            yield known[name], list(_programs(Tree.from_json(line), problems.keys[name]))
+            found.setdefault(name, {}).update(dict.fromkeys(_programs(Tree.from_json(line), problems.keys[name])))
+    for name, programs in found.items():
+        yield known[name], list(programs)
 
 
 def _programs(tree: Tree, key: AnswerKey) -> Iterable[Program]:
