@@ -54,6 +54,9 @@ def test_an_own_class_is_named_by_module_and_class(tmp_path: Path, monkeypatch: 
         open_environment("own_world:Nobody")
     with pytest.raises(ConfigError, match="nowhere_at_all"):
         open_environment("nowhere_at_all:World")
+    (tmp_path / "broken_world.py").write_text("class World(\n")
+    with pytest.raises(ConfigError, match=r"'broken_world:World': .*broken_world\.py, line 1"):
+        open_environment("broken_world:World")
 
 
 def test_an_unknown_environment_names_the_known_ones() -> None:

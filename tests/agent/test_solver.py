@@ -1,21 +1,25 @@
 """The agent as a method: `rstar solve --method agent`."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rstar.agent.chat_template import ChatTemplate
+from rstar.agent.environment import Mathematics
 from rstar.agent.solver import AgentSolver, environment_name, open_solver, open_turns
 from rstar.agent.tools import PYTHON_TOOLS
 from rstar.agent.turns import ChatTurns, CodeTurns
+from rstar.answers import AnswerKey
 from rstar.config import Config
 from rstar.errors import ConfigError, EngineError
 from rstar.models.engine import Request
 from rstar.models.fake import FakeEngine
 from rstar.problems import Problem
+from rstar.sandbox.api import Limits, Sandbox
 from rstar.search.solver import Solver
-from rstar.trajectories import ToolCall
+from rstar.trajectories import Segment, ToolCall, Trajectory
 from rstar.trees import Tree
 from tests.search.plain import PlainSandbox
 
@@ -139,3 +143,18 @@ def test_turns_follow_the_model(tmp_path: Path) -> None:
         open_turns(Config(search={"method": "agent", "turns": "chat"}), PYTHON_TOOLS)
     with pytest.raises(ConfigError, match=r"append \?tokenizer=FOLDER"):
         open_turns(Config(policy="openai:http://127.0.0.1:1/v1#m", search={"method": "agent"}), PYTHON_TOOLS)
+
+
+@pytest.mark.parametrize("value", [7, float("nan"), "yes", None])
+def test_a_reward_that_is_none_is_named(value: Any) -> None:
+    class World(Mathematics):
+        async def reward(self, key: AnswerKey, trajectory: Trajectory, sandbox: Sandbox, limits: Limits) -> Any:
+            return value
+
+    async def rewards() -> list[float]:
+        solver = AgentSolver(config(), policy=answers("42"), sandbox=PlainSandbox(), environment=World())
+        async with solver:
+            return await solver.rewards(AnswerKey("42"), [Trajectory(Segment("q", "template"), (), "answer", "42")])
+
+    with pytest.raises(ConfigError, match=rf"World\.reward returned {value!r}: expected a number in \[-1, 1\]"):
+        asyncio.run(rewards())

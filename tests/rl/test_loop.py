@@ -364,12 +364,29 @@ def test_bad_recipes_are_refused_before_any_work(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
+def test_one_level_may_be_a_number(tmp_path: Path) -> None:
+    drawn = config(tmp_path, problems={"n": 4, "levels": 2}).problems
+    assert drawn.levels == "2"
+
+
 def test_another_recipe_is_refused(tmp_path: Path) -> None:
     run(config(tmp_path), tmp_path / "out", stop_after=1)
     with pytest.raises(ResumeError, match="seed"):
         run(config(tmp_path, seed=5), tmp_path / "out")
     with pytest.raises(ResumeError, match=r"sandbox\.seconds"):
         run(config(tmp_path, sandbox={"seconds": 1}), tmp_path / "out")
+    file = tmp_path / "out" / "config.json"
+    stored = json.loads(file.read_text())
+    del stored["identity"]["train"]  # as in a run of another kind
+    file.write_text(json.dumps(stored))
+    with pytest.raises(ResumeError, match="another configuration"):
+        run(config(tmp_path), tmp_path / "out")
+
+
+def test_held_out_problems_that_are_trained_on_are_told(tmp_path: Path) -> None:
+    said: list[str] = []
+    train(config(tmp_path, stages=[{"steps": 1}]), tmp_path / "out", said.append, no_bar)
+    assert "warning: 6 of the 6 held-out problems are training problems, too" in said
 
 
 def test_damaged_rollouts_are_named(tmp_path: Path) -> None:

@@ -195,7 +195,9 @@ def open_environment(name: str) -> Environment:
     sys.path.insert(0, os.getcwd())
     try:
         environment = getattr(importlib.import_module(module), attribute)()
-    except (ImportError, AttributeError, TypeError) as error:
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"environment {name!r}: {error}; looked for in {os.getcwd()}, then as installed") from error
+    except (ImportError, AttributeError, TypeError, SyntaxError) as error:
         raise ConfigError(f"environment {name!r}: {error}") from error
     finally:
         sys.path.remove(os.getcwd())

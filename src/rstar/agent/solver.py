@@ -98,10 +98,22 @@ class AgentSolver(Solver):
         return Group(problem, *parts, settings, self._limits(), seed, after, on_turn)
 
     async def rewards(self, key: AnswerKey, trajectories: Sequence[Trajectory]) -> list[float]:
-        """The environment's rewards of finished trajectories. Raises `SandboxError` if the sandbox fails."""
+        """The environment's rewards of finished trajectories.
+
+        Raises:
+            ConfigError: the environment returned something else than a number in [-1, 1].
+            SandboxError: the sandbox failed.
+        """
         sandbox, limits = self._parts[1], self._limits()
-        reward = self.environment.reward
-        return await gather_or_cancel(reward(key, trajectory, sandbox, limits) for trajectory in trajectories)
+
+        async def reward(trajectory: Trajectory) -> float:
+            value = await self.environment.reward(key, trajectory, sandbox, limits)
+            if not isinstance(value, int | float) or not -1 <= value <= 1:
+                where = f"{type(self.environment).__name__}.reward"
+                raise ConfigError(f"{where} returned {value!r}: expected a number in [-1, 1]")
+            return value
+
+        return await gather_or_cancel(map(reward, trajectories))
 
     async def solve_one(self, problem: Problem) -> Solution:
         """Make `search.samples` rollouts and choose the answer of most of them."""

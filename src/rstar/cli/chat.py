@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import Annotated
 
 import typer
@@ -12,6 +13,7 @@ from rstar.agent.chat import Conversation
 from rstar.agent.solver import AgentSolver
 from rstar.cli.common import ConfigFile, Overrides, Policy, Seed, console
 from rstar.config import resolve
+from rstar.models.local.engine import call_in_loop, set_result
 from rstar.trajectories import Step
 
 
@@ -38,14 +40,17 @@ def chat(
 
     Example: `rstar chat --policy hf:models/Qwen2.5-7B-Instruct --temperature 0.7`
     """
-    options = {
+    options: dict[str, object] = {
         "search.method": "agent",
         "policy": policy,
         "search.environment": environment,
         "search.temperature": temperature,
         "seed": seed,
     }
-    asyncio.run(_talk(AgentSolver(resolve(config, set_ or (), options))))
+    settings = resolve(config, set_ or (), options)
+    if "policy" not in settings.model_fields_set:
+        settings = resolve(config, set_ or (), options | {"policy": "tiny:agent"})
+    asyncio.run(_talk(AgentSolver(settings)))
 
 
 async def _talk(solver: AgentSolver) -> None:
@@ -57,16 +62,34 @@ async def _talk(solver: AgentSolver) -> None:
             out.print(f"[dim]{escape(step.shown)}[/]", highlight=False)
 
     async with Conversation(solver) as talk:
-        while text := await asyncio.to_thread(_ask):
+        out.print("[dim]Ask a question. An empty line ends the chat.[/]")
+        while text := await _next_message():
             trajectory = await talk.say(text, show)
             if trajectory.answer is not None:
                 out.print(f"[bold]answer: {escape(trajectory.answer)}[/]", highlight=False)
             else:
-                out.print(f"[yellow]no answer[/] ({trajectory.finish_reason})", highlight=False)
+                out.print(f"[yellow]{_ENDINGS[trajectory.finish_reason or 'no_answer']}[/]")
+
+
+_ENDINGS = {
+    "no_answer": "The agent ended its turn without an answer.",
+    "gave_up": "The agent gave up.",
+    "too_deep": "The agent used all its turns without an answer.",
+    "length": "The agent used all its tokens without an answer.",
+    "deadline": "The agent ran out of time without an answer.",
+}
+
+
+async def _next_message() -> str:
+    """The user's next message; empty at the end. Ctrl-C ends the waiting: a daemon thread may stay in `input`."""
+    loop = asyncio.get_running_loop()
+    message: asyncio.Future[str] = loop.create_future()
+    threading.Thread(target=lambda: call_in_loop(loop, set_result, message, _ask()), daemon=True).start()
+    return await message
 
 
 def _ask() -> str:
     try:
-        return input("> ").strip()
+        return input("> ").strip().encode(errors="surrogateescape").decode(errors="replace")
     except EOFError:
         return ""

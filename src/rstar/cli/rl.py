@@ -60,8 +60,18 @@ def run(
             parts = ", ".join(f"{name.replace('_', ' ')} {metrics.get(name, 0):.3g}" for name in shown)
             out_console.print(f"[dim]step {step}: {parts}[/]", highlight=False)
 
-    model = train(read_recipe(RLConfig, recipe, smoke, set_ or ()), out, announce, progress, on_step)
-    out_console.print(evaluations_table(read_evaluations(out)))
+    try:
+        model = train(read_recipe(RLConfig, recipe, smoke, set_ or ()), out, announce, progress, on_step)
+    except KeyboardInterrupt:
+        console(stderr=True).print(f"interrupted; to resume [bold]{escape(str(out))}[/], repeat the command")
+        raise typer.Exit(130) from None
+    evaluations = read_evaluations(out)
+    out_console.print(evaluations_table(evaluations))
+    start, best = evaluations[0], max(evaluations, key=lambda line: line["mean"])
+    if best is start:
+        out_console.print(
+            "[yellow]No evaluation is better than that of the start: the model is the unchanged start.[/]"
+        )
     page = escape(str(out / REPORT))
     out_console.print(f"model in [bold]{escape(str(model))}[/], curves in [bold]{page}[/]", highlight=False)
 

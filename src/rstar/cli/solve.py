@@ -142,7 +142,7 @@ def solve(
 
     `rstar solve --problems problems.jsonl --policy openai:http://localhost:8000#my-model`
 
-    `rstar solve --family search --method agent --samples 8 --limit 50`
+    `rstar solve --family search --method agent --policy tiny:agent --samples 8 --limit 50`
     """
     options: dict[str, object] = {
         "search.method": method,
@@ -153,8 +153,11 @@ def solve(
     }
     options |= {"search.peer": peer, "search.samples": samples, "search.temperature": temperature}
     settings = resolve(config, set_ or (), options)
-    if (question is not None) + (problems is not None) + bool(family) != 1:
-        raise ConfigError("give a question, --problems FILE or --family NAME")
+    given = {"a question": question is not None, "--problems": problems is not None, "--family": bool(family)}
+    if sum(given.values()) != 1:
+        several = " and ".join(name for name, is_given in given.items() if is_given)
+        only = f"{several} cannot be combined: " if several else ""
+        raise ConfigError(f"{only}give a question, --problems FILE or --family NAME")
     if question is not None:
         file_options: dict[str, object] = {"--out": out, "--limit": limit, "--skip-bad": skip_bad or None}
         file_options |= {"--question-field": question_field, "--answer-field": answer_field}

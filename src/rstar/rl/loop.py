@@ -89,13 +89,18 @@ def train(
     check_model(config.policy)
     with process_group(config.train.device) as ranks:
         stored = read_config(folder)
-        resolved = with_bf16(config.train, stored and stored["identity"]["train"], ranks.device)
+        resolved = with_bf16(config.train, stored and stored["identity"].get("train"), ranks.device)
         config = config.model_copy(update={"train": resolved})
         with RunFolder.open(folder, _identity(config)) as opened:
             opened.begin()
             problems = read_source(config.problems, folder / "problems.jsonl", bar)
             held_out = read_source(config.held_out, folder / "held_out.jsonl", bar)
             opened.keep()
+            both = {problem.question for problem in problems.problems} & {one.question for one in held_out.problems}
+            if both:
+                announce(
+                    f"warning: {len(both):,} of the {len(held_out):,} held-out problems are training problems, too"
+                )
             run = _Run(config, folder, announce, bar, on_step, ranks)
             asyncio.run(run.train(problems, held_out))
     return folder / MODEL

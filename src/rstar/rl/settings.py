@@ -57,7 +57,7 @@ class RLConfig(Section):
 
     model_config = ConfigDict(populate_by_name=True)
 
-    policy: ModelSetting = Field(description="model to train: tiny | hf:PATH")
+    policy: ModelSetting = Field(description="model to train: a bundled one (tiny, tiny:agent-start …) | hf:PATH")
     seed: int = Field(0, ge=0, description="seed for the order of the problems, the rollouts and their selection")
     problems: ProblemSource = Field(description="training problems: questions and gold answers")
     held_out: ProblemSource = Field(description="evaluation problems")
@@ -113,7 +113,8 @@ class RLConfig(Section):
     @model_validator(mode="after")
     def _combinations(self) -> Self:
         if not is_local(self.policy):
-            raise ValueError(f"policy = {str(self.policy)!r}: expected a trainable model: tiny or hf:PATH")
+            expected = "expected a trainable model: a bundled one (tiny, tiny:agent-start …) or hf:PATH"
+            raise ValueError(f"policy = {str(self.policy)!r}: {expected}")
         if self.algorithm not in ALGORITHMS:
             raise ValueError(f"algorithm = {self.algorithm!r}: expected one of {', '.join(ALGORITHMS)}")
         if self.keep > self.rollouts:

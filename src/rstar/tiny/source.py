@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from rstar.sections import Section
 from rstar.tiny.family import Split
@@ -30,6 +30,11 @@ class ProblemSource(Section):
     split: Split = Field(
         "train", description="train | numbers (held-out numbers) | templates (held-out numbers and templates)"
     )
+
+    @field_validator("levels", mode="before")
+    @classmethod
+    def _one_level(cls, value: Any) -> Any:
+        return str(value) if type(value) is int else value
 
     @model_validator(mode="after")
     def _exactly_one_source(self) -> Self:
