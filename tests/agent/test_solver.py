@@ -158,3 +158,18 @@ def test_a_reward_that_is_none_is_named(value: Any) -> None:
 
     with pytest.raises(ConfigError, match=rf"World\.reward returned {value!r}: expected a number in \[-1, 1\]"):
         asyncio.run(rewards())
+
+
+def test_rollouts_that_run_out_of_time_are_told() -> None:
+    class Slow(FakeEngine):
+        async def complete(self, request: Request) -> Any:
+            if "<output>" in request.context.text:
+                await asyncio.sleep(30)
+            return await super().complete(request)
+
+    def script(request: Request, sample: int) -> str:
+        return "<code>\nprint(6 * 7)<end_of_code>"
+
+    late = solve(Slow(script=script), samples=2, rollout_seconds=0.05)
+    assert (late.answer, late.failures, late.notices) == (None, {"deadline": 2}, ("out_of_time",))
+    assert solve(answers("42")).notices == ()

@@ -145,7 +145,7 @@ class AgentSolver(Solver):
             seconds=time.perf_counter() - started,
             trajectories=tuple(trajectories),
             failures=dict(sorted(failures.items())),
-            notices=(),
+            notices=("out_of_time",) if failures["deadline"] else (),
             tree=tree if config.keep_trees else None,
             agent=rollout_counts(tree),
         )

@@ -279,7 +279,8 @@ def _print_solution(solution: Solution, settings: Config) -> None:
 def _why_none(solution: Solution) -> str:
     if "question_too_long" in solution.notices:
         return "the question is too long for the model's context (engine.max_context)"
-    return f"no branch of the search reached one{reasons(solution.failures)}"
+    ended = "every rollout ended without one" if solution.method == "agent" else "no branch of the search reached one"
+    return f"{ended}{reasons(solution.failures)}"
 
 
 def _to_json(solution: Solution) -> dict[str, Any]:

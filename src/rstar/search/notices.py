@@ -1,8 +1,9 @@
 """Notices: warnings to read before trusting an answer.
 
-``question_too_long`` applies to every model. The others apply to bundled models only, whose training data and values
-are known. ``unknown_wording``: none of their training templates makes the question. ``low_value``: the policy's PPM
-gives the answer less than `LOW_VALUE`. In the search families the value is uninformative, and there is no
+``question_too_long`` applies to every model, and ``out_of_time`` to agents: rollouts ended at `search.rollout_seconds`,
+which says more about the machine than about the model. The others apply to bundled models only, whose training data
+and values are known. ``unknown_wording``: none of their training templates makes the question. ``low_value``: the
+policy's PPM gives the answer less than `LOW_VALUE`. In the search families the value is uninformative, and there is no
 ``low_value``: a program that ran to its end was nearly always right, whatever its value. It checks every move, and the
 PPM, which reads the policy's log-probabilities, underrates moves that the policy finds unlikely (counts:
 docs/solving.md).
@@ -19,7 +20,7 @@ from rstar.specs import Bundled, Ppm
 from rstar.tiny.generate import families
 from rstar.tiny.recognise import recognise_family
 
-Notice = Literal["question_too_long", "unknown_wording", "low_value"]
+Notice = Literal["question_too_long", "out_of_time", "unknown_wording", "low_value"]
 
 _TRAINED = (Bundled(), Bundled("actions"), Bundled("peer"))
 """The bundled models that were trained on all families."""

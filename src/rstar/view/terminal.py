@@ -29,6 +29,7 @@ NOTES = {
     "unknown_wording": "unknown wording",
     "low_value": "low value",
     "question_too_long": "question too long",
+    "out_of_time": "out of time",
 }
 """Notices of a result (`rstar.search.notices`) as short labels for a table."""
 NOTICES = {
@@ -36,6 +37,7 @@ NOTICES = {
     "(`rstar problems families` lists what it knows)",
     "low_value": "the bundled PPM considers the answer more likely wrong than right (value below 0)",
     "question_too_long": "the question is too long for the model's context (engine.max_context)",
+    "out_of_time": "rollouts ran out of time (search.rollout_seconds) and count as unanswered",
 }
 """The same as sentences."""
 
