@@ -42,7 +42,10 @@ def test_bytes_that_are_no_text_are_read_as_such() -> None:
 
 
 def test_ctrl_c_at_the_prompt_ends_the_chat() -> None:
-    command = [sys.executable, "-c", "from rstar.cli.app import main; main()", "chat", "--policy", "fake:steps"]
+    # A shell starts what runs in its background with the signal ignored.
+    heed = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    code = f"{heed}; from rstar.cli.app import main; main()"
+    command = [sys.executable, "-c", code, "chat", "--policy", "fake:steps"]
     terminal, end = pty.openpty()
     process = subprocess.Popen(command, stdin=end, stdout=end, stderr=end, start_new_session=True)
     try:
