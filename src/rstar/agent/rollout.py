@@ -88,7 +88,7 @@ class _Branch:
         count: number of rollouts.
         used: tokens behind the prompt.
         place: child indices on the path from the root; names the random stream of the next turn.
-        in_sandbox: seconds of its calls in the sandbox, which are not counted.
+        sandbox_seconds: of its calls in the sandbox, which do not count as time of the rollout.
     """
 
     node: TreeNode
@@ -96,7 +96,7 @@ class _Branch:
     count: int
     used: int = 0
     place: tuple[int, ...] = ()
-    in_sandbox: float = 0.0
+    sandbox_seconds: float = 0.0
 
 
 class Group:
@@ -131,7 +131,7 @@ class Group:
     ) -> None:
         self._engine, self._turns, self._config, self._seed = engine, turns, config, seed
         self._environment, self._problem, self._sandbox, self._limits = environment, problem, sandbox, limits
-        self._in_sandbox = {tool.name for tool in environment.tools if tool.in_sandbox}
+        self._sandbox_tools = {tool.name for tool in environment.tools if tool.in_sandbox}
         self._max_turns = config.max_turns or environment.max_turns
         self._on_turn = on_turn
         self._begins = after is None
@@ -140,8 +140,9 @@ class Group:
             self._start = engine.context(prompt)
         else:
             added = turns.message(problem.question)
-            # A turn that broke off has no end of its own.
-            self._start = engine.append(after, added.removeprefix(turns.turn_end) if _has_end(after, turns) else added)
+            if after.text.endswith(turns.turn_end):  # not so if the turn broke off
+                added = added.removeprefix(turns.turn_end)
+            self._start = engine.append(after, added)
         root = TreeNode(None, None, 0, 0.0, None, 0, None, None)
         self.tree = Tree(Segment(self._start.text, "template", self._start.ids), [root])
         self.usage = Usage()
@@ -213,7 +214,7 @@ class Group:
             stop=self._turns.stops,
             seed=derive(self._seed, *branch.place),
         )
-        async with asyncio.timeout(max(0.0, self._deadline + branch.in_sandbox - time.monotonic())):
+        async with asyncio.timeout(max(0.0, self._deadline + branch.sandbox_seconds - time.monotonic())):
             found = await completions(self._engine, request)
         if self._deadline == math.inf:
             self._deadline = time.monotonic() + config.rollout_seconds
@@ -243,7 +244,7 @@ class Group:
         elif len(branch.place) + 1 >= self._max_turns:
             node.finish_reason = "too_deep"
         else:
-            results, lease, in_sandbox = await self._make(turn.calls, lease, branch.in_sandbox)
+            results, lease, sandbox_seconds = await self._make(turn.calls, lease, branch.sandbox_seconds)
             step = node.step = step._replace(calls=tuple(map(_record, turn.calls, results)))
             if len(results) < len(turn.calls):
                 node.finish_reason = "deadline"
@@ -263,10 +264,10 @@ class Group:
         )
         self._on_turn(node.step)
         used = branch.used + _length(completion) + (len(shown.ids) or len(shown.text) // _CHARACTERS)
-        await self._go_on(_Branch(node, longer, count, used, (*branch.place, number), in_sandbox), lease)
+        await self._go_on(_Branch(node, longer, count, used, (*branch.place, number), sandbox_seconds), lease)
 
     async def _make(
-        self, calls: Sequence[Call | BadCall], lease: _Lease, in_sandbox: float
+        self, calls: Sequence[Call | BadCall], lease: _Lease, sandbox_seconds: float
     ) -> tuple[list[ToolResult], _Lease, float]:
         """Make the calls of a turn in order, because each may need what an earlier one did.
 
@@ -274,7 +275,7 @@ class Group:
         call, the results are those of the calls before it.
 
         Returns:
-            The results, the session after the calls, and `in_sandbox` with the seconds of these calls.
+            The results, the session after the calls, and `sandbox_seconds` with those of these calls.
         """
         results: list[ToolResult] = []
         for number, call in enumerate(calls):
@@ -286,23 +287,24 @@ class Group:
             else:
                 started = time.monotonic()
                 try:
-                    session, result = await self._call(session, call, in_sandbox)
+                    session, result = await self._call(session, call, sandbox_seconds)
                 except TimeoutError:
                     break
-                in_sandbox += time.monotonic() - started if call.name in self._in_sandbox else 0.0
+                if call.name in self._sandbox_tools:
+                    sandbox_seconds += time.monotonic() - started
             results.append(result._replace(text=cut_middle(result.text, self._config.tool_characters)))
             if session is not lease.session:
                 self._leases.append(below := _Lease(session))
                 lease.leave()
                 lease = below
-        return results, lease, in_sandbox
+        return results, lease, sandbox_seconds
 
-    async def _call(self, session: Session, call: Call, in_sandbox: float) -> tuple[Session, ToolResult]:
+    async def _call(self, session: Session, call: Call, sandbox_seconds: float) -> tuple[Session, ToolResult]:
         """Make one call within its time limit. Raises `TimeoutError` if the rollout's own time is up."""
         self.usage.calls += 1
-        if call.name in self._in_sandbox:
+        if call.name in self._sandbox_tools:
             return await session.call(call)
-        seconds, deadline = self._config.tool_seconds, self._deadline + in_sandbox
+        seconds, deadline = self._config.tool_seconds, self._deadline + sandbox_seconds
         try:
             async with asyncio.timeout(max(0.0, min(seconds, deadline - time.monotonic()))):
                 return await session.call(call)
@@ -310,10 +312,6 @@ class Group:
             if time.monotonic() >= deadline:
                 raise
             return session, ToolResult(f"Error: no response within {seconds:g} s", "timeout", "timeout")
-
-
-def _has_end(context: Context, turns: Turns) -> bool:
-    return context.text.endswith(turns.turn_end)
 
 
 def _plain(answer: str) -> str:

@@ -16,6 +16,15 @@ from rstar.config import resolve
 from rstar.models.local.engine import call_in_loop, set_result
 from rstar.trajectories import Step
 
+_ENDINGS = {
+    "no_answer": "The agent ended its turn without an answer.",
+    "gave_up": "The agent gave up.",
+    "too_deep": "The agent used all its turns without an answer.",
+    "length": "The agent used all its tokens without an answer.",
+    "deadline": "The agent ran out of time without an answer.",
+}
+"""Why there is no answer, by the reason for which the rollout ended."""
+
 
 def chat(
     policy: Policy = None,
@@ -69,15 +78,6 @@ async def _talk(solver: AgentSolver) -> None:
                 out.print(f"[bold]answer: {escape(trajectory.answer)}[/]", highlight=False)
             else:
                 out.print(f"[yellow]{_ENDINGS[trajectory.finish_reason or 'no_answer']}[/]")
-
-
-_ENDINGS = {
-    "no_answer": "The agent ended its turn without an answer.",
-    "gave_up": "The agent gave up.",
-    "too_deep": "The agent used all its turns without an answer.",
-    "length": "The agent used all its tokens without an answer.",
-    "deadline": "The agent ran out of time without an answer.",
-}
 
 
 async def _next_message() -> str:
