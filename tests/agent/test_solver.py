@@ -146,7 +146,7 @@ def test_turns_follow_the_model(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("value", [7, float("nan"), "yes", None])
-def test_a_reward_that_is_none_is_named(value: Any) -> None:
+def test_a_reward_outside_its_range_is_an_error(value: Any) -> None:
     class World(Mathematics):
         async def reward(self, key: AnswerKey, trajectory: Trajectory, sandbox: Sandbox, limits: Limits) -> Any:
             return value

@@ -58,6 +58,23 @@ def test_the_problems_of_a_step_do_not_depend_on_which_end_first(
     assert good <= wanted
 
 
+@given(st.integers(1, 30), st.integers(1, 8))
+def test_no_more_groups_are_under_way_than_allowed(count: int, at_once: int) -> None:
+    running, most = 0, 0
+
+    async def make(name: str) -> Group:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0)
+        running -= 1
+        return group(name, *MIXED)
+
+    made = asyncio.run(collect(map(str, range(count)), count, None, make, at_once=at_once))
+    assert [one.problem for one in made] == [str(number) for number in range(count)]
+    assert most == min(count, at_once)
+
+
 def test_a_failing_group_ends_the_others() -> None:
     ended = []
 

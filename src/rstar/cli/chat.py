@@ -11,7 +11,7 @@ from rich.markup import escape
 
 from rstar.agent.chat import Conversation
 from rstar.agent.solver import AgentSolver
-from rstar.cli.common import ConfigFile, Overrides, Policy, Seed, console
+from rstar.cli.common import MODEL, ConfigFile, Overrides, Seed, console
 from rstar.config import resolve
 from rstar.models.local.engine import call_in_loop, set_result
 from rstar.trajectories import Step
@@ -27,7 +27,7 @@ _ENDINGS = {
 
 
 def chat(
-    policy: Policy = None,
+    policy: Annotated[str | None, typer.Option(help=MODEL, show_default="tiny:agent")] = None,
     environment: Annotated[
         str | None,
         typer.Option(

@@ -198,7 +198,7 @@ async def majority_rewards(ends: Sequence[Trajectory], equivalent: Callable[[str
 def select(group: Group, algorithm: Algorithm, keep: int, seed: int, *, tagged: bool = True) -> list[Weighted]:
     """The rollouts of a group to train on, with their advantages among those kept; equal ones are one.
 
-    None if those kept have equal rewards: the group is not mixed, or has rewards of several sizes on one side of 0.
+    Empty if those kept have equal rewards: the group is not mixed, or has rewards of several sizes on one side of 0.
     `tagged` is as in `rstar.rl.resample.penalty`.
     """
     rollouts, rng = group.rollouts, random.Random(seed)

@@ -246,9 +246,8 @@ class _Run:
                         self._updates, self._update, step, groups
                     )
                     updated = time.perf_counter()
-                    if (
-                        waiting is not None
-                    ):  # if it fails, this step counts as never made: its successor needs its weights
+                    # If it fails, this step counts as never made: made again later, the rollouts need older weights.
+                    if waiting is not None:
                         await waiting
                 except BaseException:
                     if waiting is not None:
