@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from rstar.config import BeamConfig, Config, MctsConfig, build, resolve
+from rstar.config import AgentConfig, BeamConfig, Config, MctsConfig, build, resolve
 from rstar.errors import ConfigError
 from rstar.evolve.settings import EvolveConfig
 from rstar.sections import flatten, merged, settings_of
@@ -69,6 +69,31 @@ def test_every_bad_key_is_named() -> None:
 def test_refusals(overrides: list[str], reason: str) -> None:
     with pytest.raises(ConfigError, match=reason):
         resolve(overrides=overrides)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "reason"),
+    [
+        ("search.rollouts", "x", "expected an integer"),
+        ("search.rollouts", "1.5", "expected an integer"),
+        ("search.c", "x", "expected a number"),
+        ("search.keep_trees", "x", "expected true or false"),
+        ("search.rollouts", "0", "expected at least 1"),
+        ("sandbox.seconds", "0", "expected more than 0"),
+        ("search.top_p", "2", "expected at most 1"),
+        ("sandbox.place", "3", "expected text"),
+    ],
+)
+def test_a_bad_value_is_answered_by_what_is_expected(key: str, value: str, reason: str) -> None:
+    with pytest.raises(ConfigError, match=rf"^configuration: {key} = .*: {reason}$"):
+        resolve(overrides=[f"search.method={'beam' if key.endswith('top_p') else 'mcts'}", f"{key}={value}"])
+
+
+def test_agents_are_bundled_agents_unless_named() -> None:
+    assert str(resolve(overrides=["search.method=agent"]).policy) == "tiny:agent"
+    assert str(resolve(overrides=["search.method=agent", "policy=tiny"]).policy) == "tiny"
+    assert str(resolve(overrides=["search.method=greedy"]).policy) == "tiny"
+    assert str(Config(search=AgentConfig()).policy) == "tiny:agent"
 
 
 def test_files_are_named(tmp_path: Path) -> None:

@@ -97,6 +97,15 @@ def test_another_configuration_is_refused_and_named(tmp_path: Path) -> None:
     assert caught.value.keys == {"seed", "new"}
 
 
+def test_a_run_of_another_kind_is_refused_in_few_lines(tmp_path: Path) -> None:
+    with open_run(tmp_path / "run") as run:
+        run.begin()
+    with pytest.raises(ResumeError, match=r"… and 20 more: perhaps a run of another kind") as caught:
+        RunFolder.open(tmp_path / "run", {f"key{i}": i for i in range(30)}, {})
+    assert len(caught.value.keys) == 32
+    assert len(str(caught.value).splitlines()) == 14
+
+
 def test_the_configuration_is_read(tmp_path: Path) -> None:
     assert read_config(tmp_path) is None
     with open_run(tmp_path / "run") as run:

@@ -322,7 +322,9 @@ class Config(Section):
     """Everything needed to repeat a run."""
 
     policy: ModelSetting = Field(
-        Bundled(), description=f"the model: {' | '.join(BUNDLED)} | hf:PATH | openai:URL#MODEL | fake:KIND"
+        Bundled(),
+        description=f"the model: {' | '.join(BUNDLED)} | hf:PATH | openai:URL#MODEL | fake:KIND; unset: tiny:agent for "
+        "method agent, otherwise tiny",
     )
     value: ValueSetting = Field(
         "auto",
@@ -342,6 +344,13 @@ class Config(Section):
     ] = MctsConfig()
     sandbox: SandboxConfig = SandboxConfig()
     engine: EngineConfig = EngineConfig()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _agents_default_to_one(cls, tree: Any) -> Any:
+        if isinstance(tree, Mapping) and "policy" not in tree and _method_of(tree.get("search", {})) == "agent":
+            return {**tree, "policy": Bundled("agent")}
+        return tree
 
     @model_validator(mode="after")
     def _combinations(self) -> Self:

@@ -31,6 +31,8 @@ from rstar.sections import flatten
 CONFIG, RESULTS, TREES, SUMMARY = "config.json", "results.jsonl", "trees.jsonl", "summary.json"
 FOLDER = "a folder"
 """Identity of a setting that names a folder: its content decides, under another key, and the folder may be moved."""
+_MOST_SHOWN = 12
+"""Maximum number of settings that the refusal of a folder lists."""
 ROUNDS = "rounds.json"
 """The result table of a self-evolution run."""
 
@@ -182,7 +184,9 @@ def _check(path: Path, identity: Mapping[str, Any], about: Mapping[str, Any]) ->
     old, new = flatten(config["identity"]), flatten(json.loads(json.dumps(identity)))
     if differ := [key for key in sorted(new.keys() | old.keys()) if new.get(key) != old.get(key)]:
         there, now = (_named(of, about) for of, about in ((old, config), (new, about)))
-        rows = "\n".join(f"  {key}: {there.get(key)!r} there, {now.get(key)!r} now" for key in differ)
+        rows = "\n".join(f"  {key}: {there.get(key)!r} there, {now.get(key)!r} now" for key in differ[:_MOST_SHOWN])
+        if len(differ) > _MOST_SHOWN:
+            rows += f"\n  … and {len(differ) - _MOST_SHOWN} more: perhaps a run of another kind"
         message = f"{path} was begun with another configuration; choose another --out, or undo:\n{rows}"
         raise ResumeError(message, frozenset(differ))
 

@@ -202,19 +202,45 @@ def checked(kind: type[S], tree: Mapping[str, Any], where: str) -> S:
         raise ConfigError(_CREDENTIALS.sub("…@", "\n".join(lines))) from error
 
 
+_MESSAGES = {
+    "missing": "missing",
+    "int_type": "expected an integer",
+    "int_parsing": "expected an integer",
+    "int_from_float": "expected an integer",
+    "float_type": "expected a number",
+    "float_parsing": "expected a number",
+    "finite_number": "expected a finite number",
+    "bool_type": "expected true or false",
+    "bool_parsing": "expected true or false",
+    "string_type": "expected text",
+    "list_type": "expected a list",
+    "tuple_type": "expected a list",
+    "path_type": "expected a path",
+    "greater_than": "expected more than {gt:g}",
+    "greater_than_equal": "expected at least {ge:g}",
+    "less_than": "expected less than {lt:g}",
+    "less_than_equal": "expected at most {le:g}",
+    "too_short": "expected at least {min_length} element(s)",
+}
+"""What to say instead of the library's message, by type of error."""
+
+
 def _explain(item: Any, kind: type[Section]) -> str:
     parts, variant = _place(kind, item["loc"])
     key = ".".join(part for part in parts if isinstance(part, str))
     shown = re.sub(r"\.(\d+)", lambda place: f" {int(place[1]) + 1}", ".".join(map(str, parts)))  # counted from 1
     if item["type"] == "extra_forbidden":
         return _explain_unknown(key, shown, variant, settings_of(kind))
-    message = "missing" if item["type"] == "missing" else item["msg"].removeprefix("Value error, ")
+    context = item.get("ctx", {})
+    if item["type"] in _MESSAGES:
+        message = _MESSAGES[item["type"]].format(**context)
+    else:
+        message = item["msg"].removeprefix("Value error, ")
     value = item["input"]
     if item["type"] in ("model_type", "model_attributes_type", "dict_type", "union_tag_not_found"):
         settings_below = [setting.key for setting in settings_of(kind) if setting.key.startswith(f"{key}.")]
         message = f"expected a group of settings, such as {settings_below[0]}" if settings_below else message
     if item["type"] in ("literal_error", "union_tag_invalid"):
-        context = item["ctx"]
         choices = re.findall(r"'([^']*)'", context.get("expected") or context["expected_tags"])
         message = f"expected one of {', '.join(choices)}"
         if "tag" in context:

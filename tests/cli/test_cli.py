@@ -1,6 +1,7 @@
 """The command line as a user meets it, on the fake engine and the real sandbox."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -34,11 +35,14 @@ def test_question_for_people() -> None:
 def test_drawn_problems_and_rollouts_of_an_agent(tmp_path: Path) -> None:
     command = ["solve", "--family", "search", "--method", "agent", "--policy", "fake:steps", "--samples", "3"]
     command += ["--temperature", "0.5", "--seed", "5", "--out", "run", "--limit"]
-    assert "accuracy" in rstar(*command, "4", cwd=tmp_path).stdout
+    shown = rstar(*command, "4", "--levels", "2", cwd=tmp_path).stdout
+    assert "accuracy" in shown
+    assert re.search(r"rollouts: mean@3 [0-9.]+%, pass@3 [0-9.]+%; [0-9.]+ turns each", shown)
     drawn = [json.loads(line) for line in (tmp_path / "run" / "problems.jsonl").read_text().splitlines()]
     results = [json.loads(line) for line in (tmp_path / "run" / "results.jsonl").read_text().splitlines()]
     assert [row["id"] for row in drawn] == [row["id"] for row in results]
     assert {row["rollouts"] for row in results} == {3}
+    assert {row["level"] for row in drawn} == {2}
     search = json.loads((tmp_path / "run" / "config.json").read_text())["config"]["search"]
     assert (search["samples"], search["temperature"]) == (3, 0.5)
     assert "begun with another configuration" in rstar(*command, "3", cwd=tmp_path, code=2).stderr
@@ -93,6 +97,8 @@ def test_default_run_folder_is_named(tmp_path: Path) -> None:
     [
         (["solve"], "give a question, --problems FILE or --family NAME"),
         (["solve", "q", "--family", "search"], "give a question, --problems FILE or --family NAME"),
+        (["solve", "q", "--levels", "1"], "--levels: only with --family"),
+        (["solve", "--family", "search", "--levels", "9"], "levels '9': expected a level from 1 to 5"),
         (["solve", "--family", "serch"], "unknown family 'serch', did you mean 'search'?"),
         (["solve", "q", "--samples", "2"], "search.samples is a setting of sample, best-of-n, agent"),
         (["solve", "q", "--set", "search.rolouts=3"], "did you mean 'search.rollouts'"),

@@ -82,6 +82,26 @@ def test_what_cannot_be_compared_is_said(runs: dict[str, Path], tmp_path: Path) 
         read_settings([str(runs["b1"])])
 
 
+def test_runs_that_differ_in_more_than_the_seed_are_refused(runs: dict[str, Path]) -> None:
+    def identify(run: str, **identity: object) -> None:
+        plain = {"seed": 1, "algorithm": "grpo", "evaluate_rollouts": 4, "held_out": {"seed": 7}}
+        (runs[run] / "config.json").write_text(json.dumps({"identity": plain | identity}))
+
+    with pytest.raises(ConfigError, match="a1 is named twice"):
+        read_settings([f"a={runs['a1']},{runs['a1']}"])
+    with pytest.raises(ConfigError, match="a1 is named twice"):
+        read_settings([f"a={runs['a1']}", f"b={runs['a1']}"])
+    identify("a1")
+    identify("a2", seed=2)
+    identify("b1", algorithm="grpo-roc")
+    assert len(read_settings([f"a={runs['a1']},{runs['a2']}", f"b={runs['b1']}"])) == 2
+    with pytest.raises(ConfigError, match=r"a1 and .*b1 may differ in their seeds only: algorithm is 'grpo' and"):
+        read_settings([f"a={runs['a1']},{runs['b1']}"])
+    identify("b1", held_out={"seed": 8})
+    with pytest.raises(ConfigError, match=r"must be evaluated in the same way: held_out\.seed is 7 and 8"):
+        read_settings([f"a={runs['a1']}", f"b={runs['b1']}"])
+
+
 def test_the_command_prints_a_table_and_draws_a_picture(runs: dict[str, Path], tmp_path: Path) -> None:
     arguments = ["rl", "compare", f"a={runs['a1']},{runs['a2']}", f"b={runs['b1']},{runs['b2']}", "--last", "2"]
     done = CliRunner().invoke(app, [*arguments, "--png", str(tmp_path / "curves.png")])

@@ -204,5 +204,12 @@ def test_missing_trees_and_unknown_problems_are_named(tmp_path: Path) -> None:
     writer = TraceWriter(Puzzles(), PlainSandbox(), Limits(), StartConfig())
     with pytest.raises(DataError, match=r"trees.jsonl: problem 'p' is not in the problem file"):
         asyncio.run(writer.write([tmp_path / "run"], read_problems(other), tmp_path / "out.jsonl", full_bar))
+    step_by_step = tmp_path / "steps"
+    step_by_step.mkdir()
+    trees = (tmp_path / "run" / "trees.jsonl").read_text()
+    (step_by_step / "trees.jsonl").write_text(trees.replace("<end_of_code>", ""))
+    other.write_text(json.dumps({"id": "p", "question": "?", "answer": "1"}) + "\n")
+    with pytest.raises(DataError, match=r"steps/trees.jsonl holds no whole programs: .* --method sample"):
+        asyncio.run(writer.write([step_by_step], read_problems(other), tmp_path / "out.jsonl", full_bar))
     with pytest.raises(DataError, match=r"nothing/trees.jsonl is missing"):
         asyncio.run(writer.write([tmp_path / "nothing"], read_problems(other), tmp_path / "out.jsonl", full_bar))

@@ -2,11 +2,12 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 from tokenizers import Tokenizer
-from torch import Tensor
+from torch import Tensor, nn
 
 from rstar.errors import DataError, StorageError, TrainingError
 from rstar.models.decoder import Decoder
@@ -73,6 +74,18 @@ def test_a_checkpoint_that_cannot_be_written_keeps_the_one_before(tmp_path: Path
     with pytest.raises(StorageError, match=r"cannot write .*checkpoint\.part; checkpoint\.pt is kept"):
         save(tmp_path / "checkpoint.pt", 2, model, [], main=True)
     assert load(tmp_path / "checkpoint.pt", model, []) == 1
+
+
+def test_a_full_disk_is_named_and_emptied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(state: object, file: Path) -> None:
+        file.write_bytes(b"half")
+        raise RuntimeError("unexpected pos 64 vs 0")
+
+    monkeypatch.setattr(torch, "save", fail)
+    monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=1000))
+    with pytest.raises(StorageError, match=r"checkpoint\.pt is kept: no space left on the disk"):
+        save(tmp_path / "checkpoint.pt", 1, nn.Linear(2, 2), [], main=True)
+    assert not list(tmp_path.iterdir())
 
 
 def test_random_numbers_differ_from_step_to_step_and_by_seed(home: Path, tmp_path: Path) -> None:

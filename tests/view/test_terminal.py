@@ -41,6 +41,32 @@ def test_tree_shows_answers_and_why_branches_failed() -> None:
         assert part in text
 
 
+def test_rollouts_of_an_agent_show_their_calls_and_responses() -> None:
+    def turn(parent: int, code: str, response: str, status: str = "ok", **extra: Any) -> dict[str, Any]:
+        call = {"name": "jupyter_code", "arguments": {"code": code}, "status": status, "response": response}
+        return node(parent, f"<code>\n{code}\n<end_of_code>", calls=[call], visits=0, **extra)
+
+    nodes = [
+        node(-1, votes=3),
+        turn(0, "left = [4, 6]\ngoal = 24", "left = [4, 6]", votes=3),
+        turn(1, "# sum\nuse('+')", "AssertionError (line 2)", "error", votes=2),
+        turn(2, "use('*')", "24", votes=2),
+        node(3, "<answer>\\boxed{4 * 6}", finish="answer", answer="4 * 6", value=0.5, votes=2),
+        turn(1, "use('-')", "left = [2]"),
+        node(5, "<code>\nuse(", finish="length"),
+    ]
+    lines = drawn(search_tree(tree(nodes), "Make 24", answer="4 * 6")).splitlines()
+    assert lines[1].startswith("×N rollouts that share a turn")
+    assert [line.rstrip() for line in lines[2:]] == [
+        "└── ▶ ×3  left = [4, 6]; goal = 24  left = [4, 6]",
+        "    ├── ▶ ×2  # sum; use('+')  AssertionError (line 2)",
+        "    │   ├── ▶ ×2  use('*')  24",
+        "    │   └── ▶ ×2  <answer>\\boxed{4 * 6}  V 0.50  ⇒ 4 * 6",
+        "    └── ×1  use('-')  left = [2]",
+        "        └── ×1  <code>; use(  ✗ too long",
+    ]
+
+
 def test_large_trees_are_cut_to_the_most_visited_and_the_rest_is_counted() -> None:
     nodes = [node(-1), *(node(0, f"step {i}", visits=100 - i) for i in range(50)), node(50, "deep", answer="7")]
     text = drawn(search_tree(tree(nodes), "q", most=5))

@@ -56,10 +56,7 @@ def chat(
         "search.temperature": temperature,
         "seed": seed,
     }
-    settings = resolve(config, set_ or (), options)
-    if "policy" not in settings.model_fields_set:
-        settings = resolve(config, set_ or (), options | {"policy": "tiny:agent"})
-    asyncio.run(_talk(AgentSolver(settings)))
+    asyncio.run(_talk(AgentSolver(resolve(config, set_ or (), options))))
 
 
 async def _talk(solver: AgentSolver) -> None:

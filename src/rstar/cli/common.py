@@ -33,7 +33,7 @@ Overrides = Annotated[
 ]
 MODEL = f"The model: {', '.join(f'`{name}`' for name in BUNDLED)}, `hf:PATH`, `openai:URL#MODEL` or `fake:KIND`."
 SEED = "Seed for all random choices."
-Policy = Annotated[str | None, typer.Option(help=MODEL, show_default="tiny")]
+Policy = Annotated[str | None, typer.Option(help=MODEL, show_default="tiny; tiny:agent for agents")]
 Seed = Annotated[int | None, typer.Option(help=SEED, show_default="0")]
 GradedProblems = Annotated[
     Path, typer.Option("--problems", help="Problem file with gold answers.", exists=True, dir_okay=False)

@@ -31,6 +31,7 @@ from rstar.cli.common import (
 from rstar.config import Config, Method, resolve
 from rstar.datasets import ProblemSet, read_problems
 from rstar.errors import NO_ANSWER, ConfigError
+from rstar.evals.compare_rollouts import compare_rollouts, rollouts_by_problem
 from rstar.evals.metrics import percent
 from rstar.evals.run import FinishedRun, read_source, solve_run
 from rstar.jsonl import Record, read_lines
@@ -68,6 +69,10 @@ def solve(
             f" families`), as many as `--limit` says, or {DRAWN}. May be repeated.",
             show_default=False,
         ),
+    ] = None,
+    levels: Annotated[
+        str | None,
+        typer.Option(help="With `--family`: difficulty levels, such as 3 or 1-2.", show_default="1-5"),
     ] = None,
     method: Annotated[
         Method | None,
@@ -142,7 +147,7 @@ def solve(
 
     `rstar solve --problems problems.jsonl --policy openai:http://localhost:8000#my-model`
 
-    `rstar solve --family search --method agent --policy tiny:agent --samples 8 --limit 50`
+    `rstar solve --family search --levels 1-2 --method agent --samples 8 --limit 50`
     """
     options: dict[str, object] = {
         "search.method": method,
@@ -158,6 +163,8 @@ def solve(
         several = " and ".join(name for name, is_given in given.items() if is_given)
         only = f"{several} cannot be combined: " if several else ""
         raise ConfigError(f"{only}give a question, --problems FILE or --family NAME")
+    if levels is not None and not family:
+        raise ConfigError("--levels: only with --family")
     if question is not None:
         file_options: dict[str, object] = {"--out": out, "--limit": limit, "--skip-bad": skip_bad or None}
         file_options |= {"--question-field": question_field, "--answer-field": answer_field}
@@ -170,7 +177,9 @@ def solve(
         read = read_problems(problems, skip_bad, question_field, answer_field).head(limit)
         _solve_set(settings, read, folder, as_json)
         return
-    source = ProblemSource(n=limit or DRAWN, seed=settings.seed, family=family or [], split="numbers")
+    source = ProblemSource(
+        n=limit or DRAWN, seed=settings.seed, levels=levels or "1-5", family=family or [], split="numbers"
+    )
     with TemporaryDirectory() as scratch:
         drawn = Path(scratch) / "problems.jsonl"
         _solve_set(settings, read_source(source, drawn, progress), folder, as_json)
@@ -235,6 +244,11 @@ def print_summary(
     elif graded:
         right = sum(row["correct"] for row in graded)
         out.print(f"accuracy [bold]{percent(right, len(graded))}[/] (95% interval, n = {len(graded)})", highlight=False)
+        for about in compare_rollouts({"": rollouts_by_problem(row for row in graded if "agent" in row)}):
+            if (k := about.k) > 1:
+                shares = f"mean@{k} {about.mean:.1%}, pass@{k} {about.pass_k:.1%}"
+                ended = f"{about.given_up:.0%} gave up, {about.unfinished:.0%} unfinished"
+                out.print(f"rollouts: {shares}; {about.turns:.1f} turns each, {ended}", highlight=False)
     if skipped:
         out.print(f"{counted(len(skipped), 'bad entry', 'bad entries')} skipped; the first: {escape(skipped[0])}")
     for notice, count in sorted(Counter(notice for row in results for notice in row.get("notices", ())).items()):

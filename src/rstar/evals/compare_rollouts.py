@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from rich.markup import escape
 
@@ -46,7 +47,7 @@ class Rollouts:
     meta: Record
 
     @classmethod
-    def of(cls, result: Record) -> Rollouts:
+    def of(cls, result: Mapping[str, Any]) -> Rollouts:
         """From a graded line of ``results.jsonl``."""
         ended = [(one["votes"], one["correct"], one["error"] is not None) for one in result["trajectories"]]
         failures: Mapping[str, int] = result["failures"]
@@ -109,7 +110,7 @@ class RolloutRow:
         return asdict(self)
 
 
-def rollouts_by_problem(results: Iterable[Record]) -> dict[str, Rollouts]:
+def rollouts_by_problem(results: Iterable[Mapping[str, Any]]) -> dict[str, Rollouts]:
     """Problem id → rollouts, of the graded lines of a ``results.jsonl``."""
     return {row["id"]: Rollouts.of(row) for row in results if "correct" in row}
 

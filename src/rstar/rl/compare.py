@@ -15,6 +15,8 @@ from rstar.errors import ConfigError, DataError
 from rstar.evals.metrics import mean_of_runs, run_difference
 from rstar.jsonl import Record, read_lines
 from rstar.rl.report import is_training, read_evaluations
+from rstar.runs import read_config
+from rstar.sections import flatten
 from rstar.train.trackers import METRICS
 from rstar.view.chart import Chart
 from rstar.view.tables import Column, Grid
@@ -85,10 +87,12 @@ def read_settings(arguments: Sequence[str]) -> dict[str, list[TrainingRun]]:
     """Read ``NAME=FOLDER,FOLDER…`` or ``FOLDER`` per setting, up to the last step of the shortest run.
 
     Raises:
-        ConfigError: two settings have one name, or a folder holds no training run.
+        ConfigError: two settings have one name, a folder holds no training run or is named twice, or the runs cannot be
+            compared: those of a setting may differ in their seeds only, and all must be evaluated in the same way.
         DataError: a run's files are damaged, or a run has no step.
     """
     settings: dict[str, list[TrainingRun]] = {}
+    every: list[Path] = []
     for argument in arguments:
         name, equals, rest = argument.partition("=")
         folders = [Path(folder) for folder in (rest if equals else argument).split(",")]
@@ -96,11 +100,30 @@ def read_settings(arguments: Sequence[str]) -> dict[str, list[TrainingRun]]:
         if name in settings:
             raise ConfigError(f"two settings are called {name!r}; name them: NAME=FOLDER,FOLDER")
         settings[name] = [_read(folder) for folder in folders]
+        for folder in folders:
+            _check_pair(folders[0], folder, lambda key: key != "seed", "may differ in their seeds only")
+            if folder.resolve() in every:
+                raise ConfigError(f"{folder} is named twice")
+            every.append(folder.resolve())
+        _check_pair(every[0], folders[0], _evaluates, "must be evaluated in the same way")
     last = min(run.steps[-1]["step"] for runs in settings.values() for run in runs)
     return {
         name: [TrainingRun(*([line for line in lines if line["step"] <= last] for lines in run)) for run in runs]
         for name, runs in settings.items()
     }
+
+
+def _check_pair(one: Path, other: Path, matters: Callable[[str], bool], rule: str) -> None:
+    """Raise `ConfigError` if a setting that matters differs between two runs."""
+    settings = [flatten((read_config(folder) or {}).get("identity", {})) for folder in (one, other)]
+    for key in sorted(settings[0].keys() | settings[1].keys()):
+        values = [of.get(key) for of in settings]
+        if matters(key) and values[0] != values[1]:
+            raise ConfigError(f"{one} and {other} {rule}: {key} is {values[0]!r} and {values[1]!r}")
+
+
+def _evaluates(key: str) -> bool:
+    return key.startswith(("held_out", "search.environment", "search.max_")) or key == "evaluate_rollouts"
 
 
 def _read(folder: Path) -> TrainingRun:

@@ -323,11 +323,16 @@ def _programs_of_all(runs: Iterable[Path], problems: ProblemSet) -> Iterable[tup
     for run in runs:
         if not (run / TREES).is_file():
             raise DataError(f"{run / TREES} is missing: run `rstar solve --method sample` with search.keep_trees")
+        is_empty = True
         for line in read_lines(run / TREES):
             name = line["id"]
             if name not in known or name not in problems.keys:
                 raise DataError(f"{run / TREES}: problem {name!r} is not in the problem file, or has no gold answer")
-            found.setdefault(name, {}).update(dict.fromkeys(_programs(Tree.from_json(line), problems.keys[name])))
+            programs = dict.fromkeys(_programs(Tree.from_json(line), problems.keys[name]))
+            found.setdefault(name, {}).update(programs)
+            is_empty = is_empty and not programs
+        if is_empty:
+            raise DataError(f"{run / TREES} holds no whole programs: they come from `rstar solve --method sample`")
     for name, programs in found.items():
         yield known[name], list(programs)
 

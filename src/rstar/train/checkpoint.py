@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any, cast
@@ -19,6 +21,8 @@ from torch.distributed.checkpoint.state_dict import (
 from rstar.errors import DataError, StorageError
 
 CHECKPOINT = "checkpoint.pt"
+_FULL = 1 << 20
+"""Fewer free bytes than this make a disk full: torch does not say why it could not write."""
 WHOLE = StateDictOptions(full_state_dict=True, cpu_offload=True)
 
 
@@ -39,7 +43,11 @@ def save(file: Path, step: int, model: nn.Module, optimizers: Sequence[torch.opt
         try:
             torch.save({"step": step, "model": weights, "optimizers": state}, part)
         except (OSError, RuntimeError) as error:  # torch raises RuntimeError on a full disk
-            raise StorageError(f"cannot write {part}; {file.name} is kept: {_first_line(error)}") from error
+            is_full = shutil.disk_usage(file.parent).free < _FULL
+            with suppress(OSError):
+                part.unlink()
+            reason = "no space left on the disk" if is_full else _first_line(error)
+            raise StorageError(f"cannot write {part}; {file.name} is kept: {reason}") from error
         part.replace(file)
 
 

@@ -12,6 +12,7 @@ import rich.tree
 from rich.markup import escape
 from rich.text import Text
 
+from rstar.trajectories import ToolCall
 from rstar.trees import Tree, TreeNode
 from rstar.view.tables import Column, Grid
 
@@ -90,6 +91,9 @@ def reasons(failures: Mapping[str, int]) -> str:
 def search_tree(tree: Tree, title: str, most: int = 40, answer: str | None = None) -> rich.tree.Tree:
     """A search tree as text: each node with visits, mean value, the step's first line and the values it computed.
 
+    For an agent's rollouts: each turn with the number of rollouts that share it, its calls and the first line of their
+    responses. Turns that follow each other without a fork have one indent.
+
     Args:
         tree: the tree to draw.
         title: shown at the root.
@@ -98,21 +102,30 @@ def search_tree(tree: Tree, title: str, most: int = 40, answer: str | None = Non
     """
     chosen = _way_to(tree, answer)
     kept = _most_visited(tree, most, chosen)
-    legend = "N visits, Q mean value of the visits, V final value of an answer" + (
-        ", ▶ path to the chosen answer" if chosen else ""
-    )
+    of_agent = any(node.step is not None and node.step.calls for node in tree.nodes)
+    legend = "×N rollouts that share a turn" if of_agent else "N visits, Q mean value of the visits"
+    legend += ", V final value of an answer" + (", ▶ path to the chosen answer" if chosen else "")
     root = rich.tree.Tree(f"[bold]{escape(title)}[/]\n[dim]{legend}[/]", guide_style="dim")
     branches = {tree.nodes[0]: root}
+    around = {tree.nodes[0]: root}
     hidden: dict[TreeNode, int] = {}
     for node in tree.nodes[1:]:
         parent = node.parent
         if parent in branches and node in kept:
-            branches[node] = branches[parent].add(_line(node, node in chosen))
+            around[node] = (around if of_agent and _is_in_chain(node) else branches)[parent]
+            branches[node] = around[node].add((_turn if of_agent else _line)(node, node in chosen))
         elif parent in branches:
             hidden[parent] = hidden.get(parent, 0) + 1
     for parent, count in hidden.items():
         branches[parent].add(f"[dim]… {count} more[/]")
     return root
+
+
+def _is_in_chain(node: TreeNode) -> bool:
+    """Whether the node is an only child, and its parent, too."""
+    parent = node.parent
+    above = parent and parent.parent
+    return parent is not None and above is not None and len(parent.children) == len(above.children) == 1
 
 
 def _way_to(tree: Tree, answer: str | None) -> set[TreeNode]:
@@ -123,7 +136,10 @@ def _way_to(tree: Tree, answer: str | None) -> set[TreeNode]:
 
 
 def _most_visited(tree: Tree, most: int, first: set[TreeNode]) -> set[TreeNode]:
-    ranked = sorted(tree.nodes[1:], key=lambda node: (node not in first, node.answer is None, -node.visits))
+    def rank(node: TreeNode) -> tuple[bool, bool, int, int]:
+        return node not in first, node.answer is None, -node.visits, -node.votes
+
+    ranked = sorted(tree.nodes[1:], key=rank)
     kept = {tree.nodes[0]}
     for node in ranked:
         path = [ancestor for ancestor in node.path() if ancestor not in kept]
@@ -154,3 +170,35 @@ def _line(node: TreeNode, chosen: bool) -> Text:
         values = ", ".join(f"{name} = {value}" for name, value in node.step.values)
         parts += [(f"N {node.visits} Q {node.q:+.2f}  ", "dim"), text, (f"  {values}", "cyan")]
     return Text.assemble(*parts, no_wrap=True, overflow="ellipsis")
+
+
+def _turn(node: TreeNode, chosen: bool) -> Text:
+    """An agent's turn on one line, cut at the terminal's width."""
+    assert node.step is not None
+    parts: list[str | tuple[str, str]] = [("▶ " if chosen else "", "bold green"), (f"×{node.votes}  ", "dim")]
+    for call in node.step.calls:
+        parts += [f"{_call(call)}  ", (f"{_headline(call.response)}  ", "cyan" if call.status == "ok" else "red")]
+    if not node.step.calls:
+        parts.append((_in_one_line(node.step.written.text), "" if node.answer is not None else "dim"))
+    if node.answer is not None:
+        value = "" if node.value is None else f"  V {node.value:.2f}"
+        parts += [(value, "dim"), (f"  ⇒ {node.answer}", "bold green" if chosen else "green")]
+    elif node.finish_reason is not None:
+        parts.append((f"  ✗ {REASONS.get(node.finish_reason, node.finish_reason)}", "red"))
+    return Text.assemble(*parts, no_wrap=True, overflow="ellipsis")
+
+
+def _call(call: ToolCall) -> str:
+    """A tool call in one line.
+
+    >>> _call(ToolCall("jupyter_code", {"code": "# first\\nput(2)"}, "ok", "")), _call(ToolCall("undo", {}, "ok", ""))
+    ('# first; put(2)', 'undo()')
+    """
+    code = call.arguments.get("code")
+    if isinstance(code, str):
+        return _in_one_line(code)
+    return f"{call.name}({', '.join(f'{name}={value!r}' for name, value in call.arguments.items())})"
+
+
+def _in_one_line(text: str) -> str:
+    return "; ".join(line.strip() for line in text.splitlines() if line.strip())
