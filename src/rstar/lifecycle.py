@@ -1,11 +1,12 @@
-"""Shared resources, bounded concurrency, and child processes that end with their parent."""
+"""Shared resources, bounded concurrency, results from other threads, and child processes that end with their parent."""
 
 from __future__ import annotations
 
 import asyncio
 import ctypes
 import signal
-from collections.abc import AsyncGenerator, Coroutine, Iterable, Iterator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Iterator
+from contextlib import suppress
 from typing import Any, Self, TypeVar
 
 K = TypeVar("K")
@@ -87,6 +88,24 @@ async def run_bounded(
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
+
+
+def set_result(future: asyncio.Future[T], result: T) -> None:
+    """Set the result of `future` unless it is done. Runs in its loop."""
+    if not future.done():
+        future.set_result(result)
+
+
+def set_exception(future: asyncio.Future[Any], error: Exception) -> None:
+    """Set the exception of `future` unless it is done. Runs in its loop."""
+    if not future.done():
+        future.set_exception(error)
+
+
+def call_in_loop(loop: asyncio.AbstractEventLoop, function: Callable[..., None], *args: object) -> None:
+    """Schedule `function` in `loop` from any thread. On a closed loop nothing happens: no task is waiting there."""
+    with suppress(RuntimeError):
+        loop.call_soon_threadsafe(function, *args)
 
 
 _PR_SET_PDEATHSIG = 1

@@ -13,7 +13,7 @@ from rstar.agent.chat import Conversation
 from rstar.agent.solver import AgentSolver
 from rstar.cli.common import MODEL, ConfigFile, Overrides, Seed, console
 from rstar.config import resolve
-from rstar.models.local.engine import call_in_loop, set_result
+from rstar.lifecycle import call_in_loop, set_result
 from rstar.trajectories import Step
 
 _ENDINGS = {

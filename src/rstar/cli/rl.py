@@ -45,7 +45,8 @@ def run(
 
     Example: `rstar rl run recipes/tiny/agent.toml --out runs/agent`
     """
-    from rstar.rl.loop import REPORT, train
+    from rstar.rl.evaluation import REPORT
+    from rstar.rl.loop import train
     from rstar.rl.report import evaluations_table, read_evaluations
     from rstar.rl.settings import RLConfig
 

@@ -8,8 +8,7 @@ With ``ahead = 1`` the rollouts of step k + 1 are made with the weights before u
 They are one version behind, never more, because the step waits for both.
 
 Files of the folder: ``config.json``, ``rollouts.jsonl`` (every group of every step, dropped ones included, with token
-ids and log-probabilities), ``metrics.jsonl`` (a line per step), ``evaluations.jsonl``, ``report.html`` (their curves),
-``checkpoint.pt``, ``best/`` and at the end ``model/`` and, with the extra ``pictures``, ``report.png``.
+ids and log-probabilities), ``metrics.jsonl`` (a line per step), ``checkpoint.pt``, and those of `rstar.rl.evaluation`.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import shutil
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -34,18 +32,18 @@ from rstar.config import Config, EngineConfig
 from rstar.datasets import ProblemSet
 from rstar.errors import DataError
 from rstar.evals.run import read_source
-from rstar.jsonl import Record, RecordFile, read_lines, write_json
+from rstar.jsonl import RecordFile, read_lines, write_json
 from rstar.models.decoder import Decoder
-from rstar.models.decoder_files import copy_tokenizer, load_decoder, save_decoder
+from rstar.models.decoder_files import load_decoder
 from rstar.models.device import useful_threads
 from rstar.models.spec import check_model, fingerprint, is_local, local_folder
 from rstar.rl.algorithms import ALGORITHMS
 from rstar.rl.batches import Weighted, micro_batches
-from rstar.rl.figures import evaluation_figures, rollout_figures, update_figures
+from rstar.rl.evaluation import Evaluations, each_problem
+from rstar.rl.figures import rollout_figures, update_figures
 from rstar.rl.groups import Group, Maker, collect, order, select
 from rstar.rl.guard import Guard
 from rstar.rl.objective import Clip, Correction
-from rstar.rl.report import EVALUATIONS, report, write_picture
 from rstar.rl.settings import RLConfig, Stage
 from rstar.rl.update import OldBatch, PolicyObjective, with_old
 from rstar.runs import RunFolder, read_config
@@ -53,15 +51,12 @@ from rstar.seeds import derive
 from rstar.specs import LocalModel
 from rstar.tiny.source import ProgressBar
 from rstar.train.checkpoint import CHECKPOINT
-from rstar.train.folder import MODEL, model_folder, with_bf16
+from rstar.train.folder import MODEL, with_bf16
 from rstar.train.loop import Trainer, schedule
 from rstar.train.ranks import Ranks, process_group
 from rstar.train.trackers import METRICS, json_lines
-from rstar.view.picture import can_draw
 
-ROLLOUTS, BEST, REPORT, PICTURE = "rollouts.jsonl", "best", "report.html", "report.png"
-_AT_ONCE = 256
-"""Groups of an evaluation that are under way: more would only wait for the engine, and each holds its tools."""
+ROLLOUTS = "rollouts.jsonl"
 
 
 def train(
@@ -156,7 +151,6 @@ class _Run:
             self._trainer.load(folder / CHECKPOINT)
         done = self._trainer.steps_done
         self._drawn = self._history(done)
-        self._evaluations = RecordFile(folder / EVALUATIONS, "step")
         self._rollouts = RecordFile(folder / ROLLOUTS)
         # What an interrupted step has finished is kept, and not made again.
         self._rollouts.cut(lambda name: int(str(name).partition("/")[0]) <= done + 1 + config.ahead)
@@ -167,8 +161,9 @@ class _Run:
         )  # fmt: skip
         solver = AgentSolver(settings)
         self._maker = Maker(solver, problems, config.rollouts, config.seed, majority=config.reward == "majority")
-        self._evaluator = Maker(solver, held_out, config.evaluate_rollouts, config.seed)
-        self._held_out = [problem.id for problem in held_out.problems]
+        evaluator = Maker(solver, held_out, config.evaluate_rollouts, config.seed)
+        names = [problem.id for problem in held_out.problems]
+        self._evaluations = Evaluations(folder, self._base, evaluator, names, self._announce, self._bar)
         with ExitStack() as stack:
             self._log = stack.enter_context(json_lines(folder, done))
             # One thread for all updates: each new one would keep memory of its own, and a number of threads by chance.
@@ -180,10 +175,10 @@ class _Run:
                 if done:
                     await self._load()
                 if self._is_due(done):
-                    await self._evaluate()
+                    await self._evaluations.evaluate(done, self._model())
                 if not self._guard.collapsed:
                     await self._stages([problem.id for problem in problems.problems])
-        self._finish()
+        self._evaluations.finish()
 
     def _engine(self) -> EngineConfig:
         """The engine's settings; it gets a process of its own where updates beside it would make it irreproducible.
@@ -270,7 +265,7 @@ class _Run:
                     self._trainer.save(self._folder / CHECKPOINT)
                     saved = time.monotonic()
                 if due:
-                    await self._evaluate()
+                    await self._evaluations.evaluate(step, self._model())
                 self._guard.add(step, metrics["reward"])
                 if self._guard.collapsed:
                     self._announce(f"step {step}: the reward has collapsed; the best model is kept")
@@ -329,34 +324,16 @@ class _Run:
         )
 
     async def _load(self) -> None:
+        await self._solver.load(self._model(), self._trainer.steps_done)
+
+    def _model(self) -> Decoder:
         model = self._trainer.full_model()
         assert model is not None
-        await self._solver.load(model, self._trainer.steps_done)
+        return model
 
     def _is_due(self, step: int) -> bool:
         """Whether the weights after `step` are evaluated: regularly, and at the end of a stage."""
         return step % self._config.evaluate_every == 0 or step in self._ends
-
-    async def _evaluate(self) -> None:
-        """Measure the present weights on the held-out problems; keep them if they are the best so far."""
-        step = self._trainer.steps_done
-        if step in self._evaluations.keys:
-            return
-        with self._bar(len(self._held_out), f"evaluation after step {step}") as advance:
-
-            async def make(name: str) -> Group:
-                group = await self._evaluator.make("evaluation", name)
-                advance(1)
-                return group
-
-            groups = await collect(iter(self._held_out), len(self._held_out), None, make, at_once=_AT_ONCE)
-        found = {name: round(value, 5) for name, value in evaluation_figures(groups).items()}
-        best = max((line["mean"] for line in self._evaluations), default=-1.0)
-        if found["mean"] > best:
-            self._save(self._folder / BEST)
-        self._evaluations.append({"step": step, **found})
-        self._draw()
-        self._announce(f"step {step}: mean {found['mean']:.1%} on {len(groups)} held-out problems")
 
     async def _filtered(self, maker: Maker, ids: list[str], stage: Stage, number: int) -> list[str]:
         """The problems of a stage: those that the present policy does not always solve; none if it solves all."""
@@ -364,15 +341,8 @@ class _Run:
         if stage.skip_solved is None:
             return ids
         if not file.exists():
-            probe = maker.with_rollouts(stage.skip_solved)
-            with self._bar(len(ids), f"stage {number}: looking for solved problems") as advance:
-
-                async def make(name: str) -> Group:
-                    group = await probe.make(f"stage {number}", name)
-                    advance(1)
-                    return group
-
-                groups = await collect(iter(ids), len(ids), None, make, at_once=_AT_ONCE)
+            probe, title = maker.with_rollouts(stage.skip_solved), f"stage {number}: looking for solved problems"
+            groups = await each_problem(probe, f"stage {number}", ids, title, self._bar)
             kept = [group.problem for group in groups if min(group.rewards) <= 0]
             write_json(file, {"problems": kept})
         return list(json.loads(file.read_text(encoding="utf-8"))["problems"])
@@ -389,32 +359,6 @@ class _Run:
 
     def _restarted(self) -> Trainer[Decoder]:
         """The same weights with a fresh optimizer."""
-        model = self._trainer.full_model()
-        assert model is not None
-        fresh = self._new_trainer(model)
+        fresh = self._new_trainer(self._model())
         fresh.steps_done = self._trainer.steps_done
         return fresh
-
-    def _save(self, folder: Path) -> None:
-        model = self._trainer.full_model()
-        assert model is not None
-        folder.mkdir(exist_ok=True)
-        save_decoder(model, folder, dtype=torch.bfloat16)
-        copy_tokenizer(self._base, folder)
-
-    def _finish(self) -> None:
-        """Write the finished model: the best evaluated one."""
-        with model_folder(self._folder) as out:
-            shutil.copytree(self._folder / BEST, out)
-        write_json(self._folder / "summary.json", _summary(list(self._evaluations)))
-        self._draw()
-        if can_draw():
-            write_picture(self._folder, self._folder / PICTURE)
-
-    def _draw(self) -> None:
-        (self._folder / REPORT).write_text(report(self._folder), encoding="utf-8")
-
-
-def _summary(evaluations: list[Record]) -> Record:
-    first, best = evaluations[0], max(evaluations, key=lambda line: line["mean"])
-    return {"start": first, "best": best, "last": evaluations[-1]}

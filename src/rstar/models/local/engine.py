@@ -21,16 +21,15 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 
 from rstar.errors import ConfigError, ContextFullError, EngineError
-from rstar.lifecycle import SharedContext
+from rstar.lifecycle import SharedContext, call_in_loop, set_exception, set_result
 from rstar.models.decoder import Decoder
 from rstar.models.decoder_files import DTYPES, load_decoder
 from rstar.models.device import is_small, open_device, resolve_device, useful_threads
@@ -39,8 +38,6 @@ from rstar.models.local.batch import Batch, Job
 from rstar.models.local.cached_decoder import ROW_STEP, CachedDecoder
 from rstar.models.local.prompts import Prompts
 from rstar.models.local.tokens import TokenText
-
-T = TypeVar("T")
 
 
 @dataclass(slots=True, eq=False)
@@ -297,21 +294,3 @@ class LocalEngine(SharedContext):
 def _set_results(pairs: list[tuple[asyncio.Future[Sequence[Completion]], Job]]) -> None:
     for future, job in pairs:
         set_result(future, job.results())
-
-
-def set_result(future: asyncio.Future[T], result: T) -> None:
-    """Set the result of `future` unless it is done. Runs in its loop."""
-    if not future.done():
-        future.set_result(result)
-
-
-def set_exception(future: asyncio.Future[Any], error: Exception) -> None:
-    """Set the exception of `future` unless it is done. Runs in its loop."""
-    if not future.done():
-        future.set_exception(error)
-
-
-def call_in_loop(loop: asyncio.AbstractEventLoop, function: Callable[..., None], *args: object) -> None:
-    """Schedule `function` in `loop` from any thread. On a closed loop nothing happens: no task is waiting there."""
-    with suppress(RuntimeError):
-        loop.call_soon_threadsafe(function, *args)

@@ -36,9 +36,10 @@ from typing import IO, Any
 from safetensors.torch import save
 
 from rstar.errors import EngineError
+from rstar.lifecycle import call_in_loop, set_exception, set_result
 from rstar.models.decoder import Decoder
 from rstar.models.engine import Completion, Context, Request, Weights
-from rstar.models.local.engine import LocalEngine, ModelSettings, call_in_loop, set_exception, set_result
+from rstar.models.local.engine import LocalEngine, ModelSettings
 from rstar.models.local.worker import Cancel, Complete, LoadWeights, Order, Results, spawn
 from rstar.models.replicas import Replica, Replicas
 from rstar.models.scheduler import Scheduler
