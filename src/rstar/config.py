@@ -243,6 +243,12 @@ class AgentConfig(MethodConfig):
     max_response_tokens: int = Field(
         8192, ge=1, description="maximum number of tokens after the prompt, including tool responses"
     )
+    max_repeats: int | None = Field(
+        None,
+        ge=0,
+        description="maximum number of calls in a rollout that fail as they failed before in the same state, where the "
+        "tools tell (puzzles); unset: no limit",
+    )
     tool_characters: int = Field(
         1000,
         ge=20,

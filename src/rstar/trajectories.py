@@ -15,10 +15,13 @@ from typing import Any, Literal, NamedTuple
 
 Author = Literal["policy", "tool", "template"]
 
-FinishReason = Literal["answer", "no_answer", "gave_up", "code_error", "no_step", "too_deep", "length", "deadline"]
+FinishReason = Literal[
+    "answer", "no_answer", "gave_up", "code_error", "no_step", "too_deep", "length", "repeated", "deadline"
+]
 """Why a trajectory ended. ``answer``: with an answer. ``no_answer``: the last step has none. ``gave_up``: an agent said
 that it has none. ``code_error``: too many failed steps in a row. ``no_step``: the model ended the text, or wrote no
-step. ``too_deep``: too many steps. ``length``: the step or the context was full. ``deadline``: its time was up."""
+step. ``too_deep``: too many steps. ``length``: the step or the context was full. ``repeated``: an
+agent repeated calls that had failed. ``deadline``: its time was up."""
 
 
 class Segment(NamedTuple):

@@ -26,7 +26,8 @@ def talk(
     script: Any, *messages: str, box: PlainSandbox | None = None, on_turn: Any = None, max_context: int = 4096
 ) -> list[Trajectory]:
     """The agent's answers to messages in one conversation."""
-    config, engine = Config(search={"method": "agent", "turns": "code"}), FakeEngine(script=script)
+    settings = {"method": "agent", "turns": "code", "environment": "mathematics"}
+    config, engine = Config(search=settings), FakeEngine(script=script)
     engine.max_context = max_context
 
     async def run() -> list[Trajectory]:

@@ -44,7 +44,8 @@ class Tools:
         if code.startswith("wait"):
             await asyncio.sleep(float(code.partition(" ")[2] or 60))
         if code == "bad":
-            return self, ToolResult("it is bad", "error", "ValueError: it is bad")
+            again = bool(self.made) and (*self.before, code) in self.made[:-1]
+            return self, ToolResult("it is bad", "error", "ValueError: it is bad", repeats=again)
         return Tools(self.made, self.live, (*self.before, code)), ToolResult(f"ran {code}")
 
     def release(self) -> None:
@@ -220,6 +221,18 @@ def test_an_end_of_text_that_was_sampled_belongs_to_the_turn() -> None:
 def test_limits_end_a_rollout(settings: dict[str, Any], reason: str) -> None:
     tree = run(lambda *_: f"<code>\nx{CODE}", 4, **settings)
     assert endings(tree) == [(reason, None, 4)]
+
+
+@pytest.mark.parametrize(("most", "turns"), [(0, 4), (1, 5), (None, 6)])
+def test_repeated_failures_end_a_rollout(most: int | None, turns: int) -> None:
+    """The first failure is none, and neither is a failure after another cell."""
+    texts = [f"<code>\n{code}{CODE}" for code in ("bad", "x", "bad", "bad", "bad", "bad")]
+    tree = run(by_turn(*texts), 2, max_repeats=most, max_turns=6)
+    ((_, trajectory),) = tree.ends(unanswered=True)
+    assert endings(tree) == [("too_deep" if most is None else "repeated", None, 2)]
+    assert len(trajectory.steps) == turns
+    made = [call.response for call in trajectory.steps[-1].calls]
+    assert made == ([] if most is None else ["it is bad"]), "what ended the rollout is recorded"
 
 
 def test_a_full_context_ends_a_rollout() -> None:

@@ -124,7 +124,7 @@ def test_what_is_listed_is_what_was_tried_from_here(moves: list[str]) -> None:
     async def run() -> None:
         session: Session = TrialNotebook(cast(Sandbox, SimpleNamespace(start=lambda: CountedState([]))), Limits())
         session, _ = await session.call(cell("set_up"))
-        path, tried = [""], {"": list[str]()}
+        path, tried, failed = [""], {"": list[str]()}, {"": set[str]()}
         for move in moves:
             here = "/".join(path)
             earlier = session, tried[here].copy()
@@ -139,12 +139,15 @@ def test_what_is_listed_is_what_was_tried_from_here(moves: list[str]) -> None:
                 if move.startswith("!"):
                     tried[here] += [move] * (move not in tried[here])
                     assert "tried" not in result.text
+                    assert result.repeats == (move in failed[here]), "the same move failed here before"
+                    failed[here].add(move)
                 else:
+                    assert not result.repeats
                     path.append(move)
-                    tried["/".join(path)] = []
+                    tried["/".join(path)], failed["/".join(path)] = [], set()
             assert isinstance(session, TrialNotebook)
-            assert list(session._tried[-1]) == tried["/".join(path)]
+            assert list(session._tried[-1].moves) == tried["/".join(path)]
             assert isinstance(earlier[0], TrialNotebook)
-            assert list(earlier[0]._tried[-1]) == earlier[1]
+            assert list(earlier[0]._tried[-1].moves) == earlier[1]
 
     asyncio.run(run())

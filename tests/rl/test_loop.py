@@ -16,7 +16,7 @@ from rstar.jsonl import read_lines
 from rstar.rl.groups import Group, Maker
 from rstar.rl.guard import Guard
 from rstar.rl.loop import train
-from rstar.rl.settings import RLConfig
+from rstar.rl.settings import RLConfig, Stage
 from rstar.sections import read_recipe
 from rstar.train.loop import Trainer, Update
 
@@ -340,6 +340,11 @@ def test_the_token_limit_of_a_stage_is_for_its_training_rollouts_alone(tmp_path:
     evaluations = list(read_lines(tmp_path / "out" / "evaluations.jsonl", "step"))
     assert [line["step"] for line in evaluations] == [0, 1, 2]
     assert all(line["response_tokens"] > 2 for line in evaluations)
+
+
+def test_a_stage_says_only_what_it_changes() -> None:
+    assert Stage(steps=1).limits() == {}
+    assert Stage(steps=1, max_repeats=0, max_response_tokens=9).limits() == {"max_response_tokens": 9, "max_repeats": 0}
 
 
 def test_bad_recipes_are_refused_before_any_work(tmp_path: Path) -> None:

@@ -89,6 +89,7 @@ class _Branch:
         used: tokens behind the prompt.
         place: child indices on the path from the root; names the random stream of the next turn.
         sandbox_seconds: of its calls in the sandbox, which do not count as time of the rollout.
+        repeats: calls that failed as they had failed before.
     """
 
     node: TreeNode
@@ -97,6 +98,7 @@ class _Branch:
     used: int = 0
     place: tuple[int, ...] = ()
     sandbox_seconds: float = 0.0
+    repeats: int = 0
 
 
 class Group:
@@ -246,8 +248,11 @@ class Group:
         else:
             results, lease, sandbox_seconds = await self._make(turn.calls, lease, branch.sandbox_seconds)
             step = node.step = step._replace(calls=tuple(map(_record, turn.calls, results)))
+            repeats = branch.repeats + sum(result.repeats for result in results)
             if len(results) < len(turn.calls):
                 node.finish_reason = "deadline"
+            elif self._config.max_repeats is not None and repeats > self._config.max_repeats:
+                node.finish_reason = "repeated"
         if node.finish_reason is not None:
             lease.leave()
             self._on_turn(step)
@@ -264,7 +269,7 @@ class Group:
         )
         self._on_turn(node.step)
         used = branch.used + _length(completion) + (len(shown.ids) or len(shown.text) // _CHARACTERS)
-        await self._go_on(_Branch(node, longer, count, used, (*branch.place, number), sandbox_seconds), lease)
+        await self._go_on(_Branch(node, longer, count, used, (*branch.place, number), sandbox_seconds, repeats), lease)
 
     async def _make(
         self, calls: Sequence[Call | BadCall], lease: _Lease, sandbox_seconds: float

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -85,16 +85,16 @@ class AgentSolver(Solver):
         seed: int,
         after: Context | None = None,
         on_turn: Callable[[Step], None] = lambda step: None,
-        max_response_tokens: int | None = None,
+        limits: Mapping[str, int] | None = None,
     ) -> Group:
         """The rollouts of a problem, to be made; see `Group`. The solver must be open (``async with solver:``).
 
-        `max_response_tokens` takes the place of the setting.
+        `limits` take the place of the settings of these names.
         """
         policy, sandbox = self._parts
         parts, settings = (policy, self.environment, self.turns, sandbox), self.settings
-        if max_response_tokens is not None:
-            settings = settings.model_copy(update={"max_response_tokens": max_response_tokens})
+        if limits:
+            settings = settings.model_copy(update=limits)
         return Group(problem, *parts, settings, self._limits(), seed, after, on_turn)
 
     async def rewards(self, key: AnswerKey, trajectories: Sequence[Trajectory]) -> list[float]:

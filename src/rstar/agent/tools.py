@@ -26,11 +26,13 @@ class ToolResult(NamedTuple):
         text: shown to the model.
         status: how the call ended.
         error: ``Type: message (line n)``, if it failed.
+        repeats: whether the same call failed in the same state before, in a session that remembers.
     """
 
     text: str
     status: ToolStatus = "ok"
     error: str | None = None
+    repeats: bool = False
 
 
 class Session(Protocol):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 from rstar.agent.calls import Call
 from rstar.agent.tools import NOTEBOOK, Session, Tool, ToolResult, bad_call, refused, shown_result
@@ -24,8 +25,12 @@ _LONGEST = 40
 _NO_MOVES = ("#", "assert ", "print(")
 """How the lines of a cell begin that do not belong to its move."""
 
-Tried = tuple[str, ...]
-"""Moves that led nowhere from one point."""
+
+class Tried(NamedTuple):
+    """Moves that led nowhere from one point, in order, and those of them that failed at once."""
+
+    moves: tuple[str, ...] = ()
+    failed: frozenset[str] = frozenset()
 
 
 class TrialNotebook:
@@ -47,7 +52,7 @@ class TrialNotebook:
     tools = (NOTEBOOK, UNDO)
 
     def __init__(
-        self, sandbox: Sandbox, limits: Limits, point: _Point | None = None, tried: tuple[Tried, ...] = ((),)
+        self, sandbox: Sandbox, limits: Limits, point: _Point | None = None, tried: tuple[Tried, ...] = (Tried(),)
     ) -> None:
         self._sandbox, self._limits = sandbox, replace(limits, values=_VALUES, in_place=True)
         self._point, self._tried = point or _Point(sandbox.start(), None), tried
@@ -65,9 +70,11 @@ class TrialNotebook:
         if shown.status != "ok" or state is None:
             if state is not None:
                 state.release()
-            return self._at(point.keep(), self._tried, "" if _is_malformed(result) else move_of(code)), shown
+            move = "" if _is_malformed(result) else move_of(code)
+            after = self._at(point.keep(), self._tried, move, failed=True)
+            return after, shown._replace(repeats=move in self._tried[-1].failed)
         values = "\n".join(f"{name} = {value}" for name, value in result.values) or point.values
-        after = self._at(_Point(state, point.keep(), values, move_of(code)), (*self._tried, ()))
+        after = self._at(_Point(state, point.keep(), values, move_of(code)), (*self._tried, Tried()))
         return after, shown._replace(text=shown.text or values)
 
     def _undo(self) -> tuple[Session, ToolResult]:
@@ -75,13 +82,15 @@ class TrialNotebook:
         if before is None or before.before is None:
             return self, refused("only the first cell is left, which stays" if before else "there is no cell yet")
         after = self._at(before.keep(), self._tried[:-1], self._point.move)
-        tried = ", ".join(after._tried[-1][-_TRIED:])
+        tried = ", ".join(after._tried[-1].moves[-_TRIED:])
         return after, ToolResult("\n".join(filter(None, (before.values, tried and f"tried: {tried}"))))
 
-    def _at(self, point: _Point, tried: tuple[Tried, ...], more: str = "") -> TrialNotebook:
+    def _at(self, point: _Point, tried: tuple[Tried, ...], more: str = "", *, failed: bool = False) -> TrialNotebook:
         """The notebook at `point`, from which `more` has been tried, too."""
-        if more and more not in tried[-1]:
-            tried = (*tried[:-1], (*tried[-1], more))
+        if more:
+            *earlier, (moves, failures) = tried
+            moves = moves if more in moves else (*moves, more)
+            tried = (*earlier, Tried(moves, failures | {more} if failed else failures))
         return TrialNotebook(self._sandbox, self._limits, point, tried)
 
     def release(self) -> None:

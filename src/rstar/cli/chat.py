@@ -21,6 +21,7 @@ _ENDINGS = {
     "gave_up": "The agent gave up.",
     "too_deep": "The agent used all its turns without an answer.",
     "length": "The agent used all its tokens without an answer.",
+    "repeated": "The agent repeated calls that had failed, without an answer.",
     "deadline": "The agent ran out of time without an answer.",
 }
 """Why there is no answer, by the reason for which the rollout ended."""

@@ -147,7 +147,7 @@ class Maker:
         self._solver, self._keys, self._rollouts, self._seed = solver, problems.keys, rollouts, seed
         self._problems: dict[str, Problem] = {problem.id: problem for problem in problems.problems}
         self._majority = majority
-        self._max_response_tokens: int | None = None
+        self._limits: Mapping[str, int] = {}
 
     def with_rollouts(self, rollouts: int) -> Maker:
         """The same with another number of rollouts per problem."""
@@ -155,10 +155,10 @@ class Maker:
         other._rollouts = rollouts
         return other
 
-    def with_limit(self, max_response_tokens: int | None) -> Maker:
-        """The same with another limit of a rollout's tokens; None: the solver's."""
+    def with_limits(self, limits: Mapping[str, int]) -> Maker:
+        """The same with other limits of a rollout, by their settings' names; those left out are the solver's."""
         other = copy(self)
-        other._max_response_tokens = max_response_tokens
+        other._limits = limits
         return other
 
     async def make(self, step: int | str, name: str, draw: int = 0) -> Group:
@@ -176,7 +176,7 @@ class Maker:
 
     async def _make(self, problem: Problem, seed: int, draw: int) -> Group:
         version = self._solver.version
-        group = self._solver.group(problem, seed, max_response_tokens=self._max_response_tokens)
+        group = self._solver.group(problem, seed, limits=self._limits)
         tree = await group.run(self._rollouts)
         ends = [trajectory for _, trajectory in tree.ends(unanswered=True)]
         if self._majority:

@@ -209,7 +209,7 @@ class _Run:
             last = first + stage.steps
             if self._trainer.steps_done < last:
                 self._announce(f"stage {number} of {len(self._config.stages)}, to step {last}")
-                maker = self._maker.with_limit(stage.max_response_tokens)
+                maker = self._maker.with_limits(stage.limits())
                 names = await self._filtered(maker, ids, stage, number)
                 if not names:
                     self._announce(f"stage {number} is left out: the policy solves all {len(ids):,} problems already")

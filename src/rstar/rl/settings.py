@@ -43,6 +43,12 @@ class Stage(Section):
         description="token limit for the training rollouts of this stage; unset: `search.max_response_tokens`, which "
         "evaluations always have",
     )
+    max_repeats: int | None = Field(
+        None,
+        ge=0,
+        description="maximum number of repeated failures in a training rollout of this stage, as `search.max_repeats`; "
+        "unset: that one",
+    )
     skip_solved: int | None = Field(
         None,
         ge=1,
@@ -50,6 +56,11 @@ class Stage(Section):
         "solve; unset: keep all problems",
     )
     reset_optimizer: bool = Field(False, description="start the stage with a fresh optimizer")
+
+    def limits(self) -> dict[str, int]:
+        """The limits of a rollout that this stage changes, by the names of their settings."""
+        found = {name: getattr(self, name) for name in ("max_response_tokens", "max_repeats")}
+        return {name: limit for name, limit in found.items() if limit is not None}
 
 
 class RLConfig(Section):

@@ -24,6 +24,7 @@ REASONS = {
     "gave_up": "gave up",
     "too_deep": "too many steps",
     "length": "too long",
+    "repeated": "repeated calls that had failed",
     "deadline": "out of time",
 }
 NOTES = {
