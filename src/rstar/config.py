@@ -32,7 +32,10 @@ class MethodConfig(Section):
 
     method: Method = Field("mcts", description=_METHODS)
     concurrency: int | None = Field(
-        None, ge=1, description="number of problems solved concurrently; unset: 64, or 16 if a local model samples"
+        None,
+        ge=1,
+        description="number of problems solved concurrently; unset: 64, or 16 if a local model samples, or fewer if an "
+        "agent makes many rollouts of each",
     )
     keep_trees: bool = Field(True, description="write trees.jsonl")
     record_tokens: bool = Field(False, description="keep token ids and log-probabilities in trees.jsonl")
@@ -44,7 +47,9 @@ class SearchConfig(MethodConfig):
     max_depth: int = Field(16, ge=1, description="maximum number of steps in a solution")
     max_step_tokens: int = Field(256, ge=1, description="maximum number of tokens in a step")
     max_tokens: int | None = Field(
-        None, ge=1, description="budget of generated tokens per problem; once it is spent, nothing new is sampled"
+        None,
+        ge=1,
+        description="budget of generated tokens per problem; once it is spent, only what is under way is completed",
     )
     errors_threshold: int = Field(0, ge=0, description="number of consecutive failed steps that a branch survives")
 

@@ -1,6 +1,7 @@
 """The agent as a method: `rstar solve --method agent`."""
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from rstar.agent.turns import ChatTurns, CodeTurns
 from rstar.answers import AnswerKey
 from rstar.config import Config
 from rstar.errors import ConfigError, EngineError
-from rstar.models.engine import Request
+from rstar.models.engine import Capacity, Completion, Request
 from rstar.models.fake import FakeEngine
 from rstar.problems import Problem
 from rstar.sandbox.api import Limits, Sandbox
@@ -173,3 +174,29 @@ def test_rollouts_that_run_out_of_time_are_told() -> None:
     late = solve(Slow(script=script), samples=2, rollout_seconds=0.05)
     assert (late.answer, late.failures, late.notices) == (None, {"deadline": 2}, ("out_of_time",))
     assert solve(answers("42")).notices == ()
+
+
+@pytest.mark.parametrize(
+    ("samples", "given", "most"), [(8, None, 2), (5, None, 3), (100, None, 1), (1, None, 16), (8, 5, 5)]
+)
+def test_no_more_rollouts_are_under_way_than_the_engine_has_room_for(
+    samples: int, given: int | None, most: int
+) -> None:
+    class Small(FakeEngine):
+        running = highest = 0
+
+        def capacity(self) -> Capacity:
+            return Capacity(8, None)
+
+        async def complete(self, request: Request) -> Sequence[Completion]:
+            Small.running += 1
+            Small.highest = max(Small.highest, Small.running)
+            for _ in range(5):
+                await asyncio.sleep(0)
+            Small.running -= 1
+            return await super().complete(request)
+
+    engine = Small(script=lambda *_: "<answer>\\boxed{42}<end_of_answer>")
+    solver = AgentSolver(config(samples=samples, concurrency=given), policy=engine, sandbox=PlainSandbox())
+    assert len(list(solver.solve([Problem(str(number), "?") for number in range(40)]))) == 40
+    assert Small.highest == most

@@ -288,7 +288,16 @@ def test_every_entry_is_checked_before_the_first_runs(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "serach = 3\n[[entry]]\nname = 'a'\n", "[[entry]]\n", '[[entry]]\nname = "a"\nsearch.methd = "x"', "x = "],
+    [
+        f'[[entry]]\nname = "{"a" * 300}"',
+        '[[entry]]\nname = "nul\\u0000x"',
+        '[[entry]]\nname = ".."',
+        "",
+        "serach = 3\n[[entry]]\nname = 'a'\n",
+        "[[entry]]\n",
+        '[[entry]]\nname = "a"\nsearch.methd = "x"',
+        "x = ",
+    ],
 )
 def test_bad_comparisons_are_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "r.toml").write_text(text)

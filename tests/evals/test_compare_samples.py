@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from rstar.evals.compare import Entry, entries_of
 from rstar.evals.compare_samples import solve_entry
 from rstar.evals.run import FinishedRun, solve_run
 from rstar.jsonl import read_lines
+from rstar.models.engine import Request
 from rstar.models.fake import FakeEngine
 from rstar.problems import Problem
 from rstar.runs import RESULTS, TREES
@@ -97,3 +99,31 @@ def test_missing_and_damaged_samples_are_named(out: Path) -> None:
     trees.unlink()
     with pytest.raises(DataError, match=r"trees\.jsonl is missing"):
         choose_again(out, replace(entry(), name="other"))
+
+
+def test_solutions_of_a_tree_weigh_what_they_weighed_in_the_search(tmp_path: Path) -> None:
+    """Two programs with the same answer are one node, whose probability is that of both."""
+    programs = [("print(7)", 0.26), ("print(3 + 4)", 0.26), ("print(8)", 0.4)]
+
+    def script(request: Request, sample: int) -> tuple[str, float]:
+        text = request.context.text
+        if text.endswith("<answer>"):
+            return f"\\boxed{{{text.rpartition('<output>')[2].partition('<end')[0]}}}<end_of_answer>", 0.0
+        written = [(f"{code}\n<end_of_code>", math.log(p)) for code, p in programs]
+        known = {completion.text for completion in request.known}
+        return next((one for one in written if one[0] not in known), written[0])
+
+    tables = [
+        {"name": "tree", "search": {"method": "mcts", "rollouts": 6, "record_tokens": True}},
+        {"name": "again", "samples_of": "tree"},
+    ]
+    source, again = entries_of(tables, {"policy": "fake:steps", "value": "agreement"}, {}, "r.toml")
+    solver = Solver(source.config, policy=FakeEngine(script=script), sandbox=PlainSandbox())
+    problem = ProblemSet(PROBLEMS.problems[:1], {"0": AnswerKey("7")})
+    searched = asyncio.run(solve_run(source.config, problem, tmp_path / "tree", solver=solver))
+    chosen = asyncio.run(solve_entry(again, problem, tmp_path))
+    assert searched.results[0]["answer"] == "7"
+    assert chosen.results[0]["answer"] == "7"
+    masses = [one["mass"] for one in searched.results[0]["trajectories"]]
+    assert masses == pytest.approx([0.52, 0.4], abs=1e-3)
+    assert [one["mass"] for one in chosen.results[0]["trajectories"]] == masses

@@ -32,6 +32,7 @@ from rstar.models.spec import fingerprint, local_folder
 from rstar.problems import Problem
 from rstar.sections import read_recipe
 from rstar.specs import Bundled, Fake
+from rstar.tiny.generate import draw_set
 
 RECIPE = Path(__file__).parents[2] / "recipes" / "tiny" / "evolve.toml"
 SMALL = """
@@ -170,6 +171,11 @@ def test_what_is_needed_later_is_looked_for_first(tmp_path):
     assert not out.exists() or not list(out.iterdir())
 
 
+def draw_lines(n, seed):
+    """The problems that a source of n problems draws."""
+    return (drawn.row() for drawn in draw_set(n, seed, "train"))
+
+
 def test_files_of_problems_belong_to_the_run(tmp_path):
     file, held_out, out = tmp_path / "train.jsonl", tmp_path / "held-out.jsonl", tmp_path / "run"
     lines = [json.dumps({"id": str(n), "question": f"What is {n} + 4?", "answer": str(n + 4)}) for n in range(40)]
@@ -178,9 +184,17 @@ def test_files_of_problems_belong_to_the_run(tmp_path):
     config = small(tmp_path).model_copy(
         update={"problems": ProblemSource(file=file), "held_out": ProblemSource(file=held_out)}
     )
-    with pytest.raises(DataError, match="1 of 11 held-out problems are also training problems, such as '29'"):
+    with pytest.raises(
+        DataError, match="1 of 11 held-out problems are also training problems \\(problems\\), such as '29'"
+    ):
         evolve(config, out, never, bar)
     held_out.write_text("\n".join(lines[30:]))
+    replayed = config.model_copy(update={"replay": [ProblemSource(n=5, seed=2)]})
+    held = list(draw_lines(5, 2))[4]
+    (tmp_path / "drawn.jsonl").write_text(json.dumps(held))
+    overlap = replayed.model_copy(update={"held_out": ProblemSource(file=tmp_path / "drawn.jsonl")})
+    with pytest.raises(DataError, match=r"1 of 1 held-out problems are also training problems \(replay\)"):
+        evolve(overlap, tmp_path / "other", lambda text: None, bar)
     with pytest.raises(AssertionError, match="nothing may be done"):
         evolve(config, out, never, bar)
     file.write_text("\n".join(lines[:29]))

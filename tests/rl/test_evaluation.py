@@ -21,9 +21,16 @@ class Planned:
 
     def __init__(self, right: int) -> None:
         self.right, self.made = right, list[tuple[str, str]]()
+        self.running = self.most = 0
+
+    at_once = 40
 
     async def make(self, step: str, name: str) -> Group:
         self.made.append((step, name))
+        self.running += 1
+        self.most = max(self.most, self.running)
+        await asyncio.sleep(0)
+        self.running -= 1
         return group(name, *[("1", 1, 1.0)] * self.right, *[("2", 1, 0.0)] * (4 - self.right))
 
 
@@ -62,5 +69,7 @@ def test_an_evaluation_is_made_once_and_its_rollouts_are_the_same_in_every_step(
 
 def test_each_problem_has_one_group_in_its_place() -> None:
     names = [str(number) for number in range(300)]
-    groups = asyncio.run(each_problem(cast(Maker, Planned(1)), "stage 2", names, "probe", no_bar))
+    maker = Planned(1)
+    groups = asyncio.run(each_problem(cast(Maker, maker), "stage 2", names, "probe", no_bar))
     assert [one.problem for one in groups] == names
+    assert maker.most == maker.at_once, "more would push each other out of the engine's cache"

@@ -13,7 +13,7 @@ from rstar.search.format import Reading
 from rstar.search.solver import Solution, Solver
 from rstar.specs import Fake
 from tests.search.plain import PlainSandbox
-from tests.search.scripted import METHODS, settings
+from tests.search.scripted import METHODS, nodes_of, settings
 
 
 def completion(text: str, reason: StopReason = "eos", stop: str | None = None) -> Completion:
@@ -167,7 +167,7 @@ def test_a_turn_that_never_ends_fails() -> None:
     def endless(request: Request, sample: int) -> str:
         return f"Then {request.context.text.count('Then')}:\n```json\n[7]\n```\n"
 
-    solution, box = solve("greedy", endless, max_step_tokens=200)
+    solution, box = solve("greedy", endless, max_step_tokens=50, max_depth=4)
     assert solution.failures == {"length": 1}
     assert not box.runs
     assert solution.tokens_out <= 200
@@ -178,3 +178,41 @@ def test_a_context_that_fills_within_a_turn_ends_one_problem() -> None:
     config = Config(search=settings("greedy", format="fenced", max_step_tokens=1900))
     (solution,) = Solver(config, policy=engine, sandbox=PlainSandbox()).solve([Problem("p", "How much?")])
     assert solution.failures == {"length": 1}
+
+
+def planned(request: Request, sample: int) -> str:
+    """A plan in a block, at which each sample stops, and then code that differs by the seed of what follows."""
+    turn = written(request)
+    if "Output" in turn:
+        return f"The answer is {turn.rpartition('Output:')[2].split()[1]}."
+    if "Plan" in turn:
+        return f"```python\nprint({request.seed % 997})\n```\n"
+    return "Plan:\n```text\nadd\n```\n"
+
+
+@pytest.mark.parametrize("method", ["sample", "best-of-n"])
+def test_what_follows_equal_beginnings_is_sampled_independently(method: Method) -> None:
+    solution, _ = solve(method, planned, samples=6)
+    assert len({trajectory.answer for trajectory in solution.trajectories}) == 6
+    again, _ = solve(method, planned, samples=6)
+    assert [one.text for one in again.trajectories] == [one.text for one in solution.trajectories]
+
+
+def test_equal_turns_are_one_node_also_if_they_were_written_in_parts() -> None:
+    def fails(request: Request, sample: int) -> str:
+        return "```python\nraise ValueError\n```\n" if "Plan" in written(request) else "Plan:\n```text\nadd\n```\n"
+
+    solution, box = solve("mcts", fails, rollouts=5, expansions=2)
+    (node,) = nodes_of(solution)[1:]
+    assert node.votes > 2, "all widenings wrote it"
+    assert len(box.runs) == 1
+
+
+def test_the_end_of_a_solution_that_is_a_turn_without_code_leaves_the_state_to_others() -> None:
+    """At the last depth, thoughts alone end a solution, and code beside it still runs."""
+
+    def script(request: Request, sample: int) -> str:
+        return "Let me see\n" if sample % 2 else "```python\nprint(7)\n```"
+
+    solution, _ = solve("best-of-n", script, max_depth=1, samples=4)
+    assert solution.failures.get("too_deep", 0) + solution.failures.get("no_answer", 0) == 4

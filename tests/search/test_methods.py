@@ -6,7 +6,8 @@ from collections.abc import Sequence
 import pytest
 
 from rstar.config import Config, Method
-from rstar.models.engine import Request
+from rstar.errors import ContextFullError
+from rstar.models.engine import Completion, Request
 from rstar.models.fake import FakeEngine
 from rstar.problems import Problem
 from rstar.search.choose import Votes
@@ -279,3 +280,63 @@ def test_selections_and_those_with_a_choice_are_counted() -> None:
     assert 1 <= solution.choices <= solution.selections <= visits
     one = solve(lambda request, sample: sums(request, 0), rollouts=3, expansions=1)
     assert (one.selections, one.choices) == (1, 0)
+
+
+def test_equal_code_may_end_a_program_and_not_another() -> None:
+    """They share no run: the state of the one that ended is released."""
+
+    def script(request: Request, sample: int) -> str:
+        if (answer := answering(request)) is not None:
+            return answer
+        if written(request):
+            return f"\nprint(x)\n{CODE}"
+        return f"x = 1\nprint(x)\n{STEP if sample else CODE}"
+
+    solution = solve(script, "best-of-n", samples=4)
+    assert [trajectory.answer for trajectory in solution.trajectories] == ["1", "1\n1", "1\n1", "1\n1"]
+    assert sorted(len(trajectory.steps) for trajectory in solution.trajectories) == [1, 2, 2, 2]
+
+
+def test_a_step_behind_which_nothing_fits_is_a_failure() -> None:
+    """It is visited, so its siblings have their turn."""
+
+    class Full(FakeEngine):
+        async def complete(self, request: Request) -> Sequence[Completion]:
+            if written(request).count(STEP) == 2:
+                raise ContextFullError("full")
+            return await super().complete(request)
+
+    def script(request: Request, sample: int) -> str:
+        if (answer := answering(request)) is not None:
+            return answer
+        steps = written(request)
+        if not steps:
+            return f"{'ab'[sample % 4 == 3]} = 1\n{STEP}"
+        return f"\nprint(7)\n{CODE}" if "b = 1" in steps else f"\nc = {sample}\n{STEP}"
+
+    config = Config(search=settings("mcts", expansions=4, rollouts=6))
+    (found,) = Solver(config, policy=Full(script=script), sandbox=PlainSandbox()).solve([Problem("p", "How much?")])
+    assert found.answer == "7"
+    visits = {node.step.written.text[0]: node.visits for node in nodes_of(found)[0].children if node.step}
+    assert visits["a"] >= 1
+    assert visits["b"] >= 1
+
+
+def test_no_sample_is_asked_for_once_the_budget_is_spent() -> None:
+    solution = solve(sums, "mcts", max_tokens=1, expansions=8)
+    assert solution.tokens_out == len(f"a = 2\n{STEP}".encode())
+
+
+@pytest.mark.parametrize("method", ["sample", "best-of-n"])
+@pytest.mark.parametrize(("budget", "programs"), [(1, 1), (250, 2), (400, 4), (5_000, 8)])
+def test_the_first_programs_are_few_if_the_budget_is_small(method: Method, budget: int, programs: int) -> None:
+    asked: list[int] = []
+
+    class Counting(FakeEngine):
+        async def complete(self, request: Request) -> Sequence[Completion]:
+            asked.append(request.n)
+            return await super().complete(request)
+
+    config = Config(search=settings(method, samples=50, expansions=8, max_tokens=budget))
+    list(Solver(config, policy=Counting(script=sums), sandbox=PlainSandbox()).solve([Problem("p", "How much?")]))
+    assert asked[0] == programs

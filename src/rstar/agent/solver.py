@@ -35,6 +35,9 @@ from rstar.trees import Tree
 if TYPE_CHECKING:
     from rstar.answers import AnswerKey
 
+_PER_SAMPLE = 2
+"""Rollouts at once for each sample that the engine generates at once: the others wait for their tools."""
+
 
 class AgentSolver(Solver):
     """A `Solver` whose method is ``agent``.
@@ -74,6 +77,19 @@ class AgentSolver(Solver):
     def version(self) -> int:
         """Version of the policy's weights."""
         return self._parts[0].version
+
+    def at_once(self, rollouts: int) -> int:
+        """Number of groups of `rollouts` that may be under way at once; the solver must be open.
+
+        With many more, their contexts would push each other out of the engine's cache, and be computed anew every turn.
+        """
+        return max(1, _PER_SAMPLE * self._parts[0].capacity().samples // rollouts)
+
+    @property
+    def _concurrency(self) -> int:
+        if self.settings.concurrency is not None:
+            return self.settings.concurrency
+        return min(super()._concurrency, self.at_once(self.settings.samples))
 
     async def load(self, weights: Weights, version: int) -> None:
         """Give the policy new weights; see `rstar.models.engine.Engine.load`."""

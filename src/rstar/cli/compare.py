@@ -81,6 +81,8 @@ def compare(
     """
     if png is not None and not can_draw():
         raise ConfigError("--png needs matplotlib; install rstar[pictures]")
+    if png is not None and not png.absolute().parent.is_dir():
+        raise ConfigError(f"--png {png}: there is no folder {png.parent}")
     entries = read_entries(recipe, {"policy": policy, "seed": seed})
     problem_set = read_problems(problems, False, question_field, answer_field).head(limit)
     problem_set.require_gold("a comparison", problems)
@@ -97,8 +99,6 @@ def compare(
     outcomes = run_entries(entries, run)
     cpu = cpu_seconds(entries, runs)
     rows = compare_budgets(entries, outcomes, groups)
-    if png is not None:
-        write_png(png, f"Accuracy by cost, n = {len(problem_set)}", comparison_charts(entries, rows, cpu))
     # CPU seconds are known for all problems together only.
     costs = {key: cpu if group[0].n == len(problem_set) else {} for key, group in rows.items()}
     agents = {
@@ -116,6 +116,8 @@ def compare(
     ) + (_ROLLOUTS if agents else "")
     tables = _tables(rows, costs, rollouts, bool(by))
     print_result(_lines(rows, costs, rollouts), as_json, *tables, legend)
+    if png is not None:
+        write_png(png, f"Accuracy by cost, n = {len(problem_set)}", comparison_charts(entries, rows, cpu))
 
 
 _ROLLOUTS = (

@@ -155,7 +155,7 @@ def entries_of(
     for number, table in enumerate(tables, 1):
         own = dict(table)
         name, samples_of = own.pop("name", None), own.pop("samples_of", None)
-        if not isinstance(name, str) or not name or "/" in name or name in (".", ".."):
+        if not isinstance(name, str) or not _is_folder_name(name):
             raise ConfigError(f"{where}: entry {number} needs a 'name' that can be the name of a folder")
         if name in trees:
             raise ConfigError(f"{where}: two entries are named {name!r}")
@@ -169,6 +169,15 @@ def entries_of(
         trees[name] = tree
         entries.append(Entry(name, build(tree | chosen, where=label), samples_of, method=name))
     return entries
+
+
+def _is_folder_name(name: str) -> bool:
+    return (
+        0 < len(name.encode(errors="replace")) < 256
+        and name.isprintable()
+        and "/" not in name
+        and name.strip(".") != ""
+    )
 
 
 def _check_source(samples_of: object, source: Entry | None, own: Mapping[str, Any], label: str) -> None:

@@ -2,12 +2,11 @@
 
 This compares choosers on equal samples. Nothing is sampled and no code runs: solutions come from the stored trees, the
 value scores them like the ends of a search, and one is chosen as in a search. Log-probabilities are as stored: rounded
-to five decimals.
+to five decimals. Masses are as stored, to six digits.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +21,7 @@ from rstar.grading import is_equivalent
 from rstar.jsonl import Record, read_lines
 from rstar.problems import Problem
 from rstar.runs import RESULTS, TREES
-from rstar.search.choose import TREE_METHODS, Votes, choose_as_set, masses
+from rstar.search.choose import Votes, choose_as_set
 from rstar.search.solver import Solution
 from rstar.search.value import open_value, value_name
 from rstar.trajectories import Trajectory
@@ -81,22 +80,21 @@ class StoredSamples:
         for name in (RESULTS, TREES):
             if not (self._source / name).is_file():
                 raise DataError(f"{self._source}: {name} is missing")
-        costs = {row["id"]: _cost(row) for row in read_lines(self._source / RESULTS) if row["id"] in wanted}
+        found = {row["id"]: row for row in read_lines(self._source / RESULTS) if row["id"] in wanted}
         for line in read_lines(self._source / TREES):
-            if (problem := wanted.get(line["id"])) is not None and line["id"] in costs:
+            if (problem := wanted.get(line["id"])) is not None and line["id"] in found:
                 del wanted[line["id"]]
-                cost = costs[line["id"]]
-                ends = self._solutions(line)
-                if cost["method"] in TREE_METHODS:
-                    found = [(None if end.lacks_logprobs else math.exp(end.logprob), end.mass) for end in ends]
-                    ends = [replace(end, mass=mass) for end, mass in zip(ends, masses(found), strict=True)]
-                yield await self._choose(problem, ends, cost)
+                row = found[line["id"]]
+                yield await self._choose(problem, self._solutions(line, row), _cost(row))
         if wanted:
             raise DataError(f"{self._source}: contains no samples of problem {next(iter(wanted))!r}")
 
-    def _solutions(self, line: Record) -> list[Trajectory]:
+    def _solutions(self, line: Record, row: Record) -> list[Trajectory]:
+        """The solutions of a tree, with the masses that they had when the search ended."""
         try:
-            return [trajectory for _, trajectory in Tree.from_json(line).ends()]
+            ends = [trajectory for _, trajectory in Tree.from_json(line).ends()]
+            masses = [float(one["mass"]) for one in row["trajectories"]]
+            return [replace(end, mass=mass) for end, mass in zip(ends, masses, strict=True)]
         except (AttributeError, LookupError, TypeError, ValueError) as error:
             raise DataError(f"{self._source / TREES}: damaged tree of problem {line['id']!r}: {error!r}") from error
 

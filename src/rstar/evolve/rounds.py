@@ -130,7 +130,13 @@ class _Evolution:
         _find_programs(config)
         self._problems = read_source(config.problems, folder / "problems.jsonl", bar)
         self._held_out = read_source(config.held_out, folder / "held_out.jsonl", bar)
-        _refuse_overlap(self._problems, self._held_out)
+        _refuse_overlap("problems", (one.question for one in self._problems.problems), self._held_out)
+        sources = [("replay", config.replay)]
+        if config.bootstrap is not None:
+            sources.append(("stage", config.bootstrap.problems))
+        for name, references in sources:
+            for file in self._references(name, references):
+                _refuse_overlap(name, (str(row["question"]) for row in read_lines(file)), self._held_out)
         self._problems_by_round = _problems_by_round(self._problems, config.rounds)
 
     def run(self, on_round: Callable[[Sequence[Result]], None]) -> list[Result]:
@@ -312,13 +318,13 @@ def _find_programs(config: EvolveConfig) -> None:
             raise ConfigError(f"{name}: program {command[0]!r} not found")
 
 
-def _refuse_overlap(problems: ProblemSet, held_out: ProblemSet) -> None:
-    """Raise `DataError` for held-out problems among the training problems."""
-    asked = {problem.question for problem in problems.problems}
+def _refuse_overlap(name: str, questions: Iterable[str], held_out: ProblemSet) -> None:
+    """Raise `DataError` for held-out problems among the questions of a training source."""
+    asked = set(questions)
     both = [problem.id for problem in held_out.problems if problem.question in asked]
     if both:
         raise DataError(
-            f"{len(both)} of {len(held_out)} held-out problems are also training problems, such as {both[0]!r}"
+            f"{len(both)} of {len(held_out)} held-out problems are also training problems ({name}), such as {both[0]!r}"
         )
 
 

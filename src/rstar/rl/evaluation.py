@@ -23,8 +23,6 @@ from rstar.train.folder import model_folder
 from rstar.view.picture import can_draw
 
 BEST, REPORT, PICTURE = "best", "report.html", "report.png"
-AT_ONCE = 256
-"""Groups of an evaluation that are under way: more would only wait for the engine, and each holds its tools."""
 
 
 class Evaluations:
@@ -97,7 +95,7 @@ async def each_problem(maker: Maker, step: str, names: Sequence[str], title: str
             advance(1)
             return group
 
-        return await collect(iter(names), len(names), None, make, at_once=AT_ONCE)
+        return await collect(iter(names), len(names), None, make, at_once=maker.at_once)
 
 
 def _summary(evaluations: list[Record]) -> Record:

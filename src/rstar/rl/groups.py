@@ -161,6 +161,11 @@ class Maker:
         other._limits = limits
         return other
 
+    @property
+    def at_once(self) -> int:
+        """Number of groups that may be under way at once; see `AgentSolver.at_once`."""
+        return self._solver.at_once(self._rollouts)
+
     async def make(self, step: int | str, name: str, draw: int = 0) -> Group:
         """The group of a problem in a step; each draw has its own random stream.
 

@@ -8,6 +8,7 @@ and its published code):
   the branch.
 * The policy is shown the output of a complete program and writes the answer. The answer copies the output, so it is
   sampled once, greedily, and belongs to the same node as the code before it.
+* A sample whose stop string came too early is continued, each by its own random stream.
 * Samples of one expansion with the same text are merged into one node with several votes; so are samples that finish
   with the same answer text. Where they are not merged, equal code from one interpreter state still runs once.
 
@@ -31,6 +32,7 @@ from rstar.search.checks import checked_await, completions, invalid_return
 from rstar.search.format import Format, Reading
 from rstar.search.samples import chance_of, distinct, merged, more_samples
 from rstar.search.stated import printed_answer
+from rstar.search.states import SharedState
 from rstar.search.tree import Node, close, fail
 from rstar.seeds import derive
 from rstar.trajectories import FinishReason, Segment, Step
@@ -93,9 +95,9 @@ class Expander:
         self._seed = seed
         self.usage = Usage()
         start_state = sandbox.start()
-        self.root = Node(None, None, policy.context(prompt), start_state)
+        self.root = Node(None, None, policy.context(prompt), SharedState(start_state).keep())
         self._states = [start_state]
-        self._runs: dict[tuple[int, str], asyncio.Future[Any]] = {}
+        self._runs: dict[tuple[int, str, bool], asyncio.Future[Any]] = {}
 
     def release(self) -> None:
         """End the contexts, and release all interpreter states, those of children of a cancelled expansion included."""
@@ -133,7 +135,7 @@ class Expander:
             children and fails.
         """
         try:
-            samples = merged(await self._ask(node, n, merge=merge, whole=whole), merge)
+            samples = merged(await self._sampled(node, n, merge=merge, whole=whole), merge)
         except ContextFullError:
             failed(node, "length")
             close(node)
@@ -156,12 +158,25 @@ class Expander:
             close(node)
         return Expansion(children, len(node.children) > len(children) or bool(repeated))
 
-    async def _ask(self, node: Node, n: int, *, merge: bool, whole: bool) -> list[Completion]:
-        """At most `n` samples: all of them, or with `merge` as many as are likely to differ."""
-        config = self._config
+    async def _sampled(self, node: Node, n: int, *, merge: bool, whole: bool) -> list[Completion]:
+        """At most `n` samples, as many as `_ask` asks for, each to the end of its step."""
+        limit = self._config.max_step_tokens * (self._config.max_depth if whole else 1)
+        number = node.expansions
+        found = await self._ask(node, n, limit, merge=merge, whole=whole)
+        if not any(self._format.read(completion).more for completion in found):
+            return found
+        streams = [derive(self._seed, *node.place, "extension", number, index) for index in range(len(found))]
+        parts = zip(found, streams, strict=True)
+        return await gather_or_cancel(self._extended(node, one, limit, stream) for one, stream in parts)
+
+    async def _ask(self, node: Node, n: int, limit: int, *, merge: bool, whole: bool) -> list[Completion]:
+        """At most `n` samples of at most `limit` tokens: all, or with `merge` as many as are likely to differ.
+
+        Once the token budget is spent, no more are asked for.
+        """
         request = Request(
             node.context,
-            max_tokens=config.max_step_tokens * (config.max_depth if whole else 1),
+            max_tokens=limit,
             temperature=self._temperature,
             top_p=self._top_p,
             n=n,
@@ -173,7 +188,7 @@ class Expander:
         if not merge or n == 1:
             return await self._complete(request)
         found: list[Completion] = []
-        while more := more_samples(node, found, n):
+        while (more := more_samples(node, found, n)) and not (found and self.spent):
             known = tuple(distinct([*node.known, *found]))
             found += await self._complete(replace(request, n=more, first=len(found), known=known))
         return found
@@ -192,11 +207,6 @@ class Expander:
 
         Its code runs and, after a complete program, the answer is sampled.
         """
-        for _ in range(_PARTS):
-            if not reading.more:
-                break
-            completion = await self._extended(parent, completion)
-            reading = self._format.read(completion)
         chance = chance_of(completion)
         child = Node(
             parent,
@@ -210,7 +220,7 @@ class Expander:
             chance=chance,
             length=len(completion.ids) or len(completion.text),
         )
-        if reading.more:
+        if reading.more:  # it goes on and on
             return failed(child, "length")
         if reading.failure == "no_answer" and (printed := printed_answer(parent.stdout, completion.text)) is not None:
             return _finished(child, printed)
@@ -219,9 +229,13 @@ class Expander:
         if reading.answer is not None:
             return _finished(child, reading.answer)
         if reading.code is None:
-            child.state = parent.state
+            child.state = None if parent.state is None else parent.state.keep()
             return failed(child, "too_deep") if child.depth >= self._config.max_depth else child
-        run = self._first_run(parent, reading.code) if merge else self._shared_run(parent, reading.code)
+        run = (
+            self._first_run(parent, reading.code)
+            if merge
+            else self._shared_run(parent, reading.code, ends=reading.complete)
+        )
         result = await self._adopt(parent, child, run)
         if not result.ok:
             child.errors = parent.errors + 1
@@ -233,52 +247,60 @@ class Expander:
             self._show(child, _output(result))
         return failed(child, "too_deep") if child.depth >= self._config.max_depth else child
 
-    async def _extended(self, parent: Node, completion: Completion) -> Completion:
-        """A completion with what the policy writes after its stop string, within the token limit of a step."""
-        left = self._config.max_step_tokens - completion.n_tokens
-        too_long = replace(completion, stop_reason="length", stop=None)
-        if left <= 0 or self.spent:
-            return too_long
-        request = Request(
-            parent.context.extend(completion),
-            max_tokens=left,
-            temperature=self._temperature,
-            top_p=self._top_p,
-            stop=self._format.stops(whole=False),
-            seed=derive(self._seed, *parent.place, completion.text),
-        )
-        try:
-            (rest,) = await self._complete(request)
-        except ContextFullError:
-            return too_long
-        return completion.followed_by(rest)
+    async def _extended(self, parent: Node, completion: Completion, limit: int, stream: int) -> Completion:
+        """A completion with what the policy writes after stop strings that came too early, up to `limit` tokens.
 
-    def _shared_run(self, parent: Node, code: str) -> asyncio.Future[tuple[State | None, Result]]:
+        `stream` seeds it.
+        """
+        for part in range(_PARTS):
+            if not self._format.read(completion).more:
+                break
+            left = limit - completion.n_tokens
+            too_long = replace(completion, stop_reason="length", stop=None)
+            if left <= 0 or self.spent:
+                return too_long
+            request = Request(
+                parent.context.extend(completion),
+                max_tokens=left,
+                temperature=self._temperature,
+                top_p=self._top_p,
+                stop=self._format.stops(whole=False),
+                seed=derive(stream, part),
+            )
+            try:
+                (rest,) = await self._complete(request)
+            except ContextFullError:
+                return too_long
+            completion = completion.followed_by(rest)
+        return completion
+
+    def _shared_run(self, parent: Node, code: str, *, ends: bool) -> asyncio.Future[tuple[SharedState | None, Result]]:
         """The run of `code` from the parent's state; nodes with the same state share it.
 
-        They have the same program so far, so either all or none of them continue from the new state.
+        They have the same program so far. Those whose program `ends` do not share it with the others, so either all or
+        none of them continue from the new state.
         """
-        place = id(parent.state), code
+        place = id(parent.state), code, ends
         if place not in self._runs:
             self._runs[place] = asyncio.ensure_future(self._first_run(parent, code))
         return self._runs[place]
 
-    async def _first_run(self, parent: Node, code: str) -> tuple[State | None, Result]:
+    async def _first_run(self, parent: Node, code: str) -> tuple[SharedState | None, Result]:
         assert parent.state is not None, "an open node has a state to run from"
-        outcome = await checked_await("sandbox state", parent.state, parent.state.run(code, self._limits))
+        before = parent.state.state
+        outcome = await checked_await("sandbox state", before, before.run(code, self._limits))
         if not (isinstance(outcome, tuple) and len(outcome) == 2 and isinstance(outcome[1], Result)):
-            raise invalid_return(
-                "sandbox state", parent.state, outcome, "a pair of the new state, or None, and a Result"
-            )
+            raise invalid_return("sandbox state", before, outcome, "a pair of the new state, or None, and a Result")
         state: State | None = outcome[0]
         if state is not None:
             self._states.append(state)
         self.usage.runs += 1
-        return state, outcome[1]
+        return None if state is None else SharedState(state), outcome[1]
 
-    async def _adopt(self, parent: Node, child: Node, run: Awaitable[tuple[State | None, Result]]) -> Result:
+    async def _adopt(self, parent: Node, child: Node, run: Awaitable[tuple[SharedState | None, Result]]) -> Result:
         """Take over the state, the output and the status of a run."""
-        child.state, result = await run
+        state, result = await run
+        child.state = None if state is None else state.keep()
         child.stdout = parent.stdout + result.stdout
         assert child.step is not None
         child.step = Step(child.step.segments, result.status, result.failure, result.values)
@@ -361,6 +383,6 @@ def _finished(child: Node, answer: str | None) -> Node:
 
 def _without_state(child: Node) -> Node:
     if child.state is not None:
-        child.state.release()
+        child.state.leave()
         child.state = None
     return child

@@ -34,6 +34,8 @@ from rstar.search.tree import Node, back_up, reopen
 from rstar.search.value import Value
 
 C = TypeVar("C", bound=AnySearch)
+_PROGRAM_TOKENS = 100
+"""Assumed length of a program, as long as none is known."""
 
 
 @dataclass(slots=True)
@@ -57,11 +59,15 @@ class Search(Generic[C]):
         return self.expander.spent
 
     def wave(self, left: int, size: int) -> int:
-        """Number of programs to start together: at most `left`, `size`, and what the remaining budget buys; never 0."""
+        """Number of programs to start together: at most `left`, `size`, and what the remaining budget buys; never 0.
+
+        Until the first are known, a program is assumed to have `_PROGRAM_TOKENS`.
+        """
         budget, spent = self.config.max_tokens, self.expander.usage.tokens_out
         wave = min(left, size)
-        if budget is not None and spent:
-            wave = min(wave, round((budget - spent) * self.rollouts / spent))
+        if budget is not None:
+            bought = round((budget - spent) * self.rollouts / spent) if spent else budget // _PROGRAM_TOKENS
+            wave = min(wave, bought)
         return max(1, wave)
 
     def masses(self, ends: Sequence[Node]) -> list[float]:
@@ -203,7 +209,9 @@ async def _rollout(search: Search[MctsConfig]) -> None:
     while True:
         if not node.expanded:
             n = config.expansions if node.depth else config.root_expansions or config.expansions
-            for child in await search.grow([node], n):
+            children = await search.grow([node], n)
+            failures += node.finish_reason is not None  # its context is full
+            for child in children:
                 if child.answer is not None:
                     back_up(child, child.value or 0.0)
                     answers += 1

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from rstar.models.engine import Completion, Context
-from rstar.sandbox.api import State
+from rstar.search.states import SharedState
 from rstar.trajectories import FinishReason, Segment, Step, Trajectory
 from rstar.trees import Tree, TreeNode
 
@@ -50,7 +50,7 @@ class Node:
     parent: Node | None
     step: Step | None
     context: Context
-    state: State | None
+    state: SharedState | None
     stdout: str = ""
     depth: int = 0
     errors: int = 0
