@@ -206,13 +206,3 @@ def test_equal_turns_are_one_node_also_if_they_were_written_in_parts() -> None:
     (node,) = nodes_of(solution)[1:]
     assert node.votes > 2, "all widenings wrote it"
     assert len(box.runs) == 1
-
-
-def test_the_end_of_a_solution_that_is_a_turn_without_code_leaves_the_state_to_others() -> None:
-    """At the last depth, thoughts alone end a solution, and code beside it still runs."""
-
-    def script(request: Request, sample: int) -> str:
-        return "Let me see\n" if sample % 2 else "```python\nprint(7)\n```"
-
-    solution, _ = solve("best-of-n", script, max_depth=1, samples=4)
-    assert solution.failures.get("too_deep", 0) + solution.failures.get("no_answer", 0) == 4

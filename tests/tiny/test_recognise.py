@@ -54,6 +54,9 @@ def test_every_trained_template_is_known_and_no_held_out_one(family: Family) -> 
         "Solve for x: 7x + 5 = 61. " * 100,
         "1 " * 5_000,
         "Solve for x: " + "7x + 5 = " * 200 + "61",
+        "For {0} muffins you need {0} cups of butter. How many cups of butter are needed for {0} of muffins?".format(
+            "1 " * 60
+        ),
     ],
 )
 def test_other_wordings_are_unknown(question: str) -> None:
