@@ -56,7 +56,7 @@ weights: $(ROOT).venv/.local $(addprefix $(ROOT)runs/,sft-1.jsonl sft-2.jsonl sf
 	$(RUN) mkdir -p src/rstar/tiny/actions src/rstar/tiny/peer
 	$(RUN) cp runs/actions/model/* src/rstar/tiny/actions/
 	$(RUN) cp runs/peer/model/* src/rstar/tiny/peer/
-	$(RUN) $(BIN)/rstar solve --problems runs/agent.jsonl --method sample --samples 8 --temperature 1 --out runs/agent-samples
+	$(RUN) $(BIN)/rstar solve --problems runs/agent.jsonl --method sample --samples 20 --temperature 1 --out runs/agent-samples
 	$(RUN) $(BIN)/rstar rl start runs/agent-samples --problems runs/agent.jsonl --per-problem 12 --give-up 0.6 --out runs/agent-traces.jsonl
 	$(RUN) $(BIN)/rstar train sft recipes/tiny/agent-start.toml --data runs/agent-traces.jsonl --out runs/agent-start
 	$(RUN) mkdir -p src/rstar/tiny/agent-start src/rstar/tiny/agent
@@ -80,8 +80,8 @@ $(ROOT)runs/sft-5.jsonl: | $(ROOT).venv/.local
 $(ROOT)runs/actions.jsonl: | $(ROOT).venv/.local
 	$(RUN) $(REFERENCES) --actions --n 140000 --seed 1013 --family all --family search $(WEAK) --out $@
 $(ROOT)runs/agent.jsonl: | $(ROOT).venv/.local
-	$(RUN) $(BIN)/rstar problems make --split train --n 4200 --seed 2101 --family search --levels 1-2 --out runs/agent-puzzles.jsonl
-	$(RUN) $(BIN)/rstar problems make --split train --n 1200 --seed 2102 --levels 1-3 --out runs/agent-words.jsonl
+	$(RUN) $(BIN)/rstar problems make --split train --n 2400 --seed 2101 --family search --levels 1-2 --out runs/agent-puzzles.jsonl
+	$(RUN) $(BIN)/rstar problems make --split train --n 1000 --seed 2102 --levels 1-3 --out runs/agent-words.jsonl
 	$(RUN) cat runs/agent-puzzles.jsonl runs/agent-words.jsonl > $@
 $(ROOT)runs/peer-1.jsonl: | $(ROOT).venv/.local
 	$(RUN) $(REFERENCES) --actions --n 25000 --seed 1011 --levels 1-2 --family all --family search:2 --out $@
