@@ -86,8 +86,17 @@ def test_what_a_program_has_started_ends_with_the_zygote(level: Level) -> None:
             await sandbox.run_driver("1", None, file, QUICK)
             (zygote,) = (zygote for tier, zygote in sandbox._zygotes.items() if tier == "native")
             before = session_of(zygote.pid)  # the first run may still be ending
-            run = asyncio.create_task(sandbox.run_driver(SLEEPS + FORKS, None, file, QUICK))
-            assert await asyncio.to_thread(settles, lambda: len(session_of(zygote.pid) - before) >= 9)
+
+            def started() -> bool:
+                return len(session_of(zygote.pid) - before) >= 9
+
+            for _ in range(20):
+                run = asyncio.create_task(sandbox.run_driver(SLEEPS + FORKS, None, file, QUICK))
+                assert await asyncio.to_thread(settles, lambda run=run: run.done() or started())
+                if not run.done():
+                    break
+                await asyncio.sleep(0.5)  # without namespaces, the kernel counts the processes of other tests, too
+            assert started()
             os.kill(zygote.pid, signal.SIGKILL)
             await asyncio.gather(run, return_exceptions=True)
             assert await asyncio.to_thread(settles, lambda: not session_of(zygote.pid))

@@ -172,12 +172,7 @@ def entries_of(
 
 
 def _is_folder_name(name: str) -> bool:
-    return (
-        0 < len(name.encode(errors="replace")) < 256
-        and name.isprintable()
-        and "/" not in name
-        and name.strip(".") != ""
-    )
+    return 0 < len(name.encode(errors="replace")) < 256 and not {"/", "\0"} & set(name) and name not in (".", "..")
 
 
 def _check_source(samples_of: object, source: Entry | None, own: Mapping[str, Any], label: str) -> None:
