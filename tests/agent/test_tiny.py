@@ -17,7 +17,7 @@ def test_a_bundled_agent_tries_reads_the_error_and_tries_again(policy: str, tmp_
     for _ in write_set(tmp_path / "puzzles.jsonl", draw_set(2, 3, "numbers", "1", ["countdown", "sudoku4"])):
         pass
     puzzles = read_problems(tmp_path / "puzzles.jsonl")
-    search = {"method": "agent", "environment": "puzzles", "samples": 4, "max_response_tokens": 700}
+    search = {"method": "agent", "environment": "puzzles", "samples": 3, "max_response_tokens": 600}
     engine = {"processes": 0, "max_context": 1024}
     settings = Config.model_validate({"policy": policy, "search": search, "engine": engine})
     solutions: list[Solution] = list(AgentSolver(settings).solve(puzzles.problems))
