@@ -20,8 +20,8 @@ FinishReason = Literal[
 ]
 """Why a trajectory ended. ``answer``: with an answer. ``no_answer``: the last step has none. ``gave_up``: an agent said
 that it has none. ``code_error``: too many failed steps in a row. ``no_step``: the model ended the text, or wrote no
-step. ``too_deep``: too many steps. ``length``: the step or the context was full. ``repeated``: an
-agent repeated calls that had failed. ``deadline``: its time was up."""
+step. ``too_deep``: too many steps. ``length``: the step or the context was full. ``repeated``: an agent repeated calls
+that had failed. ``deadline``: its time was up."""
 
 
 class Segment(NamedTuple):
