@@ -358,7 +358,7 @@ class Config(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _agents_default_to_one(cls, tree: Any) -> Any:
+    def _policy_of_agents(cls, tree: Any) -> Any:
         if isinstance(tree, Mapping) and "policy" not in tree and _method_of(tree.get("search", {})) == "agent":
             return {**tree, "policy": Bundled("agent")}
         return tree

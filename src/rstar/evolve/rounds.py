@@ -131,12 +131,12 @@ class _Evolution:
         self._problems = read_source(config.problems, folder / "problems.jsonl", bar)
         self._held_out = read_source(config.held_out, folder / "held_out.jsonl", bar)
         _refuse_overlap("problems", (one.question for one in self._problems.problems), self._held_out)
-        sources = [("replay", config.replay)]
+        references = [("replay", file) for file in self._references("replay", config.replay)]
         if config.bootstrap is not None:
-            sources.append(("stage", config.bootstrap.problems))
-        for name, references in sources:
-            for file in self._references(name, references):
-                _refuse_overlap(name, (str(row["question"]) for row in read_lines(file)), self._held_out)
+            stages = self._references("stage", config.bootstrap.problems)
+            references += [("bootstrap.problems", file) for file in stages]
+        for name, file in references:
+            _refuse_overlap(name, (str(row["question"]) for row in read_lines(file)), self._held_out)
         self._problems_by_round = _problems_by_round(self._problems, config.rounds)
 
     def run(self, on_round: Callable[[Sequence[Result]], None]) -> list[Result]:
@@ -319,7 +319,7 @@ def _find_programs(config: EvolveConfig) -> None:
 
 
 def _refuse_overlap(name: str, questions: Iterable[str], held_out: ProblemSet) -> None:
-    """Raise `DataError` for held-out problems among the questions of a training source."""
+    """Raise `DataError` for held-out problems among the questions of a training source; `name` is its setting."""
     asked = set(questions)
     both = [problem.id for problem in held_out.problems if problem.question in asked]
     if both:
