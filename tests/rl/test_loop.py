@@ -19,6 +19,7 @@ from rstar.rl.loop import train
 from rstar.rl.settings import RLConfig, Stage
 from rstar.sections import read_recipe
 from rstar.train.loop import Trainer, Update
+from tests.models.tiny_models import write_model
 
 WORLD = '''
 from rstar.agent.environment import Mathematics
@@ -52,12 +53,14 @@ def no_bar(total: int, what: str) -> Any:
 
 def config(tmp_path: Path, **changes: Any) -> RLConfig:
     (tmp_path / "rl_world.py").write_text(WORLD)
+    if not (model := tmp_path / "policy").exists():
+        write_model(model, spread=0.05)
     problems = tmp_path / "problems.jsonl"
     problems.write_text(
         "".join(json.dumps({"id": str(i), "question": f"{i}?", "answer": "1"}) + "\n" for i in range(6))
     )
     plain: dict[str, Any] = {
-        "policy": "tiny",
+        "policy": f"hf:{model}",
         "problems": {"file": problems},
         "held_out": {"file": problems},
         "search": {"method": "agent", "environment": "rl_world:Digits", "max_turns": 1, "max_turn_tokens": 6},
@@ -193,7 +196,14 @@ def test_rounding_is_fixed_when_the_run_begins(tmp_path: Path, monkeypatch: pyte
 
 def test_reward_rises(tmp_path: Path) -> None:
     settings = config(
-        tmp_path, groups=4, rollouts=16, keep=16, stages=[{"steps": 12}], evaluate_every=12, evaluate_rollouts=32
+        tmp_path,
+        policy="tiny",
+        groups=4,
+        rollouts=16,
+        keep=16,
+        stages=[{"steps": 12}],
+        evaluate_every=12,
+        evaluate_rollouts=32,
     )
     run(settings, tmp_path / "out")
     before, after = (line["mean"] for line in read_lines(tmp_path / "out" / "evaluations.jsonl", "step"))
