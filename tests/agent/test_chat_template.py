@@ -96,6 +96,17 @@ def test_a_template_is_read_from_a_model_folder(tmp_path: Path, named: bool) -> 
     assert found.turn_end == "<|im_end|>"
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_of_several_templates_the_one_for_tools_is_taken(tmp_path: Path, order: int) -> None:
+    named = [{"name": "default", "template": "plain"}, {"name": "tool_use", "template": "tools: {{ tools }}"}]
+    end = "{% for one in messages %}{{ one.content }}{% endfor %}"
+    templates = [{**one, "template": one["template"] + end} for one in named][::order]
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"chat_template": templates}))
+    found = ChatTemplate.of_folder(tmp_path)
+    assert found is not None
+    assert found.prompt("q", "", [{"name": "f"}]) == "tools: [{'name': 'f'}]q"
+
+
 def test_a_folder_may_have_no_template_but_not_a_damaged_one(tmp_path: Path) -> None:
     assert ChatTemplate.of_folder(tmp_path) is None
     (tmp_path / "tokenizer_config.json").write_text("{")

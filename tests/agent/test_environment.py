@@ -57,6 +57,9 @@ def test_an_own_class_is_named_by_module_and_class(tmp_path: Path, monkeypatch: 
     (tmp_path / "broken_world.py").write_text("class World(\n")
     with pytest.raises(ConfigError, match=r"'broken_world:World': .*broken_world\.py, line 1"):
         open_environment("broken_world:World")
+    (tmp_path / "failing_world.py").write_text("class World:\n    def __init__(self):\n        self.size = int('x')\n")
+    with pytest.raises(ConfigError, match=r"'failing_world:World': ValueError: invalid literal"):
+        open_environment("failing_world:World")
 
 
 def test_an_unknown_environment_names_the_known_ones() -> None:

@@ -41,6 +41,8 @@ class Tools:
         await asyncio.sleep(0)
         if code == "break":
             raise SandboxError("the tool is gone")
+        if code == "refuse":
+            raise ConnectionResetError("by peer")
         if code.startswith("wait"):
             await asyncio.sleep(float(code.partition(" ")[2] or 60))
         if code == "bad":
@@ -352,10 +354,10 @@ def test_the_time_of_a_rollout_begins_with_its_first_turn(
 
 def test_a_failure_of_the_tool_or_the_engine_is_no_end() -> None:
     world = World()
-    script = by_turn(f"<code>\nbreak{CODE}")
-    with pytest.raises(SandboxError, match="the tool is gone"):
-        asyncio.run(group(script, world).run(4))
-    assert world.live == [0]
+    for call, message in (("break", "the tool is gone"), ("refuse", "jupyter_code failed: ConnectionResetError: by")):
+        with pytest.raises(SandboxError, match=message):
+            asyncio.run(group(by_turn(f"<code>\n{call}{CODE}"), world).run(4))
+        assert world.live == [0]
 
     def fails(request: Request, sample: int) -> str:
         if cells(request.context.text):

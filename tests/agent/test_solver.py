@@ -161,6 +161,20 @@ def test_a_reward_outside_its_range_is_an_error(value: Any) -> None:
         asyncio.run(rewards())
 
 
+def test_a_reward_that_fails_names_the_environment() -> None:
+    class World(Mathematics):
+        async def reward(self, key: AnswerKey, trajectory: Trajectory, sandbox: Sandbox, limits: Limits) -> float:
+            return {}["score"]  # type: ignore[no-any-return]
+
+    async def rewards() -> list[float]:
+        solver = AgentSolver(config(), policy=answers("42"), sandbox=PlainSandbox(), environment=World())
+        async with solver:
+            return await solver.rewards(AnswerKey("42"), [Trajectory(Segment("q", "template"), (), "answer", "42")])
+
+    with pytest.raises(ConfigError, match=r"World\.reward failed: KeyError: 'score'"):
+        asyncio.run(rewards())
+
+
 def test_rollouts_that_run_out_of_time_are_told() -> None:
     class Slow(FakeEngine):
         async def complete(self, request: Request) -> Any:

@@ -20,6 +20,7 @@ class Driver:
         self.capacities = capacities
         self.scheduler = Scheduler(capacities, Growth(4, 300), migrate_below=self.rng.choice((0, 200)))
         self.prompts = [self.rng.randint(1, 400) for _ in range(rollouts)]
+        self.tokens = dict(enumerate(self.prompts))
         self.left = [self.rng.randint(1, 5) for _ in range(rollouts)]
         self.drops = drops
         self.running: dict[int, int] = {}
@@ -59,12 +60,15 @@ class Driver:
         elif self.at_tool and (not self.running or self.rng.random() < 0.5):
             rollout = self.rng.choice(sorted(self.at_tool))
             self.at_tool.remove(rollout)
-            self.scheduler.resume(rollout, self.rng.randint(0, 100))
+            response = self.rng.randint(0, 100)
+            self.tokens[rollout] += response
+            self.scheduler.resume(rollout, response)
         elif self.running:
             rollout = self.rng.choice(sorted(self.running))
             self.kv[rollout] = self.running.pop(rollout)
             self.left[rollout] -= 1
             tokens = self.rng.choice((1, 50, 900))
+            self.tokens[rollout] += tokens
             if self.left[rollout]:
                 self.scheduler.call_tool(rollout, tokens)
                 self.at_tool.add(rollout)
@@ -85,7 +89,8 @@ class Driver:
         child = len(self.prompts)
         self.prompts.append(self.prompts[rollout])
         self.left.append(self.rng.randint(1, 3))
-        self.scheduler.fork(rollout, child, self.prompts[rollout] + 50)
+        self.tokens[child] = self.prompts[rollout] + 50
+        self.scheduler.fork(rollout, child, self.tokens[child])
         self.at_tool.add(child)
         if rollout in self.kv:
             self.kv[child] = self.kv[rollout]
@@ -102,6 +107,7 @@ class Driver:
                 assert one.held >= 0
                 if one.capacity is not None and len(one.resident) > 1 and number in {start.replica for start in starts}:
                     assert one.held <= FULL * one.capacity + 1e-6
+                    assert sum(self.tokens[rollout] for rollout in one.resident) <= one.held + 1e-6
 
 
 @given(

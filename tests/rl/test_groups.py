@@ -157,6 +157,19 @@ def test_a_group_whose_kept_rewards_are_equal_teaches_nothing() -> None:
     assert all(any(one.advantage for one in chosen) for chosen in found if chosen)
 
 
+def test_rollouts_that_ran_out_of_time_teach_nothing() -> None:
+    one = group("p", ("1", 3, 1.0), ("2", 3, 0.0), (None, 26, 0.0))
+    assert any(each.trajectory.answer is None for each in select(one, ALGORITHMS["grpo-roc"], 16, seed=1))
+    one.tree.nodes[-1].finish_reason = "deadline"
+    chosen = select(one, ALGORITHMS["grpo-roc"], 16, seed=1)
+    assert sorted((each.trajectory.answer, each.count) for each in chosen) == [("1", 3), ("2", 3)]
+    late = group("p", ("1", 3, 1.0), (None, 29, 0.0))
+    assert late.mixed
+    late.tree.nodes[-1].finish_reason = "deadline"
+    assert not late.mixed
+    assert select(late, ALGORITHMS["grpo-roc"], 16, seed=1) == []
+
+
 @pytest.mark.parametrize("failures", [0, 2, 3])
 def test_a_group_whose_tools_fail_is_made_again(failures: int) -> None:
     """With the same seed, so it is the group that it would have been."""

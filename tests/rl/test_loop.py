@@ -2,9 +2,10 @@
 
 import json
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -289,6 +290,62 @@ def test_a_majority_can_take_the_place_of_gold_answers(tmp_path: Path) -> None:
     metrics = run(config(tmp_path, reward="majority", stages=[{"steps": 2}]), tmp_path / "out")
     assert [line["reward"] for line in metrics] == [0, 0]
     assert next(iter(read_lines(tmp_path / "out" / "evaluations.jsonl", "step")))["mean"] > 0
+
+
+def test_majority_rewards_need_no_gold_answers(tmp_path: Path) -> None:
+    unlabelled = tmp_path / "unlabelled.jsonl"
+    unlabelled.write_text("".join(json.dumps({"id": str(i), "question": f"{i}?"}) + "\n" for i in range(6)))
+    changes = {"problems": {"file": unlabelled}, "stages": [{"steps": 1}]}
+    with pytest.raises(DataError, match=r"gold answer"):
+        run(config(tmp_path, **changes), tmp_path / "verified")
+    assert len(run(config(tmp_path, reward="majority", **changes), tmp_path / "majority")) == 1
+    settings = config(tmp_path, reward="majority", held_out={"file": unlabelled}, stages=[{"steps": 1}])
+    with pytest.raises(DataError, match=r"gold answer"):
+        run(settings, tmp_path / "held_out")
+
+
+def test_a_step_without_groups_to_train_on_has_all_figures(tmp_path: Path) -> None:
+    settings = some_easy(tmp_path, "012345", stages=[{"steps": 1}])
+    run(settings, tmp_path / "out")
+    run(config(tmp_path, stages=[{"steps": 1}]), tmp_path / "mixed")
+    (empty,), (mixed,) = (read_lines(tmp_path / out / "metrics.jsonl", "step") for out in ("out", "mixed"))
+    assert empty["groups_trained"] == 0
+    assert mixed["groups_trained"] == 2
+    assert mixed.keys() - empty.keys() == {"loss", "grad_norm", "lr_factor"}
+    assert empty["mismatch"] == empty["masked_share"] == 0
+
+
+@pytest.mark.parametrize("stop_after", [None, 3])
+def test_a_stage_has_its_own_problems_and_environment(tmp_path: Path, stop_after: int | None) -> None:
+    """The order of each list of problems begins at its beginning, and goes on where two stages have the same."""
+    other = tmp_path / "other.jsonl"
+    other.write_text("".join(json.dumps({"id": f"b{i}", "question": f"{i}!", "answer": "1"}) + "\n" for i in range(40)))
+    second = {"problems": {"file": other}, "environment": "rl_world:Stages"}
+    settings = config(tmp_path, stages=[{"steps": 1}, {"steps": 2} | second, {"steps": 1}])
+    if stop_after:
+        run(settings, tmp_path / "out", stop_after)
+    run(settings, tmp_path / "out")
+    lines = list(read_lines(tmp_path / "out" / "rollouts.jsonl"))
+    by_step = {step: [line for line in lines if line["step"] == step] for step in range(1, 5)}
+    assert {line["problem"][0] for line in by_step[2] + by_step[3]} == {"b"}
+    assert not {line["problem"][0] for line in by_step[1] + by_step[4]} & {"b"}
+    assert {reward for line in by_step[2] for reward in line["rewards"]} <= {-0.5, -0.25}
+    draws = [line["draw"] for line in sorted(by_step[2] + by_step[3], key=lambda line: (line["step"], line["draw"]))]
+    assert draws == list(range(len(draws)))
+    assert min(line["draw"] for line in by_step[4]) == 0
+    names = [line["problem"] for line in by_step[2] + by_step[3]]
+    assert len(set(names)) == len(names), "none is drawn twice before all were drawn"
+
+
+def test_several_processes_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    @contextmanager
+    def two(device: str) -> Iterator[Any]:
+        yield SimpleNamespace(count=2, device=torch.device("cpu"))
+
+    monkeypatch.setattr("rstar.rl.loop.process_group", two)
+    with pytest.raises(ConfigError, match="without torchrun"):
+        run(config(tmp_path), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_question_that_fills_the_context_ends_no_training(tmp_path: Path) -> None:

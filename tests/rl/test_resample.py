@@ -85,6 +85,17 @@ def test_positives_are_drawn_inversely_to_their_penalty() -> None:
     assert firsts / draws == pytest.approx(clean / (clean + sloppy), abs=0.01)
 
 
+def test_negatives_are_drawn_uniformly_whatever_their_penalty() -> None:
+    rewards, penalties = [1.0, 1.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.5, 2.0]
+    rng, kept, draws = random.Random(7), [0, 0, 0], 20_000
+    for _ in range(draws):
+        for one in resample_on_correct(rewards, penalties, 3, rng):
+            if one > 1:
+                kept[one - 2] += 1
+    assert sum(kept) == draws * shares(2, 3, 3)[1]
+    assert [number / sum(kept) for number in kept] == pytest.approx([1 / 3] * 3, abs=0.015)
+
+
 def test_the_control_is_blind_to_penalties() -> None:
     rng = random.Random(6)
     clean = sum(0 in downsample([1.0, 1.0, 0.0, 0.0], 2, rng) for _ in range(20_000))

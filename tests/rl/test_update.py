@@ -9,7 +9,7 @@ from torch import Tensor
 from rstar.models.decoder import Decoder
 from rstar.rl.algorithms import ALGORITHMS
 from rstar.rl.batches import Weighted, micro_batches
-from rstar.rl.objective import Clip, Correction
+from rstar.rl.objective import Clip, Correction, correction
 from rstar.rl.update import OldBatch, PolicyObjective, token_logprobs, with_old
 from tests.rl.plain import decoder, group, moved, plain_logprobs
 
@@ -95,6 +95,29 @@ def test_sequences_that_differ_grossly_are_left_out_and_counted() -> None:
     figures = objective.take_figures()
     assert figures.masked == figures.tokens == objective.count(OldBatch(batch))
     assert objective.take_figures().tokens == 0
+
+
+def test_the_band_is_about_the_geometric_mean_of_a_sequence() -> None:
+    sampler = torch.zeros(3, 4)
+    old = torch.tensor([[0.5, -0.5, 0.5, -0.5], [0.3, 0.3, 0.3, 9.0], [-0.3, -0.3, -0.3, 0.0]])
+    mask = torch.tensor([[1.0] * 4, [1.0, 1.0, 1.0, 0.0], [1.0, 1.0, 1.0, 0.0]])
+    means = torch.tensor([0.0, 0.3, -0.3]).exp()
+    for band in (1.2, 1.5):
+        _, stays = correction(old, sampler, mask, Correction(None, band))
+        assert stays.tolist() == [1 / band < float(mean) < band for mean in means]
+
+
+def test_logits_are_float32_also_where_the_model_computes_in_bfloat16() -> None:
+    """In bfloat16, log-probabilities of this size would differ by about 0.01."""
+    (batch,) = micro_batches([group(random.Random(6), 4)], 10_000)
+    model = decoder(6)
+    with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16):
+        features = model.hidden(batch.ids, batch.ends)[batch.row, batch.before]
+        found, _ = token_logprobs(model, batch)
+    logs = torch.log_softmax(features.double() @ model.output_weight().detach().double().T, dim=-1)
+    exact = logs.gather(1, batch.ids[batch.row, batch.place][:, None])[:, 0][batch.token] * batch.mask
+    assert found.dtype == torch.float32
+    assert float((found - exact).abs().max()) < 1e-5
 
 
 def test_the_first_update_has_ratio_one() -> None:

@@ -65,7 +65,8 @@ class ChatTemplate:
         except (OSError, ValueError) as error:
             raise ConfigError(f"{folder}: the chat template cannot be read: {error}") from error
         if isinstance(source, list):  # several, by name
-            source = next((one["template"] for one in source if one.get("name") in ("tool_use", "default")), None)
+            named = {one.get("name"): one.get("template") for one in source}
+            source = named.get("tool_use", named.get("default"))
         if not isinstance(source, str):
             return None
         tokens = {name: _content(value) for name, value in settings.items() if name.endswith("_token")}

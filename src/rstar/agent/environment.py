@@ -197,8 +197,10 @@ def open_environment(name: str) -> Environment:
         environment = getattr(importlib.import_module(module), attribute)()
     except ModuleNotFoundError as error:
         raise ConfigError(f"environment {name!r}: {error}; looked for in {os.getcwd()}, then as installed") from error
-    except (ImportError, AttributeError, TypeError, SyntaxError) as error:
+    except ImportError as error:
         raise ConfigError(f"environment {name!r}: {error}") from error
+    except Exception as error:  # of the user's own code, so anything
+        raise ConfigError(f"environment {name!r}: {type(error).__name__}: {error}") from error
     finally:
         sys.path.remove(os.getcwd())
     if not isinstance(environment, Environment):

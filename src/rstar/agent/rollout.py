@@ -32,7 +32,7 @@ from rstar.agent.environment import GIVEN_UP, Environment
 from rstar.agent.tools import Session, ToolResult, cut_middle, refused
 from rstar.agent.turns import Turns
 from rstar.config import AgentConfig
-from rstar.errors import ContextFullError
+from rstar.errors import ContextFullError, RstarError, SandboxError
 from rstar.lifecycle import gather_or_cancel
 from rstar.models.engine import Completion, Context, Engine, Request
 from rstar.problems import Problem
@@ -308,15 +308,25 @@ class Group:
         """Make one call within its time limit. Raises `TimeoutError` if the rollout's own time is up."""
         self.usage.calls += 1
         if call.name in self._sandbox_tools:
-            return await session.call(call)
+            return await _answered(session, call)
         seconds, deadline = self._config.tool_seconds, self._deadline + sandbox_seconds
         try:
             async with asyncio.timeout(max(0.0, min(seconds, deadline - time.monotonic()))):
-                return await session.call(call)
+                return await _answered(session, call)
         except TimeoutError:
             if time.monotonic() >= deadline:
                 raise
             return session, ToolResult(f"Error: no response within {seconds:g} s", "timeout", "timeout")
+
+
+async def _answered(session: Session, call: Call) -> tuple[Session, ToolResult]:
+    """Make a call. A tool that fails in any way of its own is infrastructure that failed: `SandboxError`."""
+    try:
+        return await session.call(call)
+    except RstarError:
+        raise
+    except Exception as error:
+        raise SandboxError(f"the tool {call.name} failed: {type(error).__name__}: {error}") from error
 
 
 def _plain(answer: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ from rstar.agent.rollout import Group
 from rstar.agent.tools import Tool
 from rstar.agent.turns import ChatTurns, CodeTurns, Turns
 from rstar.config import AgentConfig, Config, MutualConfig
-from rstar.errors import ConfigError
+from rstar.errors import ConfigError, RstarError
 from rstar.grading import is_equivalent
 from rstar.lifecycle import gather_or_cancel
 from rstar.models.engine import Context, Engine, Weights
@@ -91,6 +92,13 @@ class AgentSolver(Solver):
             return self.settings.concurrency
         return min(super()._concurrency, self.at_once(self.settings.samples))
 
+    def in_environment(self, name: str) -> AgentSolver:
+        """The same open solver in another environment. Raises `ConfigError` as `open_environment` does."""
+        other = copy(self)
+        other.environment = open_environment(name)
+        other.turns = open_turns(self.config, other.environment.tools)
+        return other
+
     async def load(self, weights: Weights, version: int) -> None:
         """Give the policy new weights; see `rstar.models.engine.Engine.load`."""
         await self._parts[0].load(weights, version)
@@ -117,15 +125,20 @@ class AgentSolver(Solver):
         """The environment's rewards of finished trajectories.
 
         Raises:
-            ConfigError: the environment returned something else than a number in [-1, 1].
+            ConfigError: the environment failed, or returned something else than a number in [-1, 1].
             SandboxError: the sandbox failed.
         """
         sandbox, limits = self._parts[1], self._limits()
 
         async def reward(trajectory: Trajectory) -> float:
-            value = await self.environment.reward(key, trajectory, sandbox, limits)
+            where = f"{type(self.environment).__name__}.reward"
+            try:
+                value = await self.environment.reward(key, trajectory, sandbox, limits)
+            except RstarError:
+                raise
+            except Exception as error:  # of a user's own code
+                raise ConfigError(f"{where} failed: {type(error).__name__}: {error}") from error
             if not isinstance(value, int | float) or not -1 <= value <= 1:
-                where = f"{type(self.environment).__name__}.reward"
                 raise ConfigError(f"{where} returned {value!r}: expected a number in [-1, 1]")
             return value
 

@@ -280,14 +280,15 @@ def refuse_bad_checks(problems: ProblemSet) -> None:
                 raise DataError(f"problem {name!r}: {error}") from error
 
 
-def read_source(source: ProblemSource, file: Path, bar: ProgressBar) -> ProblemSet:
+def read_source(source: ProblemSource, file: Path, bar: ProgressBar, *, gold: bool = True) -> ProblemSet:
     """The problems of a recipe's source; drawn ones are stored in `file`.
 
     Raises:
-        DataError: a problem has no gold answer, or an invalid check.
+        DataError: a problem has an invalid check, or, with `gold`, no gold answer.
     """
     found = read_problems(path := source.file or draw_file(source, file, bar))
-    found.require_gold("training", path)
+    if gold:
+        found.require_gold("training", path)
     refuse_bad_checks(found)
     return found
 

@@ -12,7 +12,9 @@ engines, where a rollout is a search tree or a branch of an agent's rollouts, an
   replica that has their KV and come before new rollouts, because rollouts under way free memory soonest.
 * *Order.* Rollouts of one group (one problem) have similar lengths. After two of every group, new rollouts come from
   the group that is expected to be longest: a long rollout that starts last keeps all others waiting at the end.
-* *Migration*, off by default: a rollout that waits for its replica and has few tokens may go to another one.
+* *Migration.* A rollout that waits for its replica and has few tokens may go to another one, if `migrate_below` allows
+  it. At the end, when no new rollouts wait, a turn also moves to a replica that holds far less: a rollout of any length
+  where capacities are known, one of few tokens elsewhere.
 
 A replica whose capacity is unknown, such as a remote server, has a window instead: the number of samples at a time. It
 grows by one sample for each window of turns that end well, and halves when the server reports overload (additive

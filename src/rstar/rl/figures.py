@@ -26,6 +26,7 @@ def rollout_figures(groups: Sequence[Group]) -> dict[str, float]:
         "error_share": error_share(trajectories),
         "error_share_right": error_share([trajectory for trajectory, reward in rollouts if reward > 0]),
         "unfinished": fmean(one.answer is None and one.finish_reason != "gave_up" for one in trajectories),
+        "out_of_time": fmean(one.finish_reason == "deadline" for one in trajectories),
         "groups": len(groups),
         "groups_all_right": sum(min(group.rewards) > 0 for group in groups),
         "groups_all_wrong": sum(max(group.rewards) <= 0 for group in groups),

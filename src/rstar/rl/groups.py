@@ -44,7 +44,8 @@ class Group:
         version: version of the weights that made them.
         tree: the rollouts.
         rewards: of each end of the tree, in order.
-        draw: its place in the order of all draws; a small set of problems is drawn more than once in a step.
+        draw: its place in the order of all draws of the stage; a small set of problems is drawn more than once in a
+            step.
     """
 
     problem: str
@@ -65,9 +66,14 @@ class Group:
         return [(trajectory, reward) for trajectory, reward in self.ends for _ in range(trajectory.votes)]
 
     @property
+    def in_time(self) -> list[tuple[Trajectory, float]]:
+        """The rollouts that can be learnt from: what ended at its deadline says how busy the machine was."""
+        return [(trajectory, reward) for trajectory, reward in self.rollouts if trajectory.finish_reason != "deadline"]
+
+    @property
     def mixed(self) -> bool:
         """Whether the rewards differ, so that there is something to learn."""
-        return len(set(self.rewards)) > 1
+        return len({reward for _, reward in self.in_time}) > 1
 
     def to_json(self, step: int) -> Record:
         """A line of ``rollouts.jsonl``."""
@@ -135,7 +141,7 @@ class Maker:
 
     Args:
         solver: open.
-        problems: with their gold answers.
+        problems: with their gold answers; without, if `majority`.
         rollouts: per problem.
         seed: of the run.
         majority: reward agreement with most rollouts instead of a correct answer (TTRL, arXiv 2504.16084).
@@ -144,7 +150,7 @@ class Maker:
     def __init__(
         self, solver: AgentSolver, problems: ProblemSet, rollouts: int, seed: int, *, majority: bool = False
     ) -> None:
-        self._solver, self._keys, self._rollouts, self._seed = solver, problems.keys, rollouts, seed
+        self.solver, self._keys, self._rollouts, self._seed = solver, problems.keys, rollouts, seed
         self._problems: dict[str, Problem] = {problem.id: problem for problem in problems.problems}
         self._majority = majority
         self._limits: Mapping[str, int] = {}
@@ -164,7 +170,7 @@ class Maker:
     @property
     def at_once(self) -> int:
         """Number of groups that may be under way at once; see `AgentSolver.at_once`."""
-        return self._solver.at_once(self._rollouts)
+        return self.solver.at_once(self._rollouts)
 
     async def make(self, step: int | str, name: str, draw: int = 0) -> Group:
         """The group of a problem in a step; each draw has its own random stream.
@@ -180,14 +186,14 @@ class Maker:
         return await self._make(problem, seed, draw)
 
     async def _make(self, problem: Problem, seed: int, draw: int) -> Group:
-        version = self._solver.version
-        group = self._solver.group(problem, seed, limits=self._limits)
+        version = self.solver.version
+        group = self.solver.group(problem, seed, limits=self._limits)
         tree = await group.run(self._rollouts)
         ends = [trajectory for _, trajectory in tree.ends(unanswered=True)]
         if self._majority:
-            rewards = await majority_rewards(ends, self._solver.equivalent)
+            rewards = await majority_rewards(ends, self.solver.equivalent)
         else:
-            rewards = await self._solver.rewards(self._keys[problem.id], ends)
+            rewards = await self.solver.rewards(self._keys[problem.id], ends)
         return Group(problem.id, version, tree, tuple(rewards), draw)
 
 
@@ -203,17 +209,17 @@ async def majority_rewards(ends: Sequence[Trajectory], equivalent: Callable[[str
 def select(group: Group, algorithm: Algorithm, keep: int, seed: int, *, tagged: bool = True) -> list[Weighted]:
     """The rollouts of a group to train on, with their advantages among those kept; equal ones are one.
 
-    Empty if those kept have equal rewards: the group is not mixed, or has rewards of several sizes on one side of 0.
-    `tagged` is as in `rstar.rl.resample.penalty`.
+    Rollouts that ran out of time are left out. Empty if those kept have equal rewards: the group is not mixed, or has
+    rewards of several sizes on one side of 0. `tagged` is as in `rstar.rl.resample.penalty`.
     """
-    rollouts, rng = group.rollouts, random.Random(seed)
+    rollouts, rng = group.in_time, random.Random(seed)
     rewards = [reward for _, reward in rollouts]
     if algorithm.resamples:
         penalties = [penalty(trajectory, tagged=tagged) for trajectory, _ in rollouts]
         kept = resample_on_correct(rewards, penalties, keep, rng)
     else:
         kept = downsample(rewards, keep, rng)
-    if len({rewards[i] for i in kept}) == 1:
+    if len({rewards[i] for i in kept}) < 2:
         return []
     advantages = algorithm.advantage([rewards[i] for i in kept])
     found: dict[int, Weighted] = {}

@@ -14,37 +14,38 @@ ids and log-probabilities), ``metrics.jsonl`` (a line per step), ``checkpoint.pt
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from itertools import accumulate
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 import torch
 
+from rstar.agent.environment import open_environment
 from rstar.agent.solver import AgentSolver
 from rstar.config import Config, EngineConfig
 from rstar.datasets import ProblemSet
-from rstar.errors import DataError
+from rstar.errors import ConfigError
 from rstar.evals.run import read_source
 from rstar.jsonl import RecordFile, read_lines, write_json
 from rstar.models.decoder import Decoder
 from rstar.models.decoder_files import load_decoder
 from rstar.models.device import useful_threads
-from rstar.models.spec import check_model, fingerprint, is_local, local_folder
+from rstar.models.spec import check_model, is_local, local_folder
 from rstar.rl.algorithms import ALGORITHMS
 from rstar.rl.batches import Weighted, micro_batches
 from rstar.rl.evaluation import Evaluations, each_problem
 from rstar.rl.figures import rollout_figures, update_figures
 from rstar.rl.groups import Group, Maker, collect, order, select
 from rstar.rl.guard import Guard
-from rstar.rl.objective import Clip, Correction
+from rstar.rl.inputs import identity_of, training_problems
+from rstar.rl.objective import Clip, Correction, Figures
 from rstar.rl.settings import RLConfig, Stage
+from rstar.rl.stored import ROLLOUTS, StoredGroups, unfinished
 from rstar.rl.update import OldBatch, PolicyObjective, with_old
 from rstar.runs import RunFolder, read_config
 from rstar.seeds import derive
@@ -55,8 +56,6 @@ from rstar.train.folder import MODEL, with_bf16
 from rstar.train.loop import Trainer, schedule
 from rstar.train.ranks import Ranks, process_group
 from rstar.train.trackers import METRICS, json_lines
-
-ROLLOUTS = "rollouts.jsonl"
 
 
 def train(
@@ -82,34 +81,28 @@ def train(
     """
     assert is_local(config.policy)  # validated with the recipe
     check_model(config.policy)
+    for stage in config.stages:
+        if stage.environment is not None:
+            open_environment(stage.environment)
     with process_group(config.train.device) as ranks:
+        if ranks.count > 1:
+            raise ConfigError("reinforcement learning runs in one process: start it without torchrun")
         stored = read_config(folder)
         resolved = with_bf16(config.train, stored and stored["identity"].get("train"), ranks.device)
         config = config.model_copy(update={"train": resolved})
-        with RunFolder.open(folder, _identity(config)) as opened:
+        with RunFolder.open(folder, identity_of(config)) as opened:
             opened.begin()
-            problems = read_source(config.problems, folder / "problems.jsonl", bar)
+            problems = training_problems(config, folder, bar)
             held_out = read_source(config.held_out, folder / "held_out.jsonl", bar)
             opened.keep()
-            both = {problem.question for problem in problems.problems} & {one.question for one in held_out.problems}
-            if both:
+            trained = {problem.question for part in problems for problem in part.problems}
+            if both := trained & {one.question for one in held_out.problems}:
                 announce(
                     f"warning: {len(both):,} of the {len(held_out):,} held-out problems are training problems, too"
                 )
             run = _Run(config, folder, announce, bar, on_step, ranks)
             asyncio.run(run.train(problems, held_out))
     return folder / MODEL
-
-
-def _identity(config: RLConfig) -> dict[str, Any]:
-    assert is_local(config.policy)
-    identity = config.identity() | {"policy": fingerprint(local_folder(config.policy))}
-    for name, source in (("problems", config.problems), ("held_out", config.held_out)):
-        if source.file is not None:
-            if not source.file.is_file():
-                raise DataError(f"{name}.file: no file {source.file}")
-            identity[name] = {"sha256": hashlib.sha256(source.file.read_bytes()).hexdigest()}
-    return identity
 
 
 class _Run:
@@ -137,6 +130,7 @@ class _Run:
         ends = [*accumulate(stage.steps for stage in config.stages)]
         self._ends = frozenset(ends)
         self._guard = Guard(config.collapse, [end + 1 for end in (0, *ends)])
+        self._stored: StoredGroups | None = None
 
     def _new_trainer(self, model: Decoder) -> Trainer[Decoder]:
         settings = self._train
@@ -144,23 +138,25 @@ class _Run:
             settings = settings.model_copy(update={"threads": useful_threads(model, self._ranks.device)})
         return Trainer(model, self._objective, settings, self._ranks)
 
-    async def train(self, problems: ProblemSet, held_out: ProblemSet) -> None:
-        """All stages."""
+    async def train(self, problems: Sequence[ProblemSet], held_out: ProblemSet) -> None:
+        """All stages, each with its problems."""
         config, folder = self._config, self._folder
+        self._problems = problems
         if (folder / CHECKPOINT).exists():
             self._trainer.load(folder / CHECKPOINT)
         done = self._trainer.steps_done
-        self._drawn = self._history(done)
+        self._draws = self._history(done)
         self._rollouts = RecordFile(folder / ROLLOUTS)
         # What an interrupted step has finished is kept, and not made again.
         self._rollouts.cut(lambda name: int(str(name).partition("/")[0]) <= done + 1 + config.ahead)
-        self._made = self._unfinished(done)
+        self._made = dict(unfinished(self._rollouts, done))
+        if config.stored is not None:
+            self._stored = StoredGroups(config.stored, config.steps, self._trainer.model.config.vocab_size)
         settings = Config(
             policy=LocalModel(str(self._base)), seed=config.seed, search=config.search, sandbox=config.sandbox,
             engine=self._engine(),
         )  # fmt: skip
         solver = AgentSolver(settings)
-        self._maker = Maker(solver, problems, config.rollouts, config.seed, majority=config.reward == "majority")
         evaluator = Maker(solver, held_out, config.evaluate_rollouts, config.seed)
         names = [problem.id for problem in held_out.problems]
         self._evaluations = Evaluations(folder, self._base, evaluator, names, self._announce, self._bar)
@@ -177,7 +173,7 @@ class _Run:
                 if self._is_due(done):
                     await self._evaluations.evaluate(done, self._model())
                 if not self._guard.collapsed:
-                    await self._stages([problem.id for problem in problems.problems])
+                    await self._stages()
         self._evaluations.finish()
 
     def _engine(self) -> EngineConfig:
@@ -192,24 +188,19 @@ class _Run:
             return engine
         return engine.model_copy(update={"processes": 1, "threads": engine.threads or threads})
 
-    def _unfinished(self, done: int) -> dict[tuple[int, int], Group]:
-        """Stored groups of steps that an interruption left unfinished, by step and draw."""
-        try:
-            return {
-                (line["step"], line["draw"]): Group.from_json(line)
-                for line in self._rollouts
-                if line["step"] > done and line["id"] in self._rollouts.keys
-            }
-        except (LookupError, TypeError, AttributeError, ValueError) as error:
-            raise DataError(f"{self._rollouts.file}: damaged, or written by another version: {error!r}") from error
-
-    async def _stages(self, ids: list[str]) -> None:
-        first = 0
-        for number, stage in enumerate(self._config.stages, 1):
+    async def _stages(self) -> None:
+        first = begin = 0
+        before: object = None
+        for number, (stage, problems) in enumerate(zip(self._config.stages, self._problems, strict=True), 1):
             last = first + stage.steps
+            # Stages with the same problems go on in their order; others begin a new one.
+            same = id(problems), number if stage.skip_solved else 0
+            if same != before:
+                before, begin = same, max((drawn for step, drawn in self._draws if step <= first), default=0)
             if self._trainer.steps_done < last:
                 self._announce(f"stage {number} of {len(self._config.stages)}, to step {last}")
-                maker = self._maker.with_limits(stage.limits())
+                maker = self._maker(stage, problems)
+                ids = [problem.id for problem in problems.problems]
                 names = await self._filtered(maker, ids, stage, number)
                 if not names:
                     self._announce(f"stage {number} is left out: the policy solves all {len(ids):,} problems already")
@@ -219,26 +210,34 @@ class _Run:
                     continue
                 if stage.reset_optimizer and self._trainer.steps_done == first:
                     self._trainer = self._restarted()
-                if not await self._steps(maker, names, last):
+                if not await self._steps(maker, names, begin, last):
                     return
             first = last
 
-    async def _steps(self, maker: Maker, names: list[str], last: int) -> bool:
-        """Steps up to `last`; whether the training goes on."""
+    def _maker(self, stage: Stage, problems: ProblemSet) -> Maker:
+        """Makes the groups of a stage."""
+        config, solver = self._config, self._solver
+        if stage.environment is not None:
+            solver = solver.in_environment(stage.environment)
+        maker = Maker(solver, problems, config.rollouts, config.seed, majority=config.reward == "majority")
+        return maker.with_limits(stage.limits())
+
+    async def _steps(self, maker: Maker, names: list[str], begin: int, last: int) -> bool:
+        """Steps up to `last`; whether the training goes on. The order of `names` begins after `begin` draws."""
         config = self._config
         waiting: asyncio.Task[list[Group]] | None = None
         saved = time.monotonic()
         with self._bar(last - self._trainer.steps_done, "training") as advance:
             while (step := self._trainer.steps_done + 1) <= last:
                 started = time.perf_counter()
-                groups = await (waiting or self._collect(maker, names, step))
-                self._drawn += len(groups)
+                groups = await (waiting or self._collect(maker, names, begin, step))
+                self._draws.append((step, self._drawn + len(groups)))
                 further = config.ahead and step < last
-                waiting = asyncio.create_task(self._collect(maker, names, step + 1)) if further else None
+                waiting = asyncio.create_task(self._collect(maker, names, begin, step + 1)) if further else None
                 collected = time.perf_counter()
                 try:
                     metrics = await asyncio.get_running_loop().run_in_executor(
-                        self._updates, self._update, step, groups
+                        self._updates, self._update, step, groups, maker
                     )
                     updated = time.perf_counter()
                     # If it fails, this step counts as never made: made again later, the rollouts need older weights.
@@ -250,12 +249,14 @@ class _Run:
                     raise
                 made = time.perf_counter()
                 await self._load()
+                loaded = time.perf_counter()
                 metrics |= rollout_figures(groups) | {
                     "drawn": self._drawn,
                     "staleness": step - 1 - fmean(group.version for group in groups),
                     "seconds_rollouts": collected - started + made - updated,
                     "seconds_update": updated - collected,
-                    "seconds": time.perf_counter() - started,
+                    "seconds_weights": loaded - made,
+                    "seconds": loaded - started,
                 }
                 self._log(step, {name: round(value, 5) for name, value in metrics.items()})
                 self._on_step(step, metrics)
@@ -272,9 +273,11 @@ class _Run:
                     return False
         return True
 
-    async def _collect(self, maker: Maker, names: list[str], step: int) -> list[Group]:
+    async def _collect(self, maker: Maker, names: list[str], begin: int, step: int) -> list[Group]:
         """The groups of a step, each stored as it ends."""
         config = self._config
+        if self._stored is not None:
+            return self._stored.of(step)
 
         async def make(drawn: tuple[int, str]) -> Group:
             draw, name = drawn
@@ -287,12 +290,13 @@ class _Run:
                 self._rollouts.append(line)
 
         most = max(config.groups, round(config.groups * config.draws))
-        return await collect(order(names, config.seed, self._drawn), most, config.groups, make, store)
+        drawn = order(names, config.seed, self._drawn - begin)
+        return await collect(drawn, most, config.groups, make, store, at_once=maker.at_once)
 
-    def _update(self, step: int, groups: list[Group]) -> dict[str, float]:
-        """Train on the selected rollouts of a step."""
+    def _update(self, step: int, groups: list[Group], maker: Maker) -> dict[str, float]:
+        """Train on the selected rollouts of a step, which `maker` made."""
         config, trainer = self._config, self._trainer
-        tagged = "</answer>" in self._solver.environment.system
+        tagged = "</answer>" in maker.solver.environment.system
         chosen: list[list[Weighted]] = []
         for group in groups:
             seed = derive(config.seed, "keep", step, group.draw)
@@ -301,7 +305,7 @@ class _Run:
         figures: dict[str, float] = {"groups_trained": len(chosen)}
         if not chosen:  # the weights stay; the step counts
             trainer.steps_done += 1
-            return figures
+            return figures | update_figures(Figures())
         parts = [chosen[i :: config.minibatches] for i in range(config.minibatches)]
         batches = [micro_batches(part, self._train.micro_tokens) for part in parts if part]
         several = len(batches) > 1
@@ -347,15 +351,20 @@ class _Run:
             write_json(file, {"problems": kept})
         return list(json.loads(file.read_text(encoding="utf-8"))["problems"])
 
-    def _history(self, done: int) -> int:
-        """Problems drawn in the first `done` steps; also takes up their rewards."""
-        drawn = 0
+    @property
+    def _drawn(self) -> int:
+        """Problems drawn so far."""
+        return self._draws[-1][1] if self._draws else 0
+
+    def _history(self, done: int) -> list[tuple[int, int]]:
+        """Problems drawn up to each of the first `done` steps; also takes up their rewards."""
+        draws: list[tuple[int, int]] = []
         file = self._folder / METRICS
         for line in read_lines(file, "step") if done and file.exists() else ():
             if line["step"] <= done:
-                drawn = int(line["drawn"])
+                draws.append((line["step"], int(line["drawn"])))
                 self._guard.add(line["step"], line["reward"])
-        return drawn
+        return draws
 
     def _restarted(self) -> Trainer[Decoder]:
         """The same weights with a fresh optimizer."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
@@ -37,6 +38,12 @@ class Stage(Section):
     """Consecutive steps under the same conditions (arXiv 2508.20722, section 4)."""
 
     steps: int = Field(ge=1, description="number of updates")
+    problems: ProblemSource | None = Field(None, description="training problems of this stage; unset: `problems`")
+    environment: str | None = Field(
+        None,
+        description="environment of the training rollouts of this stage; unset: `search.environment`, which "
+        "evaluations always have",
+    )
     max_response_tokens: int | None = Field(
         None,
         ge=1,
@@ -119,6 +126,11 @@ class RLConfig(Section):
     collapse: float = Field(
         0.5, ge=0, lt=1, description="stop if the mean reward over ten steps falls below this share of its best value"
     )
+    stored: Path | None = Field(
+        None,
+        description="train on stored rollouts, the file `rollouts.jsonl` of another training run, and make none; "
+        "unset: make them",
+    )
     stages: list[Stage] = Field(alias="stage", min_length=1)
 
     @model_validator(mode="after")
@@ -130,6 +142,11 @@ class RLConfig(Section):
             raise ValueError(f"algorithm = {self.algorithm!r}: expected one of {', '.join(ALGORITHMS)}")
         if self.keep > self.rollouts:
             raise ValueError(f"keep = {self.keep}: there are only {self.rollouts} rollouts per problem")
+        if self.stored is not None:
+            if self.ahead:
+                raise ValueError("ahead: has no effect on stored rollouts; set it to 0")
+            if any(stage.skip_solved is not None for stage in self.stages):
+                raise ValueError("stage.skip_solved: has no effect on stored rollouts")
         for name in ("temperature", "top_p"):  # the update knows the policy's own probabilities alone
             if (value := getattr(self.search, name)) != 1:
                 raise ValueError(f"search.{name} = {value}: training needs rollouts sampled with {name} = 1")
@@ -142,7 +159,7 @@ class RLConfig(Section):
 
     def identity(self) -> dict[str, Any]:
         """The settings that decide the results (not where or how fast they are computed), nested."""
-        plain = self.model_dump(mode="json", exclude={"sandbox", "engine", "train"})
+        plain = self.model_dump(mode="json", exclude={"sandbox", "engine", "train", "stored"})
         del plain["search"]["concurrency"]
         return plain | {name: getattr(self, name).identity() for name in ("sandbox", "engine", "train")}
 
