@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+from statistics import fmean
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,6 +24,7 @@ from rstar.agent.simulate import (
 from rstar.agent.traces import Trace, draw_traces
 from rstar.models.growth import Growth
 from rstar.models.scheduler import Start
+from tests.cli.commands import rstar
 
 PLAIN = Hardware(capacity=1_000, max_turns=4, step=1.0, per_turn=0.0, per_token=0.0, prefill=0.1)
 
@@ -109,3 +114,16 @@ def test_least_requests_counts_what_is_under_way() -> None:
     assert router.place(0) == 0
     sticky = LeastRequests(2, sticky=True)
     assert [sticky.place(n) for n in (0, 1, 0, 0, 2)] == [0, 1, 0, 0, 1]
+
+
+def test_the_command_prints_a_table_and_draws_a_timeline_of_each_scheduler(tmp_path: Path) -> None:
+    page = tmp_path / "timeline.html"
+    small = ("--traces", "2", "--seed", "3", "--replicas", "3", "--problems", "4", "--group", "4")
+    found = json.loads(rstar("bench", "rollout", *small, "--report", str(page), "--json").stdout)
+    assert list(found) == list(SCHEDULERS)
+    assert found["rstar"]["share"] == 1
+    expected = compare_schedulers(2, 3, replicas=3, problems=4, group=4, done=lambda *_: None)
+    assert found["static split"]["makespan"] == pytest.approx(fmean(one.makespan for one in expected["static split"]))
+    table = rstar("bench", "rollout", *small).stdout
+    assert all(name in table and name in page.read_text() for name in SCHEDULERS)
+    assert page.read_text().count("<svg") == len(SCHEDULERS)

@@ -337,6 +337,28 @@ def test_a_stage_has_its_own_problems_and_environment(tmp_path: Path, stop_after
     assert len(set(names)) == len(names), "none is drawn twice before all were drawn"
 
 
+@pytest.mark.parametrize("ahead", [0, 1])
+def test_every_token_has_the_version_of_the_weights_that_wrote_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ahead: int
+) -> None:
+    """Evaluations have those after their step, training rollouts those before it, or one older."""
+    made: list[tuple[int | str, set[int]]] = []
+    make = Maker.make
+
+    async def noted(self: Maker, step: int | str, name: str, draw: int = 0) -> Group:
+        group = await make(self, step, name, draw)
+        made.append((step, {turn.version for trajectory, _ in group.ends for turn in trajectory.steps}))
+        return group
+
+    monkeypatch.setattr(Maker, "make", noted)
+    run(config(tmp_path, ahead=ahead, evaluate_every=1, stages=[{"steps": 3}]), tmp_path / "out")
+    evaluated = [versions for step, versions in made if step == "evaluation"]
+    assert evaluated == [{step} for step in range(4) for _ in range(6)]
+    for step, versions in made:
+        if isinstance(step, int):
+            assert versions == {max(0, step - 1 - ahead)}
+
+
 def test_several_processes_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     @contextmanager
     def two(device: str) -> Iterator[Any]:
