@@ -189,30 +189,32 @@ class _Run:
         return engine.model_copy(update={"processes": 1, "threads": engine.threads or threads})
 
     async def _stages(self) -> None:
-        first = begin = 0
-        before: object = None
+        """All stages that are left. Stages with the same problems go on in the same order."""
+        first = 0
+        places: dict[object, int] = {}  # draws so far from each list of problems
         for number, (stage, problems) in enumerate(zip(self._config.stages, self._problems, strict=True), 1):
             last = first + stage.steps
-            # Stages with the same problems go on in their order; others begin a new one.
-            same = id(problems), number if stage.skip_solved else 0
-            if same != before:
-                before, begin = same, max((drawn for step, drawn in self._draws if step <= first), default=0)
-            if self._trainer.steps_done < last:
-                self._announce(f"stage {number} of {len(self._config.stages)}, to step {last}")
-                maker = self._maker(stage, problems)
-                ids = [problem.id for problem in problems.problems]
-                names = await self._filtered(maker, ids, stage, number)
-                if not names:
-                    self._announce(f"stage {number} is left out: the policy solves all {len(ids):,} problems already")
-                    self._trainer.steps_done = last
-                    await self._load()
-                    first = last
-                    continue
-                if stage.reset_optimizer and self._trainer.steps_done == first:
-                    self._trainer = self._restarted()
-                if not await self._steps(maker, names, begin, last):
-                    return
+            name = id(problems), number if stage.skip_solved else 0
+            begin = self._drawn(first) - places.get(name, 0)
+            if self._trainer.steps_done < last and not await self._stage(number, stage, problems, begin, last):
+                return
+            places[name] = self._drawn(last) - begin
             first = last
+
+    async def _stage(self, number: int, stage: Stage, problems: ProblemSet, begin: int, last: int) -> bool:
+        """A stage, up to step `last`; whether the training goes on. See `_steps` for `begin`."""
+        self._announce(f"stage {number} of {len(self._config.stages)}, to step {last}")
+        maker = self._maker(stage, problems)
+        ids = [problem.id for problem in problems.problems]
+        names = await self._filtered(maker, ids, stage, number)
+        if not names:
+            self._announce(f"stage {number} is left out: the policy solves all {len(ids):,} problems already")
+            self._trainer.steps_done = last
+            await self._load()
+            return True
+        if stage.reset_optimizer and self._trainer.steps_done == last - stage.steps:
+            self._trainer = self._restarted()
+        return await self._steps(maker, names, begin, last)
 
     def _maker(self, stage: Stage, problems: ProblemSet) -> Maker:
         """Makes the groups of a stage."""
@@ -223,7 +225,7 @@ class _Run:
         return maker.with_limits(stage.limits())
 
     async def _steps(self, maker: Maker, names: list[str], begin: int, last: int) -> bool:
-        """Steps up to `last`; whether the training goes on. The order of `names` begins after `begin` draws."""
+        """Steps up to `last`; whether the training goes on. The first of `names` in their order is draw `begin`."""
         config = self._config
         waiting: asyncio.Task[list[Group]] | None = None
         saved = time.monotonic()
@@ -231,7 +233,7 @@ class _Run:
             while (step := self._trainer.steps_done + 1) <= last:
                 started = time.perf_counter()
                 groups = await (waiting or self._collect(maker, names, begin, step))
-                self._draws.append((step, self._drawn + len(groups)))
+                self._draws.append((step, self._drawn(step - 1) + len(groups)))
                 further = config.ahead and step < last
                 waiting = asyncio.create_task(self._collect(maker, names, begin, step + 1)) if further else None
                 collected = time.perf_counter()
@@ -251,7 +253,7 @@ class _Run:
                 await self._load()
                 loaded = time.perf_counter()
                 metrics |= rollout_figures(groups) | {
-                    "drawn": self._drawn,
+                    "drawn": self._drawn(step),
                     "staleness": step - 1 - fmean(group.version for group in groups),
                     "seconds_rollouts": collected - started + made - updated,
                     "seconds_update": updated - collected,
@@ -290,7 +292,7 @@ class _Run:
                 self._rollouts.append(line)
 
         most = max(config.groups, round(config.groups * config.draws))
-        drawn = order(names, config.seed, self._drawn - begin)
+        drawn = order(names, config.seed, self._drawn(step - 1) - begin)
         return await collect(drawn, most, config.groups, make, store, at_once=maker.at_once)
 
     def _update(self, step: int, groups: list[Group], maker: Maker) -> dict[str, float]:
@@ -351,10 +353,9 @@ class _Run:
             write_json(file, {"problems": kept})
         return list(json.loads(file.read_text(encoding="utf-8"))["problems"])
 
-    @property
-    def _drawn(self) -> int:
-        """Problems drawn so far."""
-        return self._draws[-1][1] if self._draws else 0
+    def _drawn(self, step: int) -> int:
+        """Problems drawn up to a step."""
+        return max((drawn for at, drawn in self._draws if at <= step), default=0)
 
     def _history(self, done: int) -> list[tuple[int, int]]:
         """Problems drawn up to each of the first `done` steps; also takes up their rewards."""
