@@ -11,6 +11,8 @@ VLLM ?= 0.32.0
 DEMO ?=
 BIN := $(ROOT).venv/bin
 RUN := cd $(ROOT) &&
+# Tests start hundreds of interpreters, and each starts sooner with bytecode on disk.
+unexport PYTHONDONTWRITEBYTECODE
 # Each run of the tests keeps its files in a folder of its own, so files left by an earlier run do no harm.
 PYTEST := files=$$(mktemp -d) && trap 'rm -rf "$$files"' EXIT && $(BIN)/python -m pytest --basetemp "$$files/tests"
 

@@ -100,10 +100,11 @@ class RecordFile:
     def read(self, keys: Iterable[Any]) -> Iterator[Record]:
         """Yield the records of `keys`, in their order."""
         places = [self._places[key] for key in keys]
-        with self.file.open("rb") as lines:
-            for place in places:
-                lines.seek(place)
-                yield decode_line(lines.readline())
+        if places:
+            with self.file.open("rb") as lines:
+                for place in places:
+                    lines.seek(place)
+                    yield decode_line(lines.readline())
 
     def _scan(self) -> int:
         """Fill `_places`; return the end of the last complete line."""

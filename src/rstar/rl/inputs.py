@@ -25,8 +25,6 @@ def identity_of(config: RLConfig) -> dict[str, Any]:
                 raise DataError(f"{name}.file: no file {source.file}")
             identity[name] = {"sha256": _digest(source.file)}
     if config.stored is not None:
-        if not config.stored.is_file():
-            raise DataError(f"stored: no file {config.stored}")
         identity["stored"] = {"sha256": _digest(config.stored)}
     return identity
 

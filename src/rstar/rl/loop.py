@@ -29,7 +29,7 @@ from rstar.agent.environment import open_environment
 from rstar.agent.solver import AgentSolver
 from rstar.config import Config, EngineConfig
 from rstar.datasets import ProblemSet
-from rstar.errors import ConfigError
+from rstar.errors import ConfigError, DataError
 from rstar.evals.run import read_source
 from rstar.jsonl import RecordFile, read_lines, write_json
 from rstar.models.decoder import Decoder
@@ -45,7 +45,7 @@ from rstar.rl.guard import Guard
 from rstar.rl.inputs import identity_of, training_problems
 from rstar.rl.objective import Clip, Correction, Figures
 from rstar.rl.settings import RLConfig, Stage
-from rstar.rl.stored import ROLLOUTS, StoredGroups, unfinished
+from rstar.rl.stored import ROLLOUTS, StoredGroups
 from rstar.rl.update import OldBatch, PolicyObjective, with_old
 from rstar.runs import RunFolder, read_config
 from rstar.seeds import derive
@@ -84,11 +84,17 @@ def train(
     for stage in config.stages:
         if stage.environment is not None:
             open_environment(stage.environment)
+    stored = None
+    if config.stored is not None:
+        if not config.stored.is_file():
+            raise DataError(f"stored: no file {config.stored}")
+        stored = StoredGroups(RecordFile(config.stored))
+        stored.require(config.steps)
     with process_group(config.train.device) as ranks:
         if ranks.count > 1:
             raise ConfigError("reinforcement learning runs in one process: start it without torchrun")
-        stored = read_config(folder)
-        resolved = with_bf16(config.train, stored and stored["identity"].get("train"), ranks.device)
+        before = read_config(folder)
+        resolved = with_bf16(config.train, before and before["identity"].get("train"), ranks.device)
         config = config.model_copy(update={"train": resolved})
         with RunFolder.open(folder, identity_of(config)) as opened:
             opened.begin()
@@ -100,7 +106,7 @@ def train(
                 announce(
                     f"warning: {len(both):,} of the {len(held_out):,} held-out problems are training problems, too"
                 )
-            run = _Run(config, folder, announce, bar, on_step, ranks)
+            run = _Run(config, folder, announce, bar, on_step, ranks, stored)
             asyncio.run(run.train(problems, held_out))
     return folder / MODEL
 
@@ -114,6 +120,7 @@ class _Run:
         bar: ProgressBar,
         on_step: Callable[[int, Mapping[str, float]], None],
         ranks: Ranks,
+        stored: StoredGroups | None,
     ) -> None:
         assert is_local(config.policy)
         self._config, self._folder, self._announce, self._bar, self._on_step = config, folder, announce, bar, on_step
@@ -130,7 +137,7 @@ class _Run:
         ends = [*accumulate(stage.steps for stage in config.stages)]
         self._ends = frozenset(ends)
         self._guard = Guard(config.collapse, [end + 1 for end in (0, *ends)])
-        self._stored: StoredGroups | None = None
+        self._stored = stored
 
     def _new_trainer(self, model: Decoder) -> Trainer[Decoder]:
         settings = self._train
@@ -149,9 +156,9 @@ class _Run:
         self._rollouts = RecordFile(folder / ROLLOUTS)
         # What an interrupted step has finished is kept, and not made again.
         self._rollouts.cut(lambda name: int(str(name).partition("/")[0]) <= done + 1 + config.ahead)
-        self._made = dict(unfinished(self._rollouts, done))
-        if config.stored is not None:
-            self._stored = StoredGroups(config.stored, config.steps, self._trainer.model.config.vocab_size)
+        kept = StoredGroups(self._rollouts)
+        unfinished = range(done + 1, done + 2 + config.ahead)
+        self._made = {(step, group.draw): group for step in unfinished for group in kept.of(step)}
         settings = Config(
             policy=LocalModel(str(self._base)), seed=config.seed, search=config.search, sandbox=config.sandbox,
             engine=self._engine(),
@@ -194,15 +201,15 @@ class _Run:
         places: dict[object, int] = {}  # draws so far from each list of problems
         for number, (stage, problems) in enumerate(zip(self._config.stages, self._problems, strict=True), 1):
             last = first + stage.steps
-            name = id(problems), number if stage.skip_solved else 0
-            begin = self._drawn(first) - places.get(name, 0)
-            if self._trainer.steps_done < last and not await self._stage(number, stage, problems, begin, last):
+            listed = id(problems), number if stage.skip_solved else 0
+            others = self._drawn(first) - places.get(listed, 0)
+            if self._trainer.steps_done < last and not await self._stage(number, stage, problems, others, last):
                 return
-            places[name] = self._drawn(last) - begin
+            places[listed] = self._drawn(last) - others
             first = last
 
-    async def _stage(self, number: int, stage: Stage, problems: ProblemSet, begin: int, last: int) -> bool:
-        """A stage, up to step `last`; whether the training goes on. See `_steps` for `begin`."""
+    async def _stage(self, number: int, stage: Stage, problems: ProblemSet, others: int, last: int) -> bool:
+        """A stage, up to step `last`; whether the training goes on. See `_steps` for `others`."""
         self._announce(f"stage {number} of {len(self._config.stages)}, to step {last}")
         maker = self._maker(stage, problems)
         ids = [problem.id for problem in problems.problems]
@@ -214,7 +221,7 @@ class _Run:
             return True
         if stage.reset_optimizer and self._trainer.steps_done == last - stage.steps:
             self._trainer = self._restarted()
-        return await self._steps(maker, names, begin, last)
+        return await self._steps(maker, names, others, last)
 
     def _maker(self, stage: Stage, problems: ProblemSet) -> Maker:
         """Makes the groups of a stage."""
@@ -224,18 +231,18 @@ class _Run:
         maker = Maker(solver, problems, config.rollouts, config.seed, majority=config.reward == "majority")
         return maker.with_limits(stage.limits())
 
-    async def _steps(self, maker: Maker, names: list[str], begin: int, last: int) -> bool:
-        """Steps up to `last`; whether the training goes on. The first of `names` in their order is draw `begin`."""
+    async def _steps(self, maker: Maker, names: list[str], others: int, last: int) -> bool:
+        """Steps up to `last`; whether the training goes on. `others`: draws so far from other lists than `names`."""
         config = self._config
         waiting: asyncio.Task[list[Group]] | None = None
         saved = time.monotonic()
         with self._bar(last - self._trainer.steps_done, "training") as advance:
             while (step := self._trainer.steps_done + 1) <= last:
                 started = time.perf_counter()
-                groups = await (waiting or self._collect(maker, names, begin, step))
+                groups = await (waiting or self._collect(maker, names, others, step))
                 self._draws.append((step, self._drawn(step - 1) + len(groups)))
                 further = config.ahead and step < last
-                waiting = asyncio.create_task(self._collect(maker, names, begin, step + 1)) if further else None
+                waiting = asyncio.create_task(self._collect(maker, names, others, step + 1)) if further else None
                 collected = time.perf_counter()
                 try:
                     metrics = await asyncio.get_running_loop().run_in_executor(
@@ -275,11 +282,11 @@ class _Run:
                     return False
         return True
 
-    async def _collect(self, maker: Maker, names: list[str], begin: int, step: int) -> list[Group]:
+    async def _collect(self, maker: Maker, names: list[str], others: int, step: int) -> list[Group]:
         """The groups of a step, each stored as it ends."""
         config = self._config
         if self._stored is not None:
-            return self._stored.of(step)
+            return self._stored.of(step, self._trainer.model.config.vocab_size)
 
         async def make(drawn: tuple[int, str]) -> Group:
             draw, name = drawn
@@ -292,7 +299,7 @@ class _Run:
                 self._rollouts.append(line)
 
         most = max(config.groups, round(config.groups * config.draws))
-        drawn = order(names, config.seed, self._drawn(step - 1) - begin)
+        drawn = order(names, config.seed, self._drawn(step - 1) - others)
         return await collect(drawn, most, config.groups, make, store, at_once=maker.at_once)
 
     def _update(self, step: int, groups: list[Group], maker: Maker) -> dict[str, float]:

@@ -23,7 +23,7 @@ _CHARTS: tuple[tuple[str, str, Mapping[str, str]], ...] = (
         "share of all calls",
         {"error_share": "in all rollouts", "error_share_right": "in correct rollouts"},
     ),
-    ("Rollouts without an answer", "share", {"unfinished": "unfinished"}),
+    ("Rollouts without an answer", "share", {"unfinished": "unfinished", "out_of_time": "of these, out of time"}),
     ("Entropy of the policy", "nats per token", {"entropy": "entropy"}),
     ("Trained tokens", "share", {"clip_share": "clipped", "masked_share": "masked"}),
     (
