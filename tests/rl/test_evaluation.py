@@ -13,7 +13,7 @@ from rstar.rl.evaluation import Evaluations, each_problem
 from rstar.rl.groups import Group, Maker
 from tests.rl.plain import decoder
 from tests.rl.test_groups import group
-from tests.rl.test_loop import no_bar
+from tests.rl.trainings import no_bar
 
 
 class Planned:

@@ -18,7 +18,7 @@ from rstar.rl.settings import RLConfig
 from rstar.sections import read_recipe
 from rstar.tiny.generate import draw_set, write_set
 from tests.judge.services import free_port, serving
-from tests.rl.test_loop import no_bar, without_times
+from tests.rl.trainings import no_bar, without_times
 
 WORLD = '''
 from rstar.agent.environment import Mathematics

@@ -2,8 +2,8 @@
 
 import json
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,95 +17,12 @@ from rstar.jsonl import read_lines
 from rstar.rl.groups import Group, Maker
 from rstar.rl.guard import Guard
 from rstar.rl.loop import train
-from rstar.rl.settings import RLConfig, Stage
+from rstar.rl.settings import RLConfig
 from rstar.sections import read_recipe
 from rstar.train.loop import Trainer, Update
-from tests.models.tiny_models import write_model
+from tests.rl.trainings import config, here, no_bar, run, some_easy, without_times
 
-WORLD = '''
-from rstar.agent.environment import Mathematics
-
-class Digits(Mathematics):
-    """Rewards texts of certain lengths: a thing that can be learnt."""
-
-    async def reward(self, key, trajectory, sandbox, limits):
-        return float(len(trajectory.text) % 3 == 0)
-
-
-class Some(Digits):
-    """The questions 0 to 2 are always answered right."""
-
-    async def reward(self, key, trajectory, sandbox, limits):
-        return float(key.answer == "easy") or await super().reward(key, trajectory, sandbox, limits)
-
-
-class Stages(Digits):
-    """No right answer, but better and worse ones."""
-
-    async def reward(self, key, trajectory, sandbox, limits):
-        return (await super().reward(key, trajectory, sandbox, limits) - 2) / 4
-'''
-
-
-@contextmanager
-def no_bar(total: int, what: str) -> Any:
-    yield lambda *_: None
-
-
-def config(tmp_path: Path, **changes: Any) -> RLConfig:
-    (tmp_path / "rl_world.py").write_text(WORLD)
-    if not (model := tmp_path / "policy").exists():
-        write_model(model, spread=0.05)
-    problems = tmp_path / "problems.jsonl"
-    problems.write_text(
-        "".join(json.dumps({"id": str(i), "question": f"{i}?", "answer": "1"}) + "\n" for i in range(6))
-    )
-    plain: dict[str, Any] = {
-        "policy": f"hf:{model}",
-        "problems": {"file": problems},
-        "held_out": {"file": problems},
-        "search": {"method": "agent", "environment": "rl_world:Digits", "max_turns": 1, "max_turn_tokens": 6},
-        "engine": {"processes": 0},
-        "train": {"optimizer": "adamw", "other_lr": 3e-4, "bf16": False, "checkpoint_seconds": 1e9},
-        "groups": 2,
-        "rollouts": 8,
-        "keep": 4,
-        "evaluate_every": 2,
-        "evaluate_rollouts": 2,
-        "warmup_steps": 0,
-        "decay": 0.0,
-        "stages": [{"steps": 4}],
-    }
-    return RLConfig.model_validate(plain | changes)
-
-
-def run(settings: RLConfig, out: Path, stop_after: int | None = None) -> list[dict[str, float]]:
-    """Train; the metrics of each step that this call made."""
-    seen: list[dict[str, float]] = []
-
-    class StopError(Exception):
-        pass
-
-    def on_step(step: int, metrics: Mapping[str, float]) -> None:
-        seen.append({"step": step, **metrics})
-        if step == stop_after:
-            raise StopError
-
-    with suppress(StopError):
-        train(settings, out, lambda text: None, no_bar, on_step)
-    return seen
-
-
-def without_times(file: Path) -> list[dict[str, Any]]:
-    return [
-        {key: value for key, value in line.items() if not key.startswith("seconds")}
-        for line in read_lines(file, "step")
-    ]
-
-
-@pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+__all__ = ["here"]
 
 
 @pytest.mark.parametrize("ahead", [0, 1])
@@ -223,54 +140,6 @@ def test_rewards_below_0_teach_and_are_no_collapse(tmp_path: Path) -> None:
     assert [line["mean"] for line in read_lines(tmp_path / "out" / "evaluations.jsonl", "step")] == [0, 0]
 
 
-def some_easy(tmp_path: Path, names: str, **changes: Any) -> RLConfig:
-    """A recipe where the problems whose ids are in `names` are always solved."""
-    search = {"method": "agent", "environment": "rl_world:Some", "max_turns": 1, "max_turn_tokens": 6}
-    settings = config(tmp_path, search=search, **changes)
-    answers = {str(i): "easy" if str(i) in names else "1" for i in range(6)}
-    lines = [json.dumps({"id": i, "question": f"{i}?", "answer": answer}) + "\n" for i, answer in answers.items()]
-    (tmp_path / "problems.jsonl").write_text("".join(lines))
-    return settings
-
-
-def test_stages_drop_what_is_always_solved(tmp_path: Path) -> None:
-    settings = some_easy(tmp_path, "012", stages=[{"steps": 1}, {"steps": 1, "skip_solved": 8}])
-    run(settings, tmp_path / "out")
-    kept = set(json.loads((tmp_path / "out" / "stage2.json").read_text())["problems"])
-    assert kept
-    assert kept <= set("345")
-    second = {line["problem"] for line in read_lines(tmp_path / "out" / "rollouts.jsonl") if line["step"] == 2}
-    assert second
-    assert second <= kept
-
-
-@pytest.mark.parametrize("stop_after", [None, 1])
-def test_a_stage_whose_problems_are_all_solved_is_left_out(tmp_path: Path, stop_after: int | None) -> None:
-    stages = [{"steps": 1}, {"steps": 2, "skip_solved": 2}, {"steps": 1}]
-    settings = some_easy(tmp_path, "012345", stages=stages)
-    if stop_after:
-        run(settings, tmp_path / "out", stop_after)
-    run(settings, tmp_path / "out")
-    assert [line["step"] for line in read_lines(tmp_path / "out" / "metrics.jsonl", "step")] == [1, 4]
-    assert (tmp_path / "out" / "model").is_dir()
-
-
-@pytest.mark.parametrize(("reset", "trainers"), [(False, 1), (True, 2)])
-def test_a_stage_can_begin_with_a_fresh_optimizer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reset: bool, trainers: int
-) -> None:
-    made: list[Trainer[Any]] = []
-
-    class Counted(Trainer[Any]):
-        def __init__(self, *args: Any) -> None:
-            super().__init__(*args)
-            made.append(self)
-
-    monkeypatch.setattr("rstar.rl.loop.Trainer", Counted)
-    run(config(tmp_path, stages=[{"steps": 1}, {"steps": 1, "reset_optimizer": reset}]), tmp_path / "out")
-    assert len(made) == trainers
-
-
 def test_groups_are_divided_into_minibatches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes: list[int] = []
     step = Trainer.step
@@ -313,29 +182,6 @@ def test_a_step_without_groups_to_train_on_has_all_figures(tmp_path: Path) -> No
     assert mixed["groups_trained"] == 2
     assert mixed.keys() - empty.keys() == {"loss", "grad_norm", "lr_factor"}
     assert empty["mismatch"] == empty["masked_share"] == 0
-
-
-@pytest.mark.parametrize("stop_after", [None, 3])
-def test_a_stage_has_its_own_problems_and_environment(tmp_path: Path, stop_after: int | None) -> None:
-    """Each list of problems has an order of its own, which goes on in the next stage that has the same list."""
-    other = tmp_path / "other.jsonl"
-    other.write_text("".join(json.dumps({"id": f"b{i}", "question": f"{i}!", "answer": "1"}) + "\n" for i in range(40)))
-    second = {"problems": {"file": other}, "environment": "rl_world:Stages"}
-    settings = config(tmp_path, stages=[{"steps": 1}, {"steps": 2} | second, {"steps": 1}])
-    if stop_after:
-        run(settings, tmp_path / "out", stop_after)
-    run(settings, tmp_path / "out")
-    lines = list(read_lines(tmp_path / "out" / "rollouts.jsonl"))
-    by_step = {step: [line for line in lines if line["step"] == step] for step in range(1, 5)}
-    assert {line["problem"][0] for line in by_step[2] + by_step[3]} == {"b"}
-    assert not {line["problem"][0] for line in by_step[1] + by_step[4]} & {"b"}
-    assert {reward for line in by_step[2] for reward in line["rewards"]} <= {-0.5, -0.25}
-    draws = [line["draw"] for line in sorted(by_step[2] + by_step[3], key=lambda line: (line["step"], line["draw"]))]
-    assert draws == list(range(len(draws)))
-    draws = [line["draw"] for line in sorted(by_step[1] + by_step[4], key=lambda line: (line["step"], line["draw"]))]
-    assert draws == list(range(len(draws)))
-    names = [line["problem"] for line in by_step[2] + by_step[3]]
-    assert len(set(names)) == len(names), "none is drawn twice before all were drawn"
 
 
 @pytest.mark.parametrize("ahead", [0, 1])
@@ -416,25 +262,6 @@ def test_rollouts_that_fail_beside_an_update_change_nothing(tmp_path: Path, monk
     assert metrics[0] == metrics[1]
     weights = [(tmp_path / out / "model" / "model.safetensors").read_bytes() for out in ("whole", "parts")]
     assert weights[0] == weights[1]
-
-
-@pytest.mark.parametrize("stop_after", [None, 1])
-def test_the_token_limit_of_a_stage_is_for_its_training_rollouts_alone(tmp_path: Path, stop_after: int | None) -> None:
-    stages = [{"steps": 1, "max_response_tokens": 2}, {"steps": 1}]
-    settings = config(tmp_path, stages=stages, evaluate_every=1, evaluate_rollouts=8)
-    if stop_after is not None:
-        run(settings, tmp_path / "out", stop_after)
-    run(settings, tmp_path / "out")
-    metrics = list(read_lines(tmp_path / "out" / "metrics.jsonl", "step"))
-    assert metrics[0]["response_tokens"] <= 2 < metrics[1]["response_tokens"]
-    evaluations = list(read_lines(tmp_path / "out" / "evaluations.jsonl", "step"))
-    assert [line["step"] for line in evaluations] == [0, 1, 2]
-    assert all(line["response_tokens"] > 2 for line in evaluations)
-
-
-def test_a_stage_says_only_what_it_changes() -> None:
-    assert Stage(steps=1).limits() == {}
-    assert Stage(steps=1, max_repeats=0, max_response_tokens=9).limits() == {"max_response_tokens": 9, "max_repeats": 0}
 
 
 def test_bad_recipes_are_refused_before_any_work(tmp_path: Path) -> None:

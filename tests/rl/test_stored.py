@@ -10,7 +10,7 @@ from rstar.errors import DataError
 from rstar.jsonl import read_lines
 from rstar.rl.groups import Maker
 from rstar.train.checkpoint import CHECKPOINT
-from tests.rl.test_loop import config, here, run, without_times
+from tests.rl.trainings import config, here, run, without_times
 
 __all__ = ["here"]
 
