@@ -14,9 +14,10 @@ import typer
 from rich.markup import escape
 
 from rstar.cli.common import AsJson, print_result
+from rstar.problems import Problem
 from rstar.prompts import code_steps as prompt
 from rstar.specs import Bundled
-from rstar.tiny.generate import draw
+from rstar.tiny.generate import draw, draw_set
 from rstar.view.chart import curves, page, timeline
 from rstar.view.chart import table as html_table
 from rstar.view.progress import progress
@@ -235,6 +236,56 @@ def agent(
         )
     lines += (f"{count:,} rollouts: {escape(what)}" for what, count in load.lost.items())
     print_result(asdict(load), as_json, *lines)
+
+
+@app.command("tools")
+def tools(
+    policy: Annotated[
+        str, typer.Option(help="A local model; its rollouts solve puzzles by trial and error.")
+    ] = "tiny:agent",
+    n: Annotated[int, typer.Option(help="Number of puzzles.", min=1)] = 24,
+    samples: Annotated[int, typer.Option(help="Rollouts per puzzle.", min=1)] = 16,
+    tokens: Annotated[int, typer.Option(help="Maximum number of tokens in a rollout.", min=1)] = 900,
+    processes: Annotated[int, typer.Option(help="Processes that run the model; 0: this process.", min=0)] = 0,
+    seed: Annotated[int, typer.Option(help="Seed for puzzles and rollouts.", min=0)] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Measure what tool calls cost rollouts of an agent.
+
+    The same rollouts are made with the sandbox, and with recorded tool responses that take no time. The figure is the
+    throughput with the sandbox, as a share of the throughput without.
+    """
+    from rstar.agent.bench_tools import bench_tools
+    from rstar.config import Config
+
+    rounds = 2
+    config = Config.model_validate(
+        {
+            "policy": policy,
+            "seed": seed,
+            "search": {
+                "method": "agent",
+                "environment": "puzzles",
+                "samples": samples,
+                "max_response_tokens": tokens,
+                "concurrency": n,
+                "rollout_seconds": 7200,
+                "keep_trees": False,
+            },
+            "engine": {"processes": processes, "max_context": 2048},
+        }
+    )
+    drawn = draw_set(n, seed, levels="1-2", names=["search"])
+    puzzles = [Problem(one.id, one.instance.question) for one in drawn]
+    with progress((1 + 2 * rounds) * len(puzzles), "puzzles") as advance:
+        figures = asyncio.run(bench_tools(config, puzzles, rounds=rounds, done=advance))
+    print_result(
+        asdict(figures) | {"share": figures.share},
+        as_json,
+        f"{figures.share:.0%} of the engine's throughput: {figures.with_tools:,.0f} tokens/s with the sandbox, "
+        f"{figures.alone:,.0f} without",
+        f"{figures.rollouts:,} rollouts, {figures.tokens:,} sampled tokens, {figures.calls:,} tool calls",
+    )
 
 
 @app.command("rollout")
