@@ -1,7 +1,7 @@
 """Files of records: what a line holds, what is torn or damaged, what is cut and put into order."""
 
 import json
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
 import pytest
@@ -9,7 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rstar.errors import DataError
-from rstar.jsonl import RecordFile, atomic_write, decode_line, encode_line, read_lines, write_json, write_lines
+from rstar.jsonl import (
+    RecordFile,
+    atomic_write,
+    decode_line,
+    encode_line,
+    read_lines,
+    write_json,
+    write_lines,
+    write_new,
+)
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -50,6 +59,18 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
         out.write(b"half of it")
         raise KeyError
     assert [row["id"] for row in read_lines(file)] == [1, 2]
+
+
+def test_a_new_file_replaces_no_other(tmp_path: Path) -> None:
+    file = tmp_path / "s.jsonl"
+    for text, kept in ((b"one", b"one"), (b"one", b"one"), (b"other", b"one")):
+        with (
+            pytest.raises(DataError, match=r"s\.jsonl exists") if text != kept else nullcontext(),
+            write_new(file) as out,
+        ):
+            out.write(text)
+        assert file.read_bytes() == kept
+        assert list(tmp_path.iterdir()) == [file]
 
 
 @pytest.mark.parametrize(

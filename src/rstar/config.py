@@ -26,6 +26,9 @@ ActionName = Literal["step", "finish", "question", "reanswer", "rephrase"]
 
 _METHODS = " | ".join(get_args(Method))
 
+MOST_SAMPLES = 10_000
+"""Most samples or rollouts of a problem: all are requested at once, and kept in memory."""
+
 
 class MethodConfig(Section):
     """Settings shared by all methods."""
@@ -35,7 +38,7 @@ class MethodConfig(Section):
         None,
         ge=1,
         description="number of problems solved concurrently; unset: 64, or 16 if a local model samples, or fewer if an "
-        "agent makes many rollouts of each",
+        "agent makes many rollouts of each problem",
     )
     keep_trees: bool = Field(True, description="write trees.jsonl")
     record_tokens: bool = Field(False, description="keep token ids and log-probabilities in trees.jsonl")
@@ -99,7 +102,7 @@ class SampleConfig(SamplingConfig):
     """Independent programs, each sampled and run as a whole."""
 
     method: Literal["sample"] = Field("sample", description=_METHODS)
-    samples: int = Field(16, ge=1, description="number of programs sampled per problem")
+    samples: int = Field(16, ge=1, le=MOST_SAMPLES, description="number of programs sampled per problem")
     expansions: int = Field(8, ge=1, description="with a token budget: number of programs sampled together")
 
 
@@ -119,7 +122,7 @@ class BestOfNConfig(EarlyStopConfig):
     """Independent programs whose steps run as they are sampled."""
 
     method: Literal["best-of-n"] = Field("best-of-n", description=_METHODS)
-    samples: int = Field(16, ge=1, description="number of programs sampled per problem")
+    samples: int = Field(16, ge=1, le=MOST_SAMPLES, description="number of programs sampled per problem")
     expansions: int = Field(
         8, ge=1, description="with a token budget or early stop: number of programs sampled together"
     )
@@ -235,7 +238,7 @@ class AgentConfig(MethodConfig):
         description="how turns are written: code (the bundled agent) | chat (the model's chat template); auto: chat if "
         "the model has a template",
     )
-    samples: int = Field(1, ge=1, description="number of rollouts per problem")
+    samples: int = Field(1, ge=1, le=MOST_SAMPLES, description="number of rollouts per problem")
     temperature: float = Field(1.0, ge=0, description="sampling temperature; 0: greedy")
     top_p: float = Field(1.0, gt=0, le=1, description="probability mass of nucleus sampling")
     max_turns: int | None = Field(
@@ -367,6 +370,8 @@ class Config(Section):
     def _combinations(self) -> Self:
         if self.sandbox.place != "local" and not self.sandbox.place.startswith(("http://", "https://")):
             raise ValueError(f"sandbox.place {self.sandbox.place!r}: expected local or http://HOST:PORT")
+        if self.policy in (Bundled("agent"), Bundled("agent-start")) and self.search.method != "agent":
+            raise ValueError(f"policy {str(self.policy)!r}: solves problems only with method agent")
         if self.value != "auto" and self.search.method in ("mutual", "agent"):
             raise ValueError(f"value {str(self.value)!r}: method {self.search.method!r} does not use a value")
         return self

@@ -111,7 +111,8 @@ def read_problems(
         more = f"\n… and {len(errors) - MAX_ERRORS} more" if len(errors) > MAX_ERRORS else ""
         raise DataError("\n".join(errors[:MAX_ERRORS]) + more)
     if not problems:
-        raise DataError(f"{file}: the file contains no problems")
+        skipped = f"; all {len(errors)} entries were skipped, the first for this reason: {errors[0]}" if errors else ""
+        raise DataError(f"{file}: the file contains no problems{skipped}")
     return ProblemSet(problems, keys, errors)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import filecmp
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -39,6 +40,18 @@ def atomic_write(file: Path) -> Iterator[BinaryIO]:
         out.flush()
         os.fsync(out.fileno())
     part.replace(file)
+
+
+@contextmanager
+def write_new(file: Path) -> Iterator[BinaryIO]:
+    """Write a file atomically that must not replace another one. Raises `DataError` if one of other content exists."""
+    made = file.with_name(f"{file.name}.new")
+    with atomic_write(made) as out:
+        yield out
+    if file.exists() and not filecmp.cmp(made, file, shallow=False):
+        made.unlink()
+        raise DataError(f"{file} exists and has other content: delete it first, or name another file")
+    made.replace(file)
 
 
 def write_json(file: Path, content: Mapping[str, Any]) -> None:

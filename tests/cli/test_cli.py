@@ -80,9 +80,9 @@ def test_problem_file_then_view(tmp_path: Path) -> None:
     assert "not finished" not in rstar("view", "run", cwd=tmp_path).stdout
     (tmp_path / "run" / "summary.json").unlink()
     assert "not finished: 3 of 3 problems so far" in rstar("view", "run", cwd=tmp_path).stdout
-    assert "there is one in" in rstar("view", ".", code=2, cwd=tmp_path).stderr
+    assert "it holds runs: run" in rstar("view", ".", code=2, cwd=tmp_path).stderr
     (tmp_path / "run" / "results.jsonl").unlink()
-    assert "no problem is finished yet" in rstar("view", "run", code=2, cwd=tmp_path).stderr
+    assert "nothing to show yet" in rstar("view", "run", code=2, cwd=tmp_path).stderr
 
 
 def test_default_run_folder_is_named(tmp_path: Path) -> None:

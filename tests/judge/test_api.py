@@ -42,7 +42,7 @@ REFERENCE = [
         {"success": False, "run_success": False, "stdout": "", "reason": ""},
     ),
     (
-        {"type": "python", "solution": "while True: pass", "expected_output": ""},
+        {"type": "python", "solution": "import time\nwhile True: time.sleep(1)", "expected_output": ""},
         {"success": False, "run_success": False, "stdout": "Suicide from timeout.\n", "reason": "worker_timeout"},
     ),
     (
@@ -58,7 +58,7 @@ REFERENCE = [
         {"success": False, "run_success": False, "stdout": "", "reason": ""},
     ),
     (
-        {"type": "cpp", "solution": "int main(){for(;;);}"},
+        {"type": "cpp", "solution": "#include <unistd.h>\nint main(){for(;;)pause();}"},
         {"success": False, "run_success": False, "stdout": "Suicide from timeout.\n", "reason": "worker_timeout"},
     ),
     (

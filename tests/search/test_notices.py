@@ -7,7 +7,7 @@ import pytest
 
 from rstar.config import Config
 from rstar.models.engine import Context
-from rstar.search.notices import notices
+from rstar.search.notices import agent_notices, notices
 from rstar.search.tree import Node
 from rstar.tiny.generate import families
 
@@ -57,3 +57,21 @@ def test_low_values_are_told_where_they_mean_something(name: str) -> None:
             () if families()[name].kind == "search" else ("low_value",)
         )
         assert notices(TINY, False, root(), question, 0.5) == ()
+
+
+@pytest.mark.parametrize(
+    ("own", "question", "late", "expected"),
+    [
+        (False, "Make 24 from 3, 3, 8 and 8.", False, ("unknown_wording",)),
+        (False, KNOWN, False, ("not_a_puzzle",)),
+        (False, KNOWN, True, ("out_of_time", "not_a_puzzle")),
+        (True, KNOWN, False, ()),
+        (True, UNKNOWN, True, ("out_of_time",)),
+        (False, families()["game24"].draw(Random(1), 1, "numbers").question, False, ()),
+    ],
+)
+def test_a_bundled_agent_knows_puzzles_only(own: bool, question: str, late: bool, expected: tuple[str, ...]) -> None:
+    config = Config(search={"method": "agent"})
+    assert agent_notices(config, own, question, late) == expected
+    other = Config(policy="fake:steps", search={"method": "agent"})
+    assert agent_notices(other, own, question, late) == expected[:late]

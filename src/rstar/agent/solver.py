@@ -27,6 +27,7 @@ from rstar.problems import Problem
 from rstar.sandbox.api import Sandbox
 from rstar.search.choose import Equivalence, Votes, choose_as_set
 from rstar.search.mutual import MutualSolver
+from rstar.search.notices import Notice, agent_notices
 from rstar.search.solver import Solution, Solver
 from rstar.seeds import derive
 from rstar.specs import Bundled, Fake, Server
@@ -144,6 +145,10 @@ class AgentSolver(Solver):
 
         return await gather_or_cancel(map(reward, trajectories))
 
+    def notices(self, question: str, *, out_of_time: bool) -> tuple[Notice, ...]:
+        """Warnings about an answer; see `rstar.search.notices`."""
+        return agent_notices(self.config, self._given[0] is not None, question, out_of_time)
+
     async def solve_one(self, problem: Problem) -> Solution:
         """Make `search.samples` rollouts and choose the answer of most of them."""
         started, config = time.perf_counter(), self.settings
@@ -174,7 +179,7 @@ class AgentSolver(Solver):
             seconds=time.perf_counter() - started,
             trajectories=tuple(trajectories),
             failures=dict(sorted(failures.items())),
-            notices=("out_of_time",) if failures["deadline"] else (),
+            notices=self.notices(problem.question, out_of_time=failures["deadline"] > 0),
             tree=tree if config.keep_trees else None,
             agent=rollout_counts(tree),
         )

@@ -15,6 +15,7 @@ from rstar.cli.common import MODEL, ConfigFile, Overrides, Seed, console
 from rstar.config import resolve
 from rstar.lifecycle import call_in_loop, set_result
 from rstar.trajectories import Step
+from rstar.view.terminal import NOTICES
 
 _ENDINGS = {
     "no_answer": "The agent ended its turn without an answer.",
@@ -76,6 +77,8 @@ async def _talk(solver: AgentSolver) -> None:
                 out.print(f"[bold]answer: {escape(trajectory.answer)}[/]", highlight=False)
             else:
                 out.print(f"[yellow]{_ENDINGS[trajectory.finish_reason or 'no_answer']}[/]")
+            for notice in solver.notices(text, out_of_time=trajectory.finish_reason == "deadline"):
+                out.print(f"[yellow]{escape(NOTICES[notice])}[/]", highlight=False)
 
 
 async def _next_message() -> str:

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from rstar.cli.common import MODEL, SEED, AnswerField, AsJson, GradedProblems, QuestionField, print_result
+from rstar.cli.common import MODEL, SEED, AnswerField, AsJson, GradedProblems, QuestionField, console, print_result
 from rstar.cli.solve import Limit, solved_progress
 from rstar.config import AgentConfig
 from rstar.datasets import read_problems
@@ -64,15 +64,15 @@ def compare(
 ) -> None:
     """Run several methods on the same problems and print one table: accuracy with 95% intervals, and tokens.
 
-    The table also compares each method with the first method: the difference in percentage points with its 95%
-    interval, and the p value of McNemar's exact test. An entry with `samples_of = "NAME"` samples nothing: it uses its
-    `value` and `search.choose` to choose among the solutions of the earlier entry NAME.
+    The table also compares each method with the first one in the table: the difference in percentage points with its
+    95% interval, and the p value of McNemar's exact test. An entry with `samples_of = "NAME"` samples nothing: it uses
+    its `value` and `search.choose` to choose among the solutions of the earlier entry NAME.
 
     For agents, a second table is about their single rollouts: mean@k, pass@k, turns, tokens and how they ended.
 
-    The recipe lists the methods and their settings. `budgets = [300, 1000]` at its top runs each method once for each
-    limit of tokens per problem, and prints one table for each. Runs that are already in the `--out` folder are resumed.
-    `recipes/tiny/compare.toml` takes about 15 seconds per problem on 2 cores.
+    The recipe lists the methods and their settings (docs/solving.md describes it). `budgets = [300, 1000]` at its top
+    runs each method once for each limit of tokens per problem, and prints one table for each. Runs that are already in
+    the `--out` folder are resumed. `recipes/tiny/compare.toml` takes about 15 seconds per problem on 2 cores.
 
     Examples:
     `rstar compare recipes/tiny/compare.toml --problems problems.jsonl --limit 20 --out runs/compared`
@@ -96,7 +96,11 @@ def compare(
             runs[entry.name] = asyncio.run(solve_entry(entry, problem_set, out, on_result))
             return runs[entry.name]
 
-    outcomes = run_entries(entries, run)
+    try:
+        outcomes = run_entries(entries, run)
+    except KeyboardInterrupt:
+        console(stderr=True).print(f"interrupted; to resume [bold]{escape(str(out))}[/], repeat the command")
+        raise typer.Exit(130) from None
     cpu = cpu_seconds(entries, runs)
     rows = compare_budgets(entries, outcomes, groups)
     # CPU seconds are known for all problems together only.

@@ -11,7 +11,7 @@ from rich.markup import escape
 from rstar.agent.verifiers import problem_rows
 from rstar.cli.common import console, counted
 from rstar.dapo import read_dapo
-from rstar.jsonl import atomic_write, encode_line
+from rstar.jsonl import encode_line, write_new
 from rstar.runs import make_folder
 from rstar.view.progress import progress
 
@@ -38,7 +38,7 @@ def dapo(
     with progress(None, "rows") as advance:
         found = read_dapo(file, advance)
     make_folder(out.parent)
-    with atomic_write(out) as lines:
+    with write_new(out) as lines:
         for number, (question, answer) in enumerate(found.answers.items()):
             lines.write(encode_line({"id": f"dapo-{number}", "question": question, "answer": answer}))
     rows, problems = counted(found.rows, "row"), counted(len(found.answers), "problem")
@@ -63,7 +63,7 @@ def verifiers(
     """
     make_folder(out.parent)
     written = 0
-    with progress(n, "problems") as advance, atomic_write(out) as lines:
+    with progress(n, "problems") as advance, write_new(out) as lines:
         for row in problem_rows(name, n):
             lines.write(encode_line(row))
             written += 1

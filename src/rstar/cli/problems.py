@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from rstar.cli.common import console, counted
 from rstar.errors import ConfigError
-from rstar.jsonl import write_lines
+from rstar.jsonl import encode_line, write_new
 from rstar.runs import make_folder
 from rstar.tiny.family import Split
 from rstar.tiny.generate import draw_set, families, parse_levels, write_set
@@ -82,7 +82,9 @@ def workups(
     """
     cases = draw_cases(n, seed, parse_levels(levels))
     make_folder(out.parent)
-    write_lines(out, (case.row(f"workup-{seed}-{i}") for i, case in enumerate(cases)))
+    with write_new(out) as lines:
+        for i, case in enumerate(cases):
+            lines.write(encode_line(case.row(f"workup-{seed}-{i}")))
     console().print(f"{counted(n, 'case')} written to [bold]{escape(str(out))}[/]", highlight=False)
 
 

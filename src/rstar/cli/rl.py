@@ -88,15 +88,12 @@ def start(
     per_problem: Annotated[int, typer.Option(help="Maximum number of traces per problem.", min=1)] = 3,
     failures: Annotated[int, typer.Option(help="Maximum number of failed attempts in a trace.", min=0)] = 8,
     give_up: Annotated[
-        float, typer.Option(help="Of the traces with a failed attempt, the share that give up.", min=0, max=1)
+        float, typer.Option(help="Of the traces with a failed attempt, the share that give up after it.", min=0, max=1)
     ] = 0.5,
-    cell_steps: Annotated[
-        int,
-        typer.Option(
-            help="Maximum number of steps in a cell. Without a tool to undo, a third of the traces have no maximum.",
-            min=1,
-        ),
-    ] = 2,
+    cell_steps: Annotated[int, typer.Option(help="Maximum number of steps in a cell.", min=1)] = 2,
+    whole: Annotated[
+        float, typer.Option(help="Share of the traces without a maximum of steps in a cell.", min=0, max=1)
+    ] = 0.5,
     environment: Annotated[
         str, typer.Option(help="Runs the cells: `puzzles`, `mathematics`, or your own `module:Class`.")
     ] = "puzzles",
@@ -113,7 +110,9 @@ def start(
     """
     from rstar.rl.start import StartConfig, TraceWriter, counts_text
 
-    config = StartConfig(per_problem, failures, give_up, cell_steps, seed)
+    if out.exists():
+        raise ConfigError(f"{out} exists: delete it first, or name another file")
+    config = StartConfig(per_problem, failures, give_up, cell_steps, whole, seed)
     world, problem_set = open_environment(environment), read_problems(problems)
 
     async def write() -> dict[str, int]:

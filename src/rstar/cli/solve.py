@@ -116,7 +116,8 @@ def solve(
         ),
     ] = None,
     temperature: Annotated[
-        float | None, typer.Option(help="Sampling temperature; 0 is greedy.", min=0, show_default=False)
+        float | None,
+        typer.Option(help="Sampling temperature; for 0, use `--method greedy`.", min=0, show_default=False),
     ] = None,
     seed: Seed = None,
     limit: Limit = None,

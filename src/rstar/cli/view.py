@@ -57,9 +57,9 @@ def view(
         return
     if not (run / RESULTS).is_file():
         if (run / CONFIG).is_file():
-            raise DataError(f"{run}: no problem is finished yet")
-        below = sorted(folder.parent for folder in run.glob(f"*/{RESULTS}"))
-        hint = f"; there is one in {below[0]}" if below else ""
+            raise DataError(f"{run}: nothing to show yet; no problem, round or evaluation is finished")
+        below = sorted(str(folder.parent) for folder in run.glob(f"*/{RESULTS}"))
+        hint = f"; it holds runs: {', '.join(below)}" if below else ""
         raise DataError(f"{run} is not a run folder: it contains no {RESULTS}{hint}")
     results = list(read_lines(run / RESULTS))
     needed = {"id", "question", "answer", "meta", "rollouts", "tokens_out", "seconds"}

@@ -2,10 +2,11 @@
 
 Reinforcement learning needs a start that calls tools, sees errors and can recover. Here the steps of a correct program
 become cells, one or several a cell. Before some of them, the trace has attempts: what programs that failed do at this
-point. Where the environment has a tool to take cells back, the attempts are those that a depth-first search makes last
-before it comes to the correct program; elsewhere, attempts are drawn at random, and the problem is set up again. Some
-traces give up after an attempt instead, so the start does both, and the reward can decide between them. As the paper's
-first stage (arXiv 2508.20722, section 4), this teaches form, and nothing about how to reason.
+point. The attempts are those that the policy sampled before it sampled the correct program, each once. So an attempt
+of the start succeeds as often as a sample of the policy does, and the start does not repeat itself. Where the
+environment has no tool to take cells back, the problem is set up again. Some traces give up after their first attempt
+instead, so the start does both, and the reward can decide between them. As the paper's first stage (arXiv 2508.20722,
+section 4), this teaches form, and nothing about how to reason.
 
 Every cell runs in the environment while the trace is made, so the trace shows what an agent would see. The first
 attempt, and attempts that fail at once, are context, or the policy would be taught to fail. Everything else is trained
@@ -17,8 +18,9 @@ from __future__ import annotations
 
 import json
 import random
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import sys
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
@@ -62,9 +64,9 @@ class StartConfig:
     Attributes:
         per_problem: maximum number of traces per problem.
         failures: maximum number of failed attempts in a trace.
-        give_up: share of the traces with a failure that give up.
-        cell_steps: maximum number of steps in a cell of a correct program. Without a tool to take cells back, a third
-            of the traces have no such limit.
+        give_up: of the traces with a failed attempt, the share that give up after it.
+        cell_steps: maximum number of steps in a cell.
+        whole: share of the traces without this limit: all that is left of a program is one cell.
         seed: for all random choices.
     """
 
@@ -72,6 +74,7 @@ class StartConfig:
     failures: int = 8
     give_up: float = 0.5
     cell_steps: int = 2
+    whole: float = 0.5
     seed: int = 0
 
 
@@ -123,16 +126,14 @@ class TraceWriter:
                     counts["given_up"] += pieces[-1] == _answer(GIVEN_UP)
         return counts
 
-    async def _of_problem(self, problem: Problem, programs: Sequence[Program]) -> list[list[str]]:
+    async def _of_problem(self, problem: Problem, programs: Mapping[Program, int]) -> list[list[str]]:
         """Distinct traces of a problem, as pieces that alternate between shown and written."""
         config, rng = self._config, random.Random(derive(self._config.seed, "start", problem.id))
-        right = [program for program in programs if program.answer is not None]
-        wrong = [program for program in programs if program.answer is None]
+        is_solved = any(program.answer is not None for program in programs)
         traces: list[list[str]] = []
         async with OnceSandbox(self._sandbox) as sandbox:  # most cells are in several traces
-            for _ in range(config.per_problem if right else 0):
-                chosen = rng.choice(right)
-                failed = self._failed(chosen, wrong, rng)
+            for _ in range(config.per_problem if is_solved else 0):
+                *failed, chosen = self._attempts(programs, rng)
                 session = self._environment.start(problem, sandbox, self._limits)
                 trace = _Trace(problem, self._environment.tools, session)
                 try:
@@ -143,24 +144,25 @@ class TraceWriter:
                     traces.append(trace.pieces)
         return traces
 
-    def _failed(self, right: Program, wrong: Sequence[Program], rng: random.Random) -> list[Program]:
-        """The failed programs of one trace, in the order in which they are attempted."""
-        count = rng.randint(0, self._config.failures)
-        if UNDO not in self._environment.tools:
-            return rng.sample(wrong, min(len(wrong), count))
-        same_set_up = [program for program in wrong if program.steps[:1] == right.steps[:1]]
-        before = list(takewhile(lambda program: program is not right, _in_order([right, *same_set_up], rng)))
-        return before[max(0, len(before) - count) :]
+    def _attempts(self, programs: Mapping[Program, int], rng: random.Random) -> list[Program]:
+        """The programs of one trace, in the order of their attempts; only the last one is correct."""
+        order = _sampled(programs, rng)
+        right = next(program for program in order if program.answer is not None)
+        before = list(takewhile(lambda program: program is not right, order))
+        if UNDO in self._environment.tools:  # the set-up is never taken back
+            before = [program for program in before if program.steps[:1] == right.steps[:1]]
+        return [*before[max(0, len(before) - self._config.failures) :], right]
 
     async def _fill(self, trace: _Trace, right: Program, failed: Sequence[Program], rng: random.Random) -> bool:
         """Write a trace. Returns whether it is of use: the cells of the correct program must run."""
-        has_limit = trace.can_undo or rng.random() < 2 / 3
-        size = rng.randint(1, self._config.cell_steps) if has_limit else len(right.steps)
+        config = self._config
+        size = sys.maxsize if rng.random() < config.whole else rng.randint(1, config.cell_steps)
+        gives_up = rng.random() < config.give_up
         anew = self._dead_ends if rng.random() < 2 / 3 else self._side_steps
-        attempts = self._depth_first if trace.can_undo else anew
-        if not await attempts(trace, right, failed, size):
+        attempts = self._one_by_one if trace.can_undo else anew
+        if not await attempts(trace, right, failed[:1] if gives_up else failed, size):
             return False
-        if trace.attempted and rng.random() < self._config.give_up:
+        if trace.attempted and gives_up:
             trace.end(GIVEN_UP)
             return True
         if not await trace.go_to(right.steps, len(right.steps), size):
@@ -170,7 +172,7 @@ class TraceWriter:
         return True
 
     @staticmethod
-    async def _depth_first(trace: _Trace, right: Program, failed: Sequence[Program], size: int) -> bool:
+    async def _one_by_one(trace: _Trace, right: Program, failed: Sequence[Program], size: int) -> bool:
         """Attempts that each go back no further than to where they leave the one before.
 
         Returns whether the set-up succeeded.
@@ -316,10 +318,10 @@ class _Trace:
         return f"{markers.CODE}\n{code}\n{markers.END_CODE}", result
 
 
-def _programs_of_all(runs: Iterable[Path], problems: ProblemSet) -> Iterable[tuple[Problem, list[Program]]]:
-    """The problems of all runs, each with its programs; those of several runs of a problem are joined."""
+def _programs_of_all(runs: Iterable[Path], problems: ProblemSet) -> Iterable[tuple[Problem, dict[Program, int]]]:
+    """The problems of all runs, each with its programs and their numbers of samples, in all runs together."""
     known = {problem.id: problem for problem in problems.problems}
-    found: dict[str, dict[Program, None]] = {}
+    found: dict[str, Counter[Program]] = {}
     for run in runs:
         if not (run / TREES).is_file():
             raise DataError(f"{run / TREES} is missing: run `rstar solve --method sample` with search.keep_trees")
@@ -328,29 +330,29 @@ def _programs_of_all(runs: Iterable[Path], problems: ProblemSet) -> Iterable[tup
             name = line["id"]
             if name not in known or name not in problems.keys:
                 raise DataError(f"{run / TREES}: problem {name!r} is not in the problem file, or has no gold answer")
-            programs = dict.fromkeys(_programs(Tree.from_json(line), problems.keys[name]))
-            found.setdefault(name, {}).update(programs)
+            programs = _programs(Tree.from_json(line), problems.keys[name])
+            found.setdefault(name, Counter()).update(programs)
             is_empty = is_empty and not programs
         if is_empty:
             raise DataError(f"{run / TREES} holds no whole programs: they come from `rstar solve --method sample`")
     for name, programs in found.items():
-        yield known[name], list(programs)
+        yield known[name], programs
 
 
-def _programs(tree: Tree, key: AnswerKey) -> Iterable[Program]:
-    """The distinct programs that the policy wrote for one problem and that ended with a correct answer or an error."""
-    seen: set[str] = set()
+def _programs(tree: Tree, key: AnswerKey) -> Counter[Program]:
+    """The programs that the policy wrote for one problem and that ended with a correct answer or an error."""
+    programs: Counter[Program] = Counter()
     for node in tree.nodes[1:]:
         step = node.step
-        if step is None or not step.written.text.endswith(markers.END_CODE) or step.written.text in seen:
+        if step is None or not step.written.text.endswith(markers.END_CODE):
             continue
-        seen.add(step.written.text)
         parts = step.written.text.removesuffix(markers.END_CODE).split(markers.END_STEP)
         steps = tuple(part.strip("\n") for part in parts if part.strip())
         if step.error is not None:
-            yield Program(steps, None)
+            programs[Program(steps, None)] += node.votes
         elif node.answer is not None and verify(key, node.answer).correct:
-            yield Program(steps, node.answer)
+            programs[Program(steps, node.answer)] += node.votes
+    return programs
 
 
 def _common(one: Sequence[str], other: Sequence[str]) -> int:
@@ -359,28 +361,9 @@ def _common(one: Sequence[str], other: Sequence[str]) -> int:
     return next((n for n, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
 
 
-def _in_order(programs: Iterable[Program], rng: random.Random, depth: int = 0) -> Iterator[Program]:
-    """Programs with the same first `depth` steps, in the order of a depth-first search.
-
-    At each point, the steps come in their own order, from a random one on: after the last one, the search goes on with
-    the first. So what to try next follows from what was tried last. For a small policy, that is easier than to choose
-    at random what it has not tried yet.
-    """
-    branches: dict[str, list[Program]] = {}
-    for program in programs:
-        branches.setdefault(program.steps[depth] if depth < len(program.steps) else "", []).append(program)
-    steps = sorted(branches, key=_numbers_by_value)
-    first = rng.randrange(len(steps))
-    for step in steps[first:] + steps[:first]:
-        if step and len(branches[step]) > 1:
-            yield from _in_order(branches[step], rng, depth + 1)
-        else:
-            yield from branches[step]
-
-
-def _numbers_by_value(text: str) -> list[str | int]:
-    """A key to sort texts by, where 10 comes after 9."""
-    return [int(part) if number % 2 else part for number, part in enumerate(re.split(r"([0-9]+)", text))]
+def _sampled(programs: Mapping[Program, int], rng: random.Random) -> list[Program]:
+    """Programs in the order in which they first come, if each is sampled at a rate of its number of samples."""
+    return sorted(programs, key=lambda program: rng.expovariate(programs[program]))
 
 
 def _answer(text: str) -> str:

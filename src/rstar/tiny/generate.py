@@ -23,7 +23,7 @@ from typing import Any
 import rstar.tiny.families
 import rstar.tiny.puzzles
 from rstar.errors import ConfigError
-from rstar.jsonl import atomic_write
+from rstar.jsonl import write_new
 from rstar.prompts import code_steps as prompt
 from rstar.seeds import derive
 from rstar.tiny.action_steps import with_actions
@@ -187,11 +187,11 @@ def parse_levels(text: str) -> list[int]:
 def write_set(file: Path, drawing: Iterable[Drawn], solutions: bool = False, actions: bool = False) -> Iterator[Drawn]:
     """Write problems to a JSONL file atomically, yielding each one as it is written; see `Drawn.row`.
 
-    Raises `ConfigError` if the file cannot be written.
+    Raises `ConfigError` if the file cannot be written, and `DataError` if a file of other content exists.
     """
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_write(file) as out:
+        with write_new(file) as out:
             for drawn in drawing:
                 out.write(f"{json.dumps(drawn.row(solutions, actions), ensure_ascii=False)}\n".encode())
                 yield drawn

@@ -8,7 +8,8 @@ with the same words in another order, does not.
 RE2 matches in a time that is linear in the question's length. Python's own `re` goes back and forth between adjacent
 fields: a question of 500 characters could hold it for minutes.
 
-Only the wording is checked, not the size of the numbers, nor whether the question makes sense.
+Numbers must have the form that the family's numbers have: nearly all families have whole numbers above 0. Their size is
+not checked, nor whether the question makes sense.
 """
 
 from __future__ import annotations
@@ -44,6 +45,14 @@ VALUE_WORDS = {
 }
 """Words that a family's fields may contain besides names, nouns, places and ``and``."""
 
+NUMBER_FORMS = {
+    re.compile(r"\d\.\d"): {"shopping"},
+    re.compile(r"\d,\d"): set[str](),
+    re.compile(r"(?<![\w)\]])[-−]\d"): {"linear"},
+    re.compile(r"(?<![\d.])0(?![\d.]*\d)"): {"latin", "registers", "sudoku4", "grid-paths"},
+}
+"""Decimal points, commas within numbers, signs and zeros; each with the families whose questions can have them."""
+
 LONGEST = 2_000
 """Maximum length of a template's question, in characters."""
 
@@ -63,7 +72,10 @@ def recognise_family(question: str) -> str | None:
     words = frozenset(_WORD.findall(question))
     if not question or len(question) > LONGEST or _MARK in question:
         return None
+    unfit = [known for form, known in NUMBER_FORMS.items() if form.search(question)]
     for family in families().values():
+        if any(family.name not in known for known in unfit):
+            continue
         texts = [text for text, needed in _templates(family.name) if needed <= words]
         if texts:
             marked = _marked(question, _value_words(family.name))

@@ -29,6 +29,7 @@ REASONS = {
 }
 NOTES = {
     "unknown_wording": "unknown wording",
+    "not_a_puzzle": "not a puzzle",
     "low_value": "low value",
     "question_too_long": "question too long",
     "out_of_time": "out of time",
@@ -36,7 +37,9 @@ NOTES = {
 """Notices of a result (`rstar.search.notices`) as short labels for a table."""
 NOTICES = {
     "unknown_wording": "the bundled model was not trained on this wording: do not trust the answer "
-    "(`rstar problems families` lists what it knows)",
+    "(`rstar problems make --n 60 --seed 1 --out FILE` writes questions that it knows)",
+    "not_a_puzzle": "the bundled agent was trained on puzzles, and this is another kind of problem: do not trust the "
+    "answer (`--family search` draws puzzles)",
     "low_value": "the bundled PPM considers the answer more likely wrong than right (value below 0)",
     "question_too_long": "the question is too long for the model's context (engine.max_context)",
     "out_of_time": "rollouts ran out of time (search.rollout_seconds) and count as unanswered",

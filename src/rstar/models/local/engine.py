@@ -19,6 +19,7 @@ Invariants, in addition to those of `Engine`:
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections import deque
 from collections.abc import Sequence
@@ -109,7 +110,7 @@ class LocalEngine(SharedContext):
                 many rows: two thirds keep prompts for reuse.
             dtype: ``float32``, ``bfloat16``, ``float16``, or ``auto``: float32 on a CPU, bfloat16 elsewhere.
             device: a torch device, or ``auto``: cuda if available.
-            threads: CPU threads; None is one for a small model, else torch's choice.
+            threads: CPU threads, at most as many as processors; None is one for a small model, else torch's choice.
             max_context: prompt plus completion; default (and maximum) is the model's own limit.
 
         Raises:
@@ -124,7 +125,7 @@ class LocalEngine(SharedContext):
         where = open_device(device)
         stamps = file_stamps(folder)
         decoder = load_decoder(folder)
-        threads = threads or useful_threads(decoder, where)
+        threads = min(threads, os.cpu_count() or 1) if threads else useful_threads(decoder, where)
         longest = decoder.config.max_position_embeddings
         self.tokens = TokenText(folder)
         self.max_context = min(max_context or longest, longest)
