@@ -87,7 +87,7 @@ def test_table() -> None:
     for part in (
         "Title",
         "numbers-1-7",
-        "queens How [much] is it?",
+        "queens: How [much] is it?",
         "[1, 2]",
         "none",
         "right",

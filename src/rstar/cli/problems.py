@@ -90,7 +90,7 @@ def workups(
 
 @app.command("families")
 def list_families() -> None:
-    """List the families of synthetic problems."""
+    """List the families of synthetic problems, each with its numbers of trained and of held-out templates."""
     table = Grid([Column("family"), Column("kind", rank=1), Column("about", flow="wrap"), Column("templates", rank=2)])
     for name, family in families().items():
         forms = f"{len(family.templates)} + {len(family.held_templates)} held out"

@@ -64,7 +64,7 @@ def results_table(results: Sequence[dict[str, Any]], title: str = "") -> Grid:
     table = Grid(columns, title=title)
     for row in results:
         family = row["meta"].get("family")
-        question = f"[cyan]{escape(str(family))}[/] " if family else ""
+        question = f"[cyan]{escape(str(family))}:[/] " if family else ""
         table.add(
             escape(row["id"]),
             question + escape(_line_of(row["question"])),
@@ -172,7 +172,8 @@ def _line(node: TreeNode, chosen: bool) -> Text:
         parts += [(text, "dim"), (f"  ✗ {why}", "red")]
     else:
         values = ", ".join(f"{name} = {value}" for name, value in node.step.values)
-        parts += [(f"N {node.visits} Q {node.q:+.2f}  ", "dim"), text, (f"  {values}", "cyan")]
+        visited = f" Q {node.q:+.2f}" if node.visits else ""  # before its first visit, a step has no mean
+        parts += [(f"N {node.visits}{visited}  ", "dim"), text, (f"  {values}", "cyan")]
     return Text.assemble(*parts, no_wrap=True, overflow="ellipsis")
 
 
