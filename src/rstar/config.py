@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, Self, get_args
 from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
 from rstar.sections import Section, Tree, checked, flatten, override, read_toml
-from rstar.specs import BUNDLED, Bundled, ModelSetting, ValueSetting
+from rstar.specs import AGENTS, BUNDLED, Bundled, ModelSetting, ValueSetting
 
 Method = Literal["greedy", "sample", "best-of-n", "beam", "mcts", "mutual", "agent"]
 Choice = Literal["best", "majority", "weighted"]
@@ -370,7 +370,7 @@ class Config(Section):
     def _combinations(self) -> Self:
         if self.sandbox.place != "local" and not self.sandbox.place.startswith(("http://", "https://")):
             raise ValueError(f"sandbox.place {self.sandbox.place!r}: expected local or http://HOST:PORT")
-        if self.policy in (Bundled("agent"), Bundled("agent-start")) and self.search.method != "agent":
+        if self.policy in AGENTS and self.search.method != "agent":
             raise ValueError(f"policy {str(self.policy)!r}: solves problems only with method agent")
         if self.value != "auto" and self.search.method in ("mutual", "agent"):
             raise ValueError(f"value {str(self.value)!r}: method {self.search.method!r} does not use a value")

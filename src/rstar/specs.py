@@ -49,6 +49,10 @@ class Bundled:
         return "tiny" if self.part == "policy" else f"tiny:{self.part}"
 
 
+AGENTS = (Bundled("agent"), Bundled("agent-start"))
+"""The bundled models that are agents."""
+
+
 @dataclass(frozen=True, slots=True)
 class LocalModel:
     """``hf:PATH``: a local model folder. `path_as_given` is the path as written, not empty, perhaps with ``~``."""

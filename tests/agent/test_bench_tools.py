@@ -1,11 +1,14 @@
 """The benchmark of tool calls makes the same rollouts with and without them."""
 
 import asyncio
+import json
 from collections import Counter
 
 import pytest
+from typer.testing import CliRunner
 
 from rstar.agent.bench_tools import ReplaySandbox, bench_tools
+from rstar.cli.app import app
 from rstar.config import Config
 from rstar.errors import EngineError
 from rstar.models.engine import Request
@@ -67,3 +70,11 @@ def test_results_and_lost_states_are_replayed() -> None:
     assert recorded == replayed
     assert [result.stdout for _, result in recorded][:2] == ["", "21\n"]
     assert recorded[2][1].status == "error"
+
+
+def test_the_command() -> None:
+    arguments = ["bench", "tools", "--policy", "fake:steps", "--n", "2", "--samples", "2"]
+    found = json.loads(CliRunner().invoke(app, [*arguments, "--json"]).stdout)
+    assert found["rollouts"] == 4
+    assert found["share"] == pytest.approx(found["with_tools"] / found["alone"])
+    assert "of the engine's throughput" in CliRunner().invoke(app, arguments).stdout

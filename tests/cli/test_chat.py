@@ -35,6 +35,12 @@ def test_the_bundled_agent_answers_by_default(monkeypatch: pytest.MonkeyPatch) -
     assert type(seen[0].environment) is Puzzles
 
 
+def test_a_bundled_agent_says_what_it_does_not_know() -> None:
+    done = CliRunner().invoke(app, ["chat", "--set", "search.max_response_tokens=8"], input="What is 17 times 23?\n")
+    assert done.exit_code == 0, done.output
+    assert "the bundled agent was trained on puzzles" in " ".join(done.output.split())
+
+
 def test_bytes_that_are_no_text_are_read_as_such() -> None:
     command = [sys.executable, "-c", "from rstar.cli.app import main; main()", "chat", "--policy", "fake:steps"]
     done = subprocess.run(command, input=b"What is \xff?\n", capture_output=True, timeout=120, check=False)

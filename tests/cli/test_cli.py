@@ -7,7 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from rstar.cli.app import app
 from tests.cli.commands import rstar
 
 
@@ -83,6 +85,28 @@ def test_problem_file_then_view(tmp_path: Path) -> None:
     assert "it holds runs: run" in rstar("view", ".", code=2, cwd=tmp_path).stderr
     (tmp_path / "run" / "results.jsonl").unlink()
     assert "nothing to show yet" in rstar("view", "run", code=2, cwd=tmp_path).stderr
+
+
+def test_another_problem_file_is_not_replaced(tmp_path: Path) -> None:
+    command = ["problems", "make", "--seed", "7", "--out", "p.jsonl", "--n"]
+    rstar(*command, "3", cwd=tmp_path)
+    before = (tmp_path / "p.jsonl").read_bytes()
+    rstar(*command, "3", cwd=tmp_path)  # the same problems again
+    assert "p.jsonl exists and has other content" in rstar(*command, "2", code=2, cwd=tmp_path).stderr
+    assert (tmp_path / "p.jsonl").read_bytes() == before
+
+
+def test_an_interrupted_comparison_says_how_to_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("rstar.cli.compare.run_entries", interrupt)
+    problems, recipe = tmp_path / "p.jsonl", tmp_path / "r.toml"
+    problems.write_text('{"question": "1 + 1?", "answer": "2"}\n')
+    recipe.write_text('[[entry]]\nname = "a"\npolicy = "fake:steps"\n')
+    done = CliRunner().invoke(app, ["compare", str(recipe), "--problems", str(problems), "--out", "runs"])
+    assert done.exit_code == 130
+    assert "interrupted; to resume runs, repeat the command" in done.stderr
 
 
 def test_default_run_folder_is_named(tmp_path: Path) -> None:

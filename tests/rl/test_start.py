@@ -25,6 +25,7 @@ from rstar.rl.start import Program, StartConfig, TraceWriter, _sampled
 from rstar.sandbox.api import Limits
 from rstar.trajectories import Segment, Step
 from rstar.trees import Tree, TreeNode
+from tests.cli.commands import rstar
 from tests.search.plain import PlainSandbox
 
 SET_UP = "left = 42"
@@ -205,3 +206,11 @@ def test_missing_trees_and_unknown_problems_are_named(tmp_path: Path) -> None:
         asyncio.run(writer.write([step_by_step], read_problems(other), tmp_path / "out.jsonl", full_bar))
     with pytest.raises(DataError, match=r"nothing/trees.jsonl is missing"):
         asyncio.run(writer.write([tmp_path / "nothing"], read_problems(other), tmp_path / "out.jsonl", full_bar))
+
+
+def test_a_file_of_traces_is_not_replaced(tmp_path: Path) -> None:
+    made(tmp_path)
+    arguments = ["rl", "start", "run", "--problems", "problems.jsonl", "--out", "out.jsonl"]
+    before = (tmp_path / "out.jsonl").read_bytes()
+    assert "out.jsonl exists: delete it first" in rstar(*arguments, code=2, cwd=tmp_path).stderr
+    assert (tmp_path / "out.jsonl").read_bytes() == before

@@ -30,7 +30,7 @@ from rstar.search.mutual import MutualSolver
 from rstar.search.notices import Notice, agent_notices
 from rstar.search.solver import Solution, Solver
 from rstar.seeds import derive
-from rstar.specs import Bundled, Fake, Server
+from rstar.specs import AGENTS, Fake, Server
 from rstar.trajectories import Step, Trajectory
 from rstar.trees import Tree
 
@@ -190,7 +190,7 @@ def environment_name(config: Config) -> str:
     assert isinstance(config.search, AgentConfig)
     if config.search.environment != "auto":
         return config.search.environment
-    return "puzzles" if config.policy in (Bundled("agent"), Bundled("agent-start")) else "mathematics"
+    return "puzzles" if config.policy in AGENTS else "mathematics"
 
 
 def rollout_counts(tree: Tree) -> dict[str, int]:

@@ -256,10 +256,10 @@ def tools(
     throughput with the sandbox, as a share of the throughput without.
     """
     from rstar.agent.bench_tools import bench_tools
-    from rstar.config import Config
+    from rstar.config import build
 
     rounds = 2
-    config = Config.model_validate(
+    config = build(
         {
             "policy": policy,
             "seed": seed,
@@ -268,7 +268,6 @@ def tools(
                 "environment": "puzzles",
                 "samples": samples,
                 "max_response_tokens": tokens,
-                "concurrency": n,
                 "rollout_seconds": 7200,
                 "keep_trees": False,
             },

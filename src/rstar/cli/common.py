@@ -60,6 +60,12 @@ def console(stderr: bool = False) -> Screen:
     return Screen(stderr=stderr, soft_wrap=False, emoji=False, width=width)  # xs[0:m:2] is not an emoji
 
 
+def interrupted(out: Path) -> typer.Exit:
+    """Say how to resume a run that Ctrl-C has interrupted. Returns what the command then raises."""
+    console(stderr=True).print(f"interrupted; to resume [bold]{escape(str(out))}[/], repeat the command")
+    return typer.Exit(130)
+
+
 def counted(n: int, singular: str, plural: str = "") -> str:
     """A number with its noun.
 

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from rstar.cli.common import MODEL, SEED, AnswerField, AsJson, GradedProblems, QuestionField, console, print_result
+from rstar.cli.common import MODEL, SEED, AnswerField, AsJson, GradedProblems, QuestionField, interrupted, print_result
 from rstar.cli.solve import Limit, solved_progress
 from rstar.config import AgentConfig
 from rstar.datasets import read_problems
@@ -99,8 +99,7 @@ def compare(
     try:
         outcomes = run_entries(entries, run)
     except KeyboardInterrupt:
-        console(stderr=True).print(f"interrupted; to resume [bold]{escape(str(out))}[/], repeat the command")
-        raise typer.Exit(130) from None
+        raise interrupted(out) from None
     cpu = cpu_seconds(entries, runs)
     rows = compare_budgets(entries, outcomes, groups)
     # CPU seconds are known for all problems together only.
@@ -112,16 +111,22 @@ def compare(
     }
     rollouts = {name: compare_rollouts(agents, among) for name, among in groups.items()}
     budgets = any(budget is not None for _, budget in rows)
-    first = escape(next(entry.method for entry in entries if budgets <= (entry.budget is not None)))
-    legend = (
-        f"n = {len(problem_set)}; any correct: at least one of the solutions is correct; difference: percentage points,"
-        f" relative to {first}; p: exact paired test against {first}; [bold]{escape(str(out))}[/] contains one run"
-        " folder per method"
-    ) + (_ROLLOUTS if agents else "")
+    first = next(entry.method for entry in entries if budgets <= (entry.budget is not None))
+    legend = _legend(len(problem_set), first, out) + (_ROLLOUTS if agents else "")
     tables = _tables(rows, costs, rollouts, bool(by))
     print_result(_lines(rows, costs, rollouts), as_json, *tables, legend)
     if png is not None:
         write_png(png, f"Accuracy by cost, n = {len(problem_set)}", comparison_charts(entries, rows, cpu))
+
+
+def _legend(n: int, first: str, out: Path) -> str:
+    """What the columns of the tables mean; `first` is the entry that the others are compared with."""
+    first = escape(first)
+    return (
+        f"n = {n}; any correct: at least one of the solutions is correct; difference: percentage points, relative to"
+        f" {first}; p: exact paired test against {first}; [bold]{escape(str(out))}[/] contains one run folder per"
+        " method"
+    )
 
 
 _ROLLOUTS = (

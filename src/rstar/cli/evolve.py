@@ -24,6 +24,7 @@ from rstar.cli.common import (
     Seed,
     console,
     counted,
+    interrupted,
     print_json,
     print_result,
     print_settings,
@@ -196,8 +197,7 @@ def run(
     try:
         results = evolve(config, out, announce, progress, draw)
     except KeyboardInterrupt:
-        console(stderr=True).print(f"interrupted; to resume [bold]{escape(str(out))}[/], repeat the command")
-        raise typer.Exit(130) from None
+        raise interrupted(out) from None
     draw(results)
     if as_json:
         print_json({"rounds": [result.to_json() for result in results]})

@@ -11,7 +11,16 @@ import typer
 from rich.markup import escape
 
 from rstar.agent.environment import open_environment
-from rstar.cli.common import AsJson, GradedProblems, Overrides, RunFolder, console, print_result, print_settings
+from rstar.cli.common import (
+    AsJson,
+    GradedProblems,
+    Overrides,
+    RunFolder,
+    console,
+    interrupted,
+    print_result,
+    print_settings,
+)
 from rstar.config import AgentConfig, EngineConfig, SandboxConfig
 from rstar.datasets import read_problems
 from rstar.errors import ConfigError
@@ -64,8 +73,7 @@ def run(
     try:
         model = train(read_recipe(RLConfig, recipe, smoke, set_ or ()), out, announce, progress, on_step)
     except KeyboardInterrupt:
-        console(stderr=True).print(f"interrupted; to resume [bold]{escape(str(out))}[/], repeat the command")
-        raise typer.Exit(130) from None
+        raise interrupted(out) from None
     evaluations = read_evaluations(out)
     out_console.print(evaluations_table(evaluations))
     start, best = evaluations[0], max(evaluations, key=lambda line: line["mean"])

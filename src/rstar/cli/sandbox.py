@@ -65,7 +65,7 @@ def _why(result: Result, limits: Limits) -> str:
     """Why a run failed."""
     match result.status:
         case "timeout":
-            return f"the limit is {limits.seconds:g} s (sandbox.seconds), and longer while the machine is busy"
+            return f"the time limit is {limits.seconds:g} s, and longer on a busy machine (sandbox.seconds)"
         case "memory":
             return f"the memory limit is {limits.memory_mb} MiB (sandbox.memory_mb)"
         case "output_limit":

@@ -3,10 +3,10 @@
 Reinforcement learning needs a start that calls tools, sees errors and can recover. Here the steps of a correct program
 become cells, one or several a cell. Before some of them, the trace has attempts: what programs that failed do at this
 point. The attempts are those that the policy sampled before it sampled the correct program, each once. So an attempt
-of the start succeeds as often as a sample of the policy does, and the start does not repeat itself. Where the
-environment has no tool to take cells back, the problem is set up again. Some traces give up after their first attempt
-instead, so the start does both, and the reward can decide between them. As the paper's first stage (arXiv 2508.20722,
-section 4), this teaches form, and nothing about how to reason.
+in a trace succeeds as often as a sample of the policy does, and none is repeated. Where the environment has no tool to
+take cells back, the problem is set up again. Some traces give up after their first attempt instead, so the start does
+both, and the reward can decide between them. As the paper's first stage (arXiv 2508.20722, section 4), this teaches
+form, and nothing about how to reason.
 
 Every cell runs in the environment while the trace is made, so the trace shows what an agent would see. The first
 attempt, and attempts that fail at once, are context, or the policy would be taught to fail. Everything else is trained
@@ -66,7 +66,7 @@ class StartConfig:
         failures: maximum number of failed attempts in a trace.
         give_up: of the traces with a failed attempt, the share that give up after it.
         cell_steps: maximum number of steps in a cell.
-        whole: share of the traces without this limit: all that is left of a program is one cell.
+        whole: share of the traces without this limit, where all that is left of a program is one cell.
         seed: for all random choices.
     """
 
@@ -362,7 +362,12 @@ def _common(one: Sequence[str], other: Sequence[str]) -> int:
 
 
 def _sampled(programs: Mapping[Program, int], rng: random.Random) -> list[Program]:
-    """Programs in the order in which they first come, if each is sampled at a rate of its number of samples."""
+    """Programs in a random order: that in which the policy would sample each for the first time.
+
+    Args:
+        programs: with their numbers of samples.
+        rng: for the order.
+    """
     return sorted(programs, key=lambda program: rng.expovariate(programs[program]))
 
 

@@ -3,11 +3,10 @@
 ``question_too_long`` applies to every model, and ``out_of_time`` to agents: rollouts ended at `search.rollout_seconds`,
 which says more about the machine than about the model. The others apply to bundled models only, whose training data
 and values are known. ``unknown_wording``: none of their training templates makes the question. ``not_a_puzzle``: the
-bundled agents were trained on puzzles, and the question is of another family. ``low_value``: the
-policy's PPM gives the answer less than `LOW_VALUE`. In the search families the value is uninformative, and there is no
-``low_value``: a program that ran to its end was nearly always right, whatever its value. It checks every move, and the
-PPM, which reads the policy's log-probabilities, underrates moves that the policy finds unlikely (counts:
-docs/solving.md).
+bundled agents were trained on puzzles, and the question is of another family. ``low_value``: the policy's PPM gives the
+answer less than `LOW_VALUE`. In the search families the value is uninformative, and there is no ``low_value``: a
+program that ran to its end was nearly always right, whatever its value. It checks every move, and the PPM, which reads
+the policy's log-probabilities, underrates moves that the policy finds unlikely (counts: docs/solving.md).
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from typing import Literal
 from rstar.config import Config
 from rstar.search.tree import Node
 from rstar.search.value import value_name
-from rstar.specs import Bundled, Ppm
+from rstar.specs import AGENTS, Bundled, Ppm
 from rstar.tiny.generate import families
 from rstar.tiny.recognise import recognise_family
 
@@ -25,9 +24,6 @@ Notice = Literal["question_too_long", "out_of_time", "unknown_wording", "not_a_p
 
 _TRAINED = (Bundled(), Bundled("actions"), Bundled("peer"))
 """The bundled models that were trained on all families."""
-
-_AGENTS = (Bundled("agent"), Bundled("agent-start"))
-"""The bundled agents."""
 
 LOW_VALUE = 0.0
 """The PPM's value ranges from -1 (surely wrong) to 1 (surely right). docs/solving.md: accuracy on either side."""
@@ -67,7 +63,7 @@ def agent_notices(config: Config, own_policy: bool, question: str, out_of_time: 
         out_of_time: a rollout ended at its deadline.
     """
     raised: list[Notice] = ["out_of_time"] if out_of_time else []
-    if config.policy in _AGENTS and not own_policy:
+    if config.policy in AGENTS and not own_policy:
         family = recognise_family(question)
         if family is None:
             raised.append("unknown_wording")

@@ -72,9 +72,9 @@ def recognise_family(question: str) -> str | None:
     words = frozenset(_WORD.findall(question))
     if not question or len(question) > LONGEST or _MARK in question:
         return None
-    unfit = [known for form, known in NUMBER_FORMS.items() if form.search(question)]
+    allowed = [names for form, names in NUMBER_FORMS.items() if form.search(question)]
     for family in families().values():
-        if any(family.name not in known for known in unfit):
+        if any(family.name not in names for names in allowed):
             continue
         texts = [text for text, needed in _templates(family.name) if needed <= words]
         if texts:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 from collections.abc import Sequence
 from dataclasses import replace
@@ -32,6 +33,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def local(folder: Path, **settings: Any) -> LocalEngine:
     return LocalEngine(folder, **{"threads": 1, **settings})
+
+
+def test_more_threads_than_processors_are_not_used(folder: Path) -> None:
+    assert local(folder, threads=9999).settings.threads == os.cpu_count()
 
 
 def prompt(seed: int, length: int | None = None) -> Context:
