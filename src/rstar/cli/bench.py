@@ -243,7 +243,7 @@ def tools(
     policy: Annotated[
         str, typer.Option(help="A local model; its rollouts solve puzzles by trial and error.")
     ] = "tiny:agent",
-    n: Annotated[int, typer.Option(help="Number of puzzles.", min=1)] = 24,
+    n: Annotated[int, typer.Option(help="Number of puzzles.", min=1)] = 12,
     samples: Annotated[int, typer.Option(help="Rollouts per puzzle.", min=1)] = 16,
     tokens: Annotated[int, typer.Option(help="Maximum number of tokens in a rollout.", min=1)] = 900,
     processes: Annotated[int, typer.Option(help="Processes that run the model; 0: this process.", min=0)] = 0,
@@ -253,7 +253,7 @@ def tools(
     """Measure what tool calls cost rollouts of an agent.
 
     The same rollouts are made with the sandbox, and with recorded tool responses that take no time. The figure is the
-    throughput with the sandbox, as a share of the throughput without.
+    throughput with the sandbox, as a share of the throughput without. This takes about five minutes.
     """
     from rstar.agent.bench_tools import bench_tools
     from rstar.config import build
