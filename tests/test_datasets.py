@@ -118,9 +118,7 @@ def test_skip_bad_counts(tmp_path: Path) -> None:
     assert [p.id for p in found.problems] == ["good"]
     assert len(found.skipped) == len(BAD)
     only_bad = write(tmp_path, {"id": "bad"}, {"id": "worse"})
-    with pytest.raises(
-        DataError, match=r"no problems; all 2 entries were skipped, the first .*:1: 'question'"
-    ):
+    with pytest.raises(DataError, match=r"no problems; all 2 entries were skipped, the first .*:1: 'question'"):
         read_problems(only_bad, skip_bad=True)
 
 
