@@ -23,7 +23,7 @@ def make(*calls: Call, **limits: Any) -> list[ToolResult]:
     return make_any(*calls, kind=TrialNotebook, **limits)
 
 
-def test_a_cell_that_fails_changes_nothing_and_shows_its_error_only() -> None:
+def test_a_cell_that_fails_changes_nothing_and_shows_the_values_that_hold() -> None:
     cells = [
         cell("x, path = [1], 'a'"),
         cell("x.append(2)\npath += 'b'\nassert not x"),
@@ -34,10 +34,10 @@ def test_a_cell_that_fails_changes_nothing_and_shows_its_error_only() -> None:
     ]
     first, failed, second, ended, printed, refused = make(*cells, seconds=2)
     assert first == ToolResult("x = [1]\npath = 'a'")
-    assert failed == ToolResult("AssertionError (line 3)", "error", "AssertionError (line 3)")
+    assert failed == ToolResult("AssertionError (line 3)\nx = [1]\npath = 'a'", "error", "AssertionError (line 3)")
     assert second == ToolResult("path = 'ac'")
     assert ended.status == "timeout"
-    assert "path" not in ended.text
+    assert ended.text.endswith("\npath = 'ac'"), "neither 5 nor the list, which has not changed since"
     assert printed == ToolResult("[1]")
     assert refused.status == "bad_call"
 
@@ -53,12 +53,14 @@ def test_cells_are_taken_back_one_by_one() -> None:
 
 
 def test_what_a_cell_changed_is_shown_also_in_place() -> None:
-    set_up = "goal, items, room, taken = 9, [5, 4], [9], []\ndef take(n):\n    items.remove(n)\n    room[0] -= n\n"
+    set_up = (
+        "goal, size, items, room, taken = 9, 2, [5, 4], [9], []\ndef take(n):\n    items.remove(n)\n    room[0] -= n\n"
+    )
     cells = [cell(f"{set_up}    taken.append(n)"), cell("take(5)"), cell("take(4)\nassert room[0]")]
     first, taken, failed = make(*cells)
-    assert first.text == "items = [5, 4]\nroom = [9]\ntaken = []"
+    assert first.text == "size = 2\nitems = [5, 4]\nroom = [9]\ntaken = []"
     assert taken.text == "items = [4]\nroom = [4]\ntaken = [5]"
-    assert failed.text == "AssertionError (line 2)"
+    assert failed.text == "AssertionError (line 2)\nitems = [4]\nroom = [4]\ntaken = [5]"
 
 
 def test_states_are_kept_as_long_as_somebody_can_go_back_to_them() -> None:

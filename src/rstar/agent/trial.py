@@ -16,7 +16,7 @@ UNDO = Tool(
     {},
     in_sandbox=True,
 )
-_VALUES = 3
+_VALUES = 4
 """Maximum number of values that are shown after a cell: of the last variables that it changed."""
 _TRIED = 8
 """Maximum number of moves that are listed as tried: the last ones."""
@@ -36,9 +36,10 @@ class Tried(NamedTuple):
 class TrialNotebook:
     """A notebook for trial and error: a cell that fails changes nothing, and a cell that succeeded can be taken back.
 
-    A cell without output shows the values of the variables that it changed. A cell that fails shows its error only: the
-    values shown last still hold. The first cell that succeeds sets the problem up, and cannot be taken back. Going back
-    shows the values that hold again, and what was tried from there, so the next move can be another one.
+    A cell without output shows the values of the variables that it changed. A cell that fails shows its error, and the
+    values that still hold, so that what the next attempt starts from is always in what was read last. The first cell
+    that succeeds sets the problem up, and cannot be taken back. Going back shows the values that hold again, and what
+    was tried from there, so the next move can be another one.
 
     Going back runs no code: interpreter states are kept as long as a session may go back to them.
 
@@ -72,7 +73,8 @@ class TrialNotebook:
                 state.release()
             move = "" if _is_malformed(result) else move_of(code)
             after = self._at(point.keep(), self._tried, move, failed=True)
-            return after, shown._replace(repeats=move in self._tried[-1].failed)
+            text = "\n".join(filter(None, (shown.text, point.values)))
+            return after, shown._replace(text=text, repeats=move in self._tried[-1].failed)
         values = "\n".join(f"{name} = {value}" for name, value in result.values) or point.values
         after = self._at(_Point(state, point.keep(), values, move_of(code)), (*self._tried, Tried()))
         return after, shown._replace(text=shown.text or values)
