@@ -1,10 +1,12 @@
 """Progress bars."""
 
 import io
+import re
 import sys
 
 import pytest
 
+from rstar.view import progress as module
 from rstar.view.progress import progress
 
 
@@ -13,17 +15,26 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_it_is_shown_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    shown: dict[type[io.StringIO], str] = {}
-    for kind in (Terminal, io.StringIO):
-        monkeypatch.setattr(sys, "stderr", kind())
-        with progress(1, "steps") as advance:
-            advance(3, "loss \x1b[2J1.5", total=7)
-            advance(1)
-        shown[kind] = sys.stderr.getvalue()  # type: ignore[attr-defined]
-    assert shown[io.StringIO] == ""
-    assert "steps" in shown[Terminal]
-    assert "\x1b[2J" not in shown[Terminal]
+def shown(monkeypatch: pytest.MonkeyPatch, stderr: io.StringIO) -> str:
+    monkeypatch.setattr(sys, "stderr", stderr)
+    with progress(1, "steps [a]") as advance:
+        advance(3, "loss \x1b[2J1.5", total=7)
+        advance(1)
+    return stderr.getvalue()
+
+
+def test_a_terminal_shows_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = shown(monkeypatch, Terminal())
+    assert "steps [a]" in text
+    assert "\x1b[2J" not in text
+
+
+def test_a_file_gets_a_line_once_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert shown(monkeypatch, io.StringIO()) == ""
+    monkeypatch.setattr(module, "_LINE_SECONDS", 0)
+    first, second = shown(monkeypatch, io.StringIO()).splitlines()
+    assert re.fullmatch(r"steps \[a\]: 3 of 7 after 0:00:0\d(, about 0:00:0\d left)?; loss \ufffd\[2J1.5", first)
+    assert re.fullmatch(r"steps \[a\]: 4 of 7 after 0:00:0\d(, about 0:00:0\d left)?", second)
 
 
 def test_an_error_inside_passes() -> None:
