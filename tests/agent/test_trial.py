@@ -110,8 +110,9 @@ def test_what_led_nowhere_is_listed_on_going_back() -> None:
 
 def test_a_long_move_is_not_listed_and_only_the_last_ones_are() -> None:
     tries = [cell(f"assert 0, {'9' * 40}\nx = {'9' * 40}"), *(cell(f"n = {n}\nassert not n") for n in range(1, 12))]
-    first = make(cell("n = 0"), tries[0], cell("n = 1"), undo)
-    assert first[-1].text == "n = 0\ntried: n = 1"
+    *_, long, again, _, back = make(cell("n = 0"), tries[0], tries[0], cell("n = 1"), undo)
+    assert (long.repeats, again.repeats) == (False, True)
+    assert back.text == "n = 0\ntried: n = 1"
     last = make(cell("n = 0"), *tries, cell("n = 12"), undo)
     assert last[-1].text == "n = 0\ntried: " + ", ".join(f"n = {n}" for n in range(5, 13))
 

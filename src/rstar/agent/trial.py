@@ -84,7 +84,7 @@ class TrialNotebook:
         if before is None or before.before is None:
             return self, refused("only the first cell is left, which stays" if before else "there is no cell yet")
         after = self._at(before.keep(), self._tried[:-1], self._point.move)
-        tried = ", ".join(after._tried[-1].moves[-_TRIED:])
+        tried = ", ".join([move for move in after._tried[-1].moves if len(move) <= _LONGEST][-_TRIED:])
         return after, ToolResult("\n".join(filter(None, (before.values, tried and f"tried: {tried}"))))
 
     def _at(self, point: _Point, tried: tuple[Tried, ...], more: str = "", *, failed: bool = False) -> TrialNotebook:
@@ -107,7 +107,7 @@ class _Point:
         state: of the interpreter; released once neither a session nor a later point uses this one.
         before: the point before the cell; None at the beginning.
         values: lines with the values that hold.
-        move: of the cell; "" if it is not to be listed.
+        move: of the cell; "" if it has none.
     """
 
     def __init__(self, state: State, before: _Point | None, values: str = "", move: str = "") -> None:
@@ -134,11 +134,10 @@ def _is_malformed(result: Result) -> bool:
 
 
 def move_of(code: str) -> str:
-    """The statements of a cell that are neither checks nor output, in one line; "" if that is long.
+    """The statements of a cell that are neither checks nor output, in one line.
 
     >>> move_of("# row 1: column 2\\nput('2')\\nassert len(queens) == size")
     "put('2')"
     """
     lines = [line.strip() for line in code.splitlines()]
-    move = "; ".join(line for line in lines if line and not line.startswith(_NO_MOVES))
-    return move if len(move) <= _LONGEST else ""
+    return "; ".join(line for line in lines if line and not line.startswith(_NO_MOVES))
