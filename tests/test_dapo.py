@@ -46,7 +46,13 @@ def test_prompts_may_be_plain_text(tmp_path):
     [
         ({"question": "q", "answer": "1"}, "2: expected columns 'prompt'"),
         (row("q", " "), "2: 'reward_model.ground_truth' must be a non-empty string or a number, got ' '"),
+        (row("q", True), "must be a non-empty string or a number, got True"),
+        (row("q", float("nan")), "must be a non-empty string or a number, got nan"),
         (row("", "1"), "2: 'prompt' has no question"),
+        (
+            {**row("q", "1"), "prompt": [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "q"}]},
+            r"2: expected columns 'prompt' \(one chat message",
+        ),
         ("{", "2: not valid JSON"),
     ],
 )

@@ -59,6 +59,7 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
         out.write(b"half of it")
         raise KeyError
     assert [row["id"] for row in read_lines(file)] == [1, 2]
+    assert list(tmp_path.iterdir()) == [file], "no part of the others is left"
 
 
 def test_a_new_file_replaces_no_other(tmp_path: Path) -> None:

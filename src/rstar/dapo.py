@@ -40,7 +40,7 @@ def read_dapo(file: Path, on_row: Callable[[], None] = lambda: None) -> Dapo:
     """Read DAPO-Math-17k, as published or with one row per problem; Parquet or JSONL.
 
     Args:
-        file: with the columns ``prompt`` (chat messages, or text) and ``reward_model`` (``ground_truth``).
+        file: with the columns ``prompt`` (one chat message, or text) and ``reward_model`` (``ground_truth``).
         on_row: called for every row.
 
     Raises:
@@ -68,12 +68,12 @@ def _row(entry: Any) -> tuple[str, str]:
     if isinstance(entry, ValueError):
         raise entry
     match entry:
-        case {"prompt": [{"content": str(text)}, *_] | str(text), "reward_model": {"ground_truth": answer}}:
+        case {"prompt": [{"content": str(text)}] | str(text), "reward_model": {"ground_truth": answer}}:
             question = text.strip().removeprefix(BEFORE).removesuffix(AFTER).strip()
         case _:
-            raise ValueError("expected columns 'prompt' (chat messages or text) and 'reward_model' (ground_truth)")
+            raise ValueError("expected columns 'prompt' (one chat message, or text) and 'reward_model' (ground_truth)")
     if not question:
         raise ValueError("'prompt' has no question")
-    if not isinstance(answer, str | int | float) or not str(answer).strip():
+    if not isinstance(answer, str | int | float) or isinstance(answer, bool) or str(answer).strip() in ("", "nan"):
         raise ValueError(f"'reward_model.ground_truth' must be a non-empty string or a number, got {answer!r}")
     return question, str(answer).strip()

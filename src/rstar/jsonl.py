@@ -35,11 +35,15 @@ def decode_line(line: bytes) -> Any:
 def atomic_write(file: Path) -> Iterator[BinaryIO]:
     """Write a file atomically: it appears, or replaces an existing file, when the block ends without an error."""
     part = file.with_name(f"{file.name}.part")
-    with part.open("wb") as out:
-        yield out
-        out.flush()
-        os.fsync(out.fileno())
-    part.replace(file)
+    try:
+        with part.open("wb") as out:
+            yield out
+            out.flush()
+            os.fsync(out.fileno())
+        part.replace(file)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
 
 
 @contextmanager

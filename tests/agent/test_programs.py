@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from rstar.agent.calls import Call
 from rstar.agent.environment import Programs
 from rstar.agent.programs import last_block, passes
 from rstar.agent.solver import AgentSolver
@@ -30,6 +31,10 @@ SQUARE = "print(int(input()) ** 2)"
         ("```python\nprint(1)\n```", "print(1)"),
         ("Try:\n```py\nprint(1)\n```\nBetter:\n  ```\nx = 2\nprint(x)\n  ```\nDone.", "x = 2\nprint(x)"),
         ("```python\nprint('```')\n```", "print('```')"),
+        ("```text\n3\n```\nSo:\n```python title=a\nprint(1)\n```</answer>", "print(1)"),
+        ("```python\nprint(1)\n```\nIt prints:\n```text\n1\n```", "print(1)"),
+        ("````python\nprint('''\n```\n''')\n````", "print('''\n```\n''')"),
+        ("```python\nprint('''\n```text\n''')\n```", "print('''\n```text\n''')"),
         ("```Python3\r\nprint(1)\n```".replace("\r", ""), "print(1)"),
         ("```cpp\nint main() {}\n```", None),
         ("```python\nprint(1)", None),
@@ -48,6 +53,8 @@ def outcomes() -> Iterator[dict[str, bool]]:
         "right": SQUARE,
         "blanks": "n = int(input())\nprint(f'{n * n}  \\n')",
         "one case": "print(9)",
+        "other beginning": "n = int(input())\nprint(f' {n * n}')",
+        "an empty line first": "n = int(input())\nprint(f'\\n{n * n}')",
         "other lines": "print(int(input()) ** 2)\nprint('done')",
         "fails": "print(9)\nraise SystemExit(1)",
         "endless": "while True: pass",
@@ -66,7 +73,9 @@ def test_programs_that_pass(outcomes: dict[str, bool], name: str) -> None:
     assert outcomes[name]
 
 
-@pytest.mark.parametrize("name", ["one case", "other lines", "fails", "endless"])
+@pytest.mark.parametrize(
+    "name", ["one case", "other lines", "other beginning", "an empty line first", "fails", "endless"]
+)
 def test_programs_that_do_not(outcomes: dict[str, bool], name: str) -> None:
     assert not outcomes[name]
 
@@ -82,6 +91,19 @@ def test_programs_that_do_not(outcomes: dict[str, bool], name: str) -> None:
 def test_malformed_test_cases_are_named(changes: dict[str, object], message: str) -> None:
     with pytest.raises(DataError, match=message):
         run_check(CHECK | changes, None)
+
+
+def test_there_is_no_notebook() -> None:
+    async def run() -> None:
+        async with LocalSandbox(workers=1) as sandbox:
+            session = Programs().start(Problem("a", "q"), sandbox, Limits(seconds=3))
+            _, refused = await session.call(Call("jupyter_code", {"code": "1"}))
+            _, made = await session.call(Call("python_code_with_standard_io", {"code": SQUARE, "input": "3"}))
+            session.release()
+        assert refused.error == "there is no tool 'jupyter_code'; the tools are python_code_with_standard_io"
+        assert (made.status, made.text) == ("ok", "9")
+
+    asyncio.run(run())
 
 
 def test_a_grader_runs_no_program() -> None:

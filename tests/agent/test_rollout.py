@@ -235,6 +235,7 @@ def test_repeated_failures_end_a_rollout(most: int | None, turns: int) -> None:
     assert len(trajectory.steps) == turns
     made = [call.response for call in trajectory.steps[-1].calls]
     assert made == ([] if most is None else ["it is bad"]), "what ended the rollout is recorded"
+    assert trajectory.steps[-1].status == (None if most is None else "error")
 
 
 def test_a_full_context_ends_a_rollout() -> None:

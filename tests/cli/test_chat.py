@@ -67,6 +67,18 @@ def test_ctrl_c_at_the_prompt_ends_the_chat() -> None:
         os.close(terminal)
 
 
+def test_a_message_that_does_not_fit_is_told() -> None:
+    done = CliRunner().invoke(app, ["chat", "--policy", "tiny:agent"], input="many " * 3000 + "\nWhat?\n")
+    assert done.exit_code == 0, done.output
+    assert done.output.count("does not fit into the model's context") == 1
+
+
+def test_an_environment_that_needs_the_data_of_problems_is_refused() -> None:
+    done = CliRunner().invoke(app, ["chat", "--policy", "fake:steps", "--environment", "workup"], input="q\n")
+    assert "'workup' needs the data of its problems" in str(done.exception)
+    assert "> " not in done.output
+
+
 def test_a_bad_environment_is_named() -> None:
     done = CliRunner().invoke(app, ["chat", "--policy", "fake:steps", "--environment", "chess"])
     assert "chess" in str(done.exception)

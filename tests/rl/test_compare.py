@@ -24,8 +24,9 @@ EVALUATION = {
 
 
 def written(folder: Path, rewards: list[float], means: dict[int, float]) -> Path:
-    """A run with a reward per step, and a mean per evaluation."""
+    """A run with a reward per step, and a mean per evaluation; the end of the folder's name is its seed."""
     folder.mkdir()
+    (folder / "config.json").write_text(json.dumps({"identity": {"seed": int(folder.name[-1])}}))
     steps = [{"step": step, "reward": reward, "turns": 10.0 * reward} for step, reward in enumerate(rewards, 1)]
     evaluations = [{"step": step, "mean": mean, **EVALUATION} for step, mean in means.items()]
     for name, lines in (("metrics.jsonl", steps), ("evaluations.jsonl", evaluations)):
@@ -97,9 +98,34 @@ def test_runs_that_differ_in_more_than_the_seed_are_refused(runs: dict[str, Path
     assert len(read_settings([f"a={runs['a1']},{runs['a2']}", f"b={runs['b1']}"])) == 2
     with pytest.raises(ConfigError, match=r"a1 and .*b1 may differ in their seeds only: algorithm is 'grpo' and"):
         read_settings([f"a={runs['a1']},{runs['b1']}"])
+    identify("b1")
+    with pytest.raises(ConfigError, match=r"a1 and .*b1 have the same seed, so they are not two independent runs"):
+        read_settings([f"a={runs['a1']},{runs['b1']}"])
     identify("b1", held_out={"seed": 8})
     with pytest.raises(ConfigError, match=r"must be evaluated in the same way: held_out\.seed is 7 and 8"):
         read_settings([f"a={runs['a1']}", f"b={runs['b1']}"])
+
+
+def test_runs_are_read_up_to_an_evaluation_that_they_have_in_common(tmp_path: Path) -> None:
+    """One has steps beyond its last evaluation, the other a later evaluation."""
+    rewards = [0.1, 0.2, 0.3, 0.4, 0.5]
+    one = written(tmp_path / "a1", rewards, {0: 0.1, 2: 0.3})
+    other = written(tmp_path / "a2", rewards, {0: 0.1, 2: 0.5, 4: 0.9})
+    (row,) = compare_settings(read_settings([f"a={one},{other}"]), last=1)
+    assert row.figures["mean"][0] == pytest.approx(0.4)
+    assert row.figures["reward"][0] == pytest.approx(0.2)
+    early = written(tmp_path / "b1", rewards, {0: 0.1})
+    with pytest.raises(ConfigError, match="have not yet been evaluated after the same step"):
+        read_settings([f"a={one}", f"b={early}"])
+
+
+def test_steps_without_calls_have_no_share_of_failed_ones(tmp_path: Path) -> None:
+    run = written(tmp_path / "a1", [0.1, 0.2], {0: 0.1, 2: 0.3})
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    lines[1]["error_share_right"] = 0.5
+    (run / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (row,) = compare_settings(read_settings([str(run)]), last=2)
+    assert row.figures["error_share_right"] == (0.5, None)
 
 
 def test_the_command_prints_a_table_and_draws_a_picture(runs: dict[str, Path], tmp_path: Path) -> None:

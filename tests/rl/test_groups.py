@@ -1,6 +1,7 @@
 """The rollouts of a step: no problem is preferred for being short, and none is lost or taken twice."""
 
 import asyncio
+import gc
 import random
 from collections.abc import Sequence
 from itertools import islice
@@ -90,6 +91,25 @@ def test_a_failing_group_ends_the_others() -> None:
     with pytest.raises(ValueError, match="broken"):
         asyncio.run(collect(iter("0123"), 4, None, make))
     assert sorted(ended) == ["0", "1", "3"]
+
+
+def test_groups_that_end_beside_failing_ones_are_kept(capfd: pytest.CaptureFixture[str]) -> None:
+    """All end at once: two of them fail, and the error of the second is no unhandled one."""
+    ended: list[str] = []
+
+    async def make(name: str) -> Group:
+        if name in "13":
+            raise ValueError(f"broken: {name}")
+        return group(name, *MIXED)
+
+    async def run() -> None:
+        with pytest.raises(ValueError, match="broken"):
+            await collect(iter("0123"), 4, None, make, lambda one: ended.append(one.problem))
+        gc.collect()
+
+    asyncio.run(run())
+    assert sorted(ended) == ["0", "2"]
+    assert "never retrieved" not in capfd.readouterr().err
 
 
 @given(st.integers(1, 12), st.integers(0, 100), st.integers(0, 50))

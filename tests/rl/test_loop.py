@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 import torch
 
-from rstar.config import Config, EngineConfig
+from rstar.agent.environment import Puzzles
+from rstar.agent.solver import AgentSolver
+from rstar.config import EngineConfig
 from rstar.errors import ConfigError, DataError, EngineError, ResumeError, SandboxError
 from rstar.jsonl import read_lines
 from rstar.rl.groups import Group, Maker
@@ -70,11 +72,11 @@ def test_an_engine_beside_updates_with_threads_has_a_process_of_its_own(
     """In one process, torch would round the same sums differently from run to run."""
     seen: list[EngineConfig] = []
 
-    def solver(settings: Config) -> None:
-        seen.append(settings.engine)
+    async def enter(self: AgentSolver) -> None:
+        seen.append(self.config.engine)
         raise EngineError("enough")
 
-    monkeypatch.setattr("rstar.rl.loop.AgentSolver", solver)
+    monkeypatch.setattr(AgentSolver, "__aenter__", enter)
     settings = config(tmp_path, ahead=ahead, engine={"processes": 0, "threads": engine_threads})
     settings = settings.model_copy(update={"train": settings.train.model_copy(update={"threads": train_threads})})
     with pytest.raises(EngineError, match="enough"):
@@ -284,6 +286,55 @@ def test_bad_recipes_are_refused_before_any_work(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no file"):
         train(config(tmp_path, held_out={"file": tmp_path / "none.jsonl"}), tmp_path / "out", print, no_bar)
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("search", "stage", "message"),
+    [
+        ({"environment": "rl_world:None_"}, {}, "rl_world:None_"),
+        ({"turns": "chat"}, {}, "the model has no chat template"),
+        ({"environment": "workup"}, {}, "has no record of its topics"),
+        ({}, {"environment": "rl_world:None_"}, "rl_world:None_"),
+    ],
+)
+def test_a_refused_recipe_leaves_the_folder_to_the_corrected_one(
+    tmp_path: Path, search: dict[str, Any], stage: dict[str, Any], message: str
+) -> None:
+    good = {"method": "agent", "environment": "rl_world:Digits", "max_turns": 1, "max_turn_tokens": 6}
+    with pytest.raises((ConfigError, DataError), match=message):
+        run(config(tmp_path, search=good | search, stages=[{"steps": 1, **stage}]), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    assert run(config(tmp_path, stages=[{"steps": 1}]), tmp_path / "out")
+
+
+def test_rollouts_survive_an_error_of_the_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make = Maker.make
+
+    async def fail(self: Maker, step: int | str, name: str, draw: int = 0) -> Group:
+        if step == 2:
+            raise ConfigError("the environment failed")
+        return await make(self, step, name, draw)
+
+    monkeypatch.setattr(Maker, "make", fail)
+    with pytest.raises(ConfigError, match="the environment failed"):
+        run(config(tmp_path), tmp_path / "out")
+    monkeypatch.setattr(Maker, "make", make)
+    assert [line["step"] for line in run(config(tmp_path), tmp_path / "out")] == [1, 2, 3, 4]
+    assert next(read_lines(tmp_path / "out" / "rollouts.jsonl"))["step"] == 1
+
+
+def test_the_bundled_agents_train_on_puzzles_by_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[object] = []
+
+    async def stop(self: Maker, step: int | str, name: str, draw: int = 0) -> Group:
+        seen.append(self.solver.environment)
+        raise SandboxError("stop")
+
+    monkeypatch.setattr(Maker, "make", stop)
+    search = {"method": "agent", "max_turn_tokens": 6}
+    with pytest.raises(SandboxError, match="stop"):
+        run(config(tmp_path, policy="tiny:agent-start", search=search), tmp_path / "out")
+    assert type(seen[0]) is Puzzles
 
 
 def test_one_level_may_be_a_number(tmp_path: Path) -> None:

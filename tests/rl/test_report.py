@@ -35,6 +35,12 @@ def test_the_page_has_a_curve_for_what_was_measured(folder: Path) -> None:
     assert "<td>35.0%</td><td>50.0%</td><td>1.23</td><td>50%</td><td>25%</td><td>300</td><td>10%</td>" in page
 
 
+def test_what_was_not_measured_is_left_empty(tmp_path: Path) -> None:
+    line = {name: value for name, value in EVALUATION.items() if name != "error_share_right"}
+    (tmp_path / "evaluations.jsonl").write_text(json.dumps({"step": 0, **line}) + "\n")
+    assert "<td>50%</td><td></td><td>300</td>" in report(tmp_path)
+
+
 def test_view_shows_the_evaluations(folder: Path, tmp_path: Path) -> None:
     assert is_training(folder)
     assert len(evaluations_table(read_evaluations(folder)).rows) == 2

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from rstar.agent.calls import Call
-from rstar.agent.environment import GIVEN_UP, Puzzles
+from rstar.agent.environment import GIVEN_UP, Programs, Puzzles
 from rstar.agent.tools import NOTEBOOK
 from rstar.agent.trial import UNDO, move_of
 from rstar.agent.turns import CodeTurns
 from rstar.datasets import read_problems
-from rstar.errors import DataError
+from rstar.errors import ConfigError, DataError
 from rstar.models.engine import Completion
 from rstar.problems import Problem
 from rstar.prompts import code_steps as markers
@@ -204,8 +204,17 @@ def test_missing_trees_and_unknown_problems_are_named(tmp_path: Path) -> None:
     other.write_text(json.dumps({"id": "p", "question": "?", "answer": "1"}) + "\n")
     with pytest.raises(DataError, match=r"steps/trees.jsonl holds no whole programs: .* --method sample"):
         asyncio.run(writer.write([step_by_step], read_problems(other), tmp_path / "out.jsonl", full_bar))
+    other.write_text(json.dumps({"id": "p", "question": "?", "answer": "no such answer"}) + "\n")
+    with pytest.raises(DataError, match="no traces: none of the 1 problems has a correct program"):
+        asyncio.run(writer.write([tmp_path / "run"], read_problems(other), tmp_path / "none.jsonl", full_bar))
+    assert not (tmp_path / "none.jsonl").exists()
     with pytest.raises(DataError, match=r"nothing/trees.jsonl is missing"):
         asyncio.run(writer.write([tmp_path / "nothing"], read_problems(other), tmp_path / "out.jsonl", full_bar))
+
+
+def test_an_environment_without_a_notebook_is_refused() -> None:
+    with pytest.raises(ConfigError, match="the environment Programs has no notebook"):
+        TraceWriter(Programs(), PlainSandbox(), Limits(), StartConfig())
 
 
 def test_a_file_of_traces_is_not_replaced(tmp_path: Path) -> None:

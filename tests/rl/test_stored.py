@@ -61,6 +61,12 @@ def test_what_cannot_be_trained_on_is_said_before_any_work(tmp_path: Path) -> No
     with pytest.raises(DataError, match=r"rollouts\.jsonl: holds no rollouts of step 2; the recipe has 4 steps"):
         run(config(tmp_path, stored=stored), tmp_path / "out")
     assert not (tmp_path / "out" / "metrics.jsonl").exists()
+    run(config(tmp_path), tmp_path / "broken", stop_after=3)
+    lines = (tmp_path / "broken" / "rollouts.jsonl").read_text().splitlines(keepends=True)
+    line = json.loads(lines[-1]) | {"id": "4/99", "step": 4, "draw": 99}
+    (tmp_path / "broken" / "rollouts.jsonl").write_text("".join([*lines, json.dumps(line) + "\n"]))
+    with pytest.raises(DataError, match=r"its run has finished 3 steps, .*; the recipe has 4 steps"):
+        run(config(tmp_path, stored=tmp_path / "broken" / "rollouts.jsonl"), tmp_path / "out")
     lines = [json.loads(line) for line in stored.read_text().splitlines()]
     lines[0]["prompt"]["ids"][0] = 1_000_000
     stored.write_text("".join(json.dumps(line) + "\n" for line in lines))

@@ -82,7 +82,7 @@ def parse_python_calls(code: str, parameters: Mapping[str, Sequence[str]]) -> It
     for statement in statements:
         match statement:
             case ast.Expr(ast.Call(ast.Name(name), places, keywords)):
-                yield _python_call(name, places, keywords, parameters.get(name, ()))
+                yield _python_call(name, places, keywords, parameters[name]) if name in parameters else Call(name, {})
             case _:
                 yield BadCall('expected calls such as NAME("text"), one a line')
 

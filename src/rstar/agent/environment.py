@@ -82,7 +82,8 @@ class Mathematics:
 
     def start(self, problem: Problem, sandbox: Sandbox, limits: Limits) -> Session:
         """See `Environment.start`."""
-        return PythonSession(sandbox, limits)
+        names = {tool.name for tool in self.tools}
+        return PythonSession(sandbox, limits, [tool for tool in PYTHON_TOOLS if tool.name in names])
 
     def answer(self, text: str) -> str | None:
         """The content of the last box."""

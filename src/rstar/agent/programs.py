@@ -7,19 +7,30 @@ from collections.abc import Sequence
 
 from rstar.sandbox.api import Limits, Sandbox
 
-_BLOCK = re.compile(
-    r"^[ \t]*```[ \t]*(?:python3?|py)?[ \t]*\n(.*?)^[ \t]*```", re.DOTALL | re.MULTILINE | re.IGNORECASE
-)
+_FENCE = re.compile(r"[ \t]*(`{3,})[ \t]*([^`]*)")
+_PYTHON = ("", "py", "python", "python3")
 
 
 def last_block(text: str) -> str | None:
-    """The code of the last fenced Python block in `text`; None if there is none.
+    """The code of the last fenced block in `text` that is Python or names no language; None if there is none.
 
-    >>> last_block("First:\\n```python\\nprint(1)\\n```\\nBetter:\\n```\\nprint(2)\\n```")
-    'print(2)'
+    A block ends at a fence at least as long as the one that began it; one without an end is none.
+
+    >>> last_block("Input:\\n```text\\n3\\n```\\n```python\\nprint(int(input()) ** 2)\\n```")
+    'print(int(input()) ** 2)'
     """
-    blocks = _BLOCK.findall(text)
-    return blocks[-1].strip("\n") or None if blocks else None
+    found, fence, language = "", "", ""
+    block: list[str] = []
+    for line in text.split("\n"):
+        match = _FENCE.fullmatch(line.rstrip())
+        if fence and (match is None or match[2][:1].isalnum() or len(match[1]) < len(fence)):
+            block.append(line)
+        elif fence:  # also where a tag follows, such as </answer>
+            found = "\n".join(block) if language in _PYTHON else found
+            fence = ""
+        elif match is not None:
+            fence, language, block = match[1], (match[2].split() or [""])[0].lower(), []
+    return found.strip("\n") or None
 
 
 async def passes(code: str, cases: Sequence[tuple[str, str]], sandbox: Sandbox, limits: Limits) -> bool:
@@ -27,7 +38,8 @@ async def passes(code: str, cases: Sequence[tuple[str, str]], sandbox: Sandbox, 
 
     Args:
         code: the program.
-        cases: standard input, and the expected standard output; lines are compared without their trailing blanks.
+        cases: standard input, and the expected standard output; neither trailing blanks of a line nor empty lines at
+            the end count.
         sandbox: runs the program, in a fresh interpreter for each case.
         limits: of one case.
 
@@ -42,4 +54,4 @@ async def passes(code: str, cases: Sequence[tuple[str, str]], sandbox: Sandbox, 
 
 
 def _lines(output: str) -> list[str]:
-    return [line.rstrip() for line in output.strip().splitlines()]
+    return [line.rstrip() for line in output.rstrip().split("\n")]

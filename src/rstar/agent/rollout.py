@@ -247,7 +247,12 @@ class Group:
             node.finish_reason = "too_deep"
         else:
             results, lease, sandbox_seconds = await self._make(turn.calls, lease, branch.sandbox_seconds)
-            step = node.step = step._replace(calls=tuple(map(_record, turn.calls, results)))
+            failed = next((result for result in results if result.status != "ok"), None)
+            step = node.step = step._replace(
+                calls=tuple(map(_record, turn.calls, results)),
+                status=failed.status if failed else "ok",
+                error=failed.error if failed else None,
+            )
             repeats = branch.repeats + sum(result.repeats for result in results)
             if len(results) < len(turn.calls):
                 node.finish_reason = "deadline"
@@ -261,12 +266,7 @@ class Group:
         added = self._turns.responses([result.text for result in results])
         longer = self._engine.append(context, added.removeprefix(self._turns.turn_end) if ended.end else added)
         shown = Segment(longer.text[len(context.text) :], "tool", longer.ids[len(context.ids) :])
-        failed = next((result for result in results if result.status != "ok"), None)
-        node.step = step._replace(
-            segments=(*step.segments, shown),
-            status=failed.status if failed else "ok",
-            error=failed.error if failed else None,
-        )
+        node.step = step._replace(segments=(*step.segments, shown))
         self._on_turn(node.step)
         used = branch.used + _length(completion) + (len(shown.ids) or len(shown.text) // _CHARACTERS)
         await self._go_on(_Branch(node, longer, count, used, (*branch.place, number), sandbox_seconds, repeats), lease)

@@ -109,15 +109,18 @@ class PythonSession:
     Args:
         sandbox: runs the code.
         limits: of one call.
+        tools: which of `PYTHON_TOOLS` there are; calls of others are refused.
         state: of the notebook; None for a fresh one.
     """
 
-    def __init__(self, sandbox: Sandbox, limits: Limits, state: State | None = None) -> None:
-        self._sandbox, self._limits, self._state = sandbox, limits, state or sandbox.start()
+    def __init__(
+        self, sandbox: Sandbox, limits: Limits, tools: Sequence[Tool] = PYTHON_TOOLS, state: State | None = None
+    ) -> None:
+        self._sandbox, self._limits, self._tools, self._state = sandbox, limits, tools, state or sandbox.start()
 
     async def call(self, call: Call) -> tuple[Session, ToolResult]:
         """See `Session.call`."""
-        if (reason := bad_call(PYTHON_TOOLS, call)) is not None:
+        if (reason := bad_call(self._tools, call)) is not None:
             return self, refused(reason)
         if call.name == STANDARD_IO.name:
             code, stdin = call.arguments["code"], call.arguments["input"]
@@ -126,7 +129,7 @@ class PythonSession:
         shown = shown_result(result)
         if state is None:
             shown = shown._replace(text=f"{shown.text}\nThe notebook was restarted: its variables are lost.")
-        return PythonSession(self._sandbox, self._limits, state), shown
+        return PythonSession(self._sandbox, self._limits, self._tools, state), shown
 
     def release(self) -> None:
         """See `Session.release`."""

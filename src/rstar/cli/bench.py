@@ -16,6 +16,7 @@ from rich.markup import escape
 from rstar.cli.common import AsJson, print_result
 from rstar.problems import Problem
 from rstar.prompts import code_steps as prompt
+from rstar.runs import make_folder
 from rstar.specs import Bundled
 from rstar.tiny.generate import draw, draw_set
 from rstar.view.chart import curves, page, timeline
@@ -183,6 +184,8 @@ def judge(
     from rstar.judge.settings import read_token
 
     token = None if token_file is None else read_token(token_file)
+    if report is not None:
+        make_folder(report.parent)
     with progress(0, "loads") as advance:
         work = bench_judge(url, calls, burst, loops or (), redis=redis, pid=pid, token=token, advance=advance)
         loads = asyncio.run(work)
@@ -307,6 +310,8 @@ def rollout(
     """
     from rstar.agent.simulate import SCHEDULERS, compare_schedulers
 
+    if report is not None:
+        make_folder(report.parent)
     with progress(traces * len(SCHEDULERS), "simulations") as advance:
         outcomes = compare_schedulers(traces, seed, replicas=replicas, problems=problems, group=group, done=advance)
     ours = outcomes["rstar"]

@@ -10,11 +10,13 @@ import typer
 from rich.markup import escape
 
 from rstar.agent.chat import Conversation
-from rstar.agent.solver import AgentSolver
+from rstar.agent.solver import AgentSolver, environment_name
+from rstar.agent.verifiers import PREFIX
 from rstar.cli.common import MODEL, ConfigFile, Overrides, Seed, console
 from rstar.config import resolve
+from rstar.errors import ConfigError
 from rstar.lifecycle import call_in_loop, set_result
-from rstar.trajectories import Step
+from rstar.trajectories import Step, Trajectory
 from rstar.view.terminal import NOTICES
 
 _ENDINGS = {
@@ -22,6 +24,7 @@ _ENDINGS = {
     "gave_up": "The agent gave up.",
     "too_deep": "The agent used all its turns without an answer.",
     "length": "The agent used all its tokens without an answer.",
+    "too_long": "The message does not fit into the model's context: send a shorter one.",
     "repeated": "The agent repeated calls that had failed, without an answer.",
     "deadline": "The agent ran out of time without an answer.",
 }
@@ -58,7 +61,10 @@ def chat(
         "search.temperature": temperature,
         "seed": seed,
     }
-    asyncio.run(_talk(AgentSolver(resolve(config, set_ or (), options))))
+    settings = resolve(config, set_ or (), options)
+    if (name := environment_name(settings)) == "workup" or name.startswith(PREFIX):
+        raise ConfigError(f"environment {name!r} needs the data of its problems, which a message lacks: `rstar solve`")
+    asyncio.run(_talk(AgentSolver(settings)))
 
 
 async def _talk(solver: AgentSolver) -> None:
@@ -76,9 +82,14 @@ async def _talk(solver: AgentSolver) -> None:
             if trajectory.answer is not None:
                 out.print(f"[bold]answer: {escape(trajectory.answer)}[/]", highlight=False)
             else:
-                out.print(f"[yellow]{_ENDINGS[trajectory.finish_reason or 'no_answer']}[/]")
+                out.print(f"[yellow]{_ENDINGS[_ending(trajectory)]}[/]")
             for notice in solver.notices(text, out_of_time=trajectory.finish_reason == "deadline"):
                 out.print(f"[yellow]{escape(NOTICES[notice])}[/]", highlight=False)
+
+
+def _ending(trajectory: Trajectory) -> str:
+    reason = trajectory.finish_reason or "no_answer"
+    return "too_long" if reason == "length" and not trajectory.steps else reason
 
 
 async def _next_message() -> str:

@@ -24,6 +24,7 @@ from rstar.cli.common import (
 from rstar.config import AgentConfig, EngineConfig, SandboxConfig
 from rstar.datasets import read_problems
 from rstar.errors import ConfigError
+from rstar.runs import make_folder
 from rstar.sandbox import LocalSandbox
 from rstar.sandbox.api import Limits
 from rstar.sections import read_recipe
@@ -67,7 +68,7 @@ def run(
     def on_step(step: int, metrics: Mapping[str, float]) -> None:
         if step % 10 == 0:
             shown = ("reward", "error_share", "response_tokens", "entropy", "seconds")
-            parts = ", ".join(f"{name.replace('_', ' ')} {metrics.get(name, 0):.3g}" for name in shown)
+            parts = ", ".join(f"{name.replace('_', ' ')} {metrics[name]:.3g}" for name in shown if name in metrics)
             out_console.print(f"[dim]step {step}: {parts}[/]", highlight=False)
 
     try:
@@ -122,6 +123,7 @@ def start(
         raise ConfigError(f"{out} exists: delete it first, or name another file")
     config = StartConfig(per_problem, failures, give_up, cell_steps, whole, seed)
     world, problem_set = open_environment(environment), read_problems(problems)
+    make_folder(out.parent)
 
     async def write() -> dict[str, int]:
         async with LocalSandbox() as sandbox:

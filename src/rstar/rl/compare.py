@@ -1,7 +1,7 @@
 """Training runs side by side: does one setting do better than another by more than training seeds differ?
 
-A setting has one or more runs, which differ in their seeds. All are read up to the last step that every run has
-reached, so their budgets are equal. A figure of a run is the mean over its last steps.
+A setting has one or more runs, which differ in their seeds. All are read up to the last step after which every run was
+evaluated, so their budgets are equal. A figure of a run is the mean over its last steps.
 """
 
 from __future__ import annotations
@@ -84,11 +84,12 @@ class SettingRow(NamedTuple):
 
 
 def read_settings(arguments: Sequence[str]) -> dict[str, list[TrainingRun]]:
-    """Read ``NAME=FOLDER,FOLDER…`` or ``FOLDER`` per setting, up to the last step of the shortest run.
+    """Read ``NAME=FOLDER,FOLDER…`` or ``FOLDER`` per setting, up to the last step after which all were evaluated.
 
     Raises:
         ConfigError: two settings have one name, a folder holds no training run or is named twice, or the runs cannot be
-            compared: those of a setting may differ in their seeds only, and all must be evaluated in the same way.
+            compared: those of a setting must differ in their seeds and in nothing else, and all must be evaluated in
+            the same way, also after a step that they have in common.
         DataError: a run's files are damaged, or a run has no step.
     """
     settings: dict[str, list[TrainingRun]] = {}
@@ -100,13 +101,21 @@ def read_settings(arguments: Sequence[str]) -> dict[str, list[TrainingRun]]:
         if name in settings:
             raise ConfigError(f"two settings are called {name!r}; name them: NAME=FOLDER,FOLDER")
         settings[name] = [_read(folder) for folder in folders]
+        seeds: dict[object, Path] = {}
         for folder in folders:
             _check_pair(folders[0], folder, lambda key: key != "seed", "may differ in their seeds only")
             if folder.resolve() in every:
                 raise ConfigError(f"{folder} is named twice")
             every.append(folder.resolve())
+            if (other := seeds.setdefault(_settings(folder).get("seed"), folder)) is not folder:
+                raise ConfigError(f"{other} and {folder} have the same seed, so they are not two independent runs")
         _check_pair(every[0], folders[0], _evaluates, "must be evaluated in the same way")
-    last = min(run.steps[-1]["step"] for runs in settings.values() for run in runs)
+    runs_of_all = [run for runs in settings.values() for run in runs]
+    last = min(run.steps[-1]["step"] for run in runs_of_all)
+    evaluated = [{line["step"] for line in run.evaluations if 0 < line["step"] <= last} for run in runs_of_all]
+    if not (common := set.intersection(*evaluated)):
+        raise ConfigError("the runs have not yet been evaluated after the same step")
+    last = max(common)
     return {
         name: [TrainingRun(*([line for line in lines if line["step"] <= last] for lines in run)) for run in runs]
         for name, runs in settings.items()
@@ -115,11 +124,15 @@ def read_settings(arguments: Sequence[str]) -> dict[str, list[TrainingRun]]:
 
 def _check_pair(one: Path, other: Path, matters: Callable[[str], bool], rule: str) -> None:
     """Raise `ConfigError` if a setting that matters differs between two runs."""
-    settings = [flatten((read_config(folder) or {}).get("identity", {})) for folder in (one, other)]
+    settings = [_settings(folder) for folder in (one, other)]
     for key in sorted(settings[0].keys() | settings[1].keys()):
         values = [of.get(key) for of in settings]
         if matters(key) and values[0] != values[1]:
             raise ConfigError(f"{one} and {other} {rule}: {key} is {values[0]!r} and {values[1]!r}")
+
+
+def _settings(folder: Path) -> Record:
+    return flatten((read_config(folder) or {}).get("identity", {}))
 
 
 def _evaluates(key: str) -> bool:
@@ -158,9 +171,10 @@ def _values(runs: Sequence[TrainingRun], last: int) -> dict[str, list[float]]:
         if all(key in run.evaluations[-1] for run in runs):
             found[key] = [run.evaluations[-1][key] for run in runs]
     found["rise"] = [run.evaluations[-1]["mean"] - run.evaluations[0]["mean"] for run in runs]
-    for figure in _OF_STEPS:
-        if all(figure.key in step for run in runs for step in run.steps[-last:]):
-            found[figure.key] = [fmean(step[figure.key] for step in run.steps[-last:]) for run in runs]
+    for figure in _OF_STEPS:  # a step without calls has no share of failed ones
+        of_runs = [[step[figure.key] for step in run.steps[-last:] if figure.key in step] for run in runs]
+        if all(of_runs):
+            found[figure.key] = list(map(fmean, of_runs))
     return found
 
 

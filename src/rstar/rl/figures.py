@@ -14,7 +14,8 @@ from rstar.trajectories import Trajectory
 def rollout_figures(groups: Sequence[Group]) -> dict[str, float]:
     """Figures of all rollouts of a step, dropped groups included (arXiv 2508.20722, figures 5 to 8).
 
-    ``error_share``: failed calls among all calls; ``error_share_right``: among those of right rollouts.
+    ``error_share``: failed calls among all calls; ``error_share_right``: among those of right rollouts. A share of no
+    calls is left out.
     """
     rollouts = [one for group in groups for one in group.rollouts]
     trajectories = [trajectory for trajectory, _ in rollouts]
@@ -23,8 +24,8 @@ def rollout_figures(groups: Sequence[Group]) -> dict[str, float]:
         "response_tokens": fmean(len(one.ids) - len(one.prompt.ids) for one in trajectories),
         "turns": fmean(len(one.steps) for one in trajectories),
         "calls": fmean(sum(len(step.calls) for step in one.steps) for one in trajectories),
-        "error_share": error_share(trajectories),
-        "error_share_right": error_share([trajectory for trajectory, reward in rollouts if reward > 0]),
+        **_error_share("error_share", trajectories),
+        **_error_share("error_share_right", [trajectory for trajectory, reward in rollouts if reward > 0]),
         "unfinished": fmean(one.answer is None and one.finish_reason != "gave_up" for one in trajectories),
         "out_of_time": fmean(one.finish_reason == "deadline" for one in trajectories),
         "groups": len(groups),
@@ -33,10 +34,9 @@ def rollout_figures(groups: Sequence[Group]) -> dict[str, float]:
     }
 
 
-def error_share(trajectories: Sequence[Trajectory]) -> float:
-    """Share of tool calls that failed; 0 if there were none."""
+def _error_share(name: str, trajectories: Sequence[Trajectory]) -> dict[str, float]:
     calls = [call for one in trajectories for step in one.steps for call in step.calls]
-    return sum(call.status != "ok" for call in calls) / len(calls) if calls else 0.0
+    return {name: fmean(call.status != "ok" for call in calls)} if calls else {}
 
 
 def update_figures(figures: Figures) -> dict[str, float]:

@@ -128,8 +128,11 @@ async def collect(
                 return [task.result() for task in tasks]
             done, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
-                good += task.result().mixed
-                on_group(task.result())
+                if task.exception() is None:
+                    good += task.result().mixed
+                    on_group(task.result())
+            for task in done:  # those that failed, once the others are stored
+                task.result()
     finally:
         for task in running:
             task.cancel()

@@ -25,7 +25,6 @@ from statistics import fmean
 
 import torch
 
-from rstar.agent.environment import open_environment
 from rstar.agent.solver import AgentSolver
 from rstar.config import Config, EngineConfig
 from rstar.datasets import ProblemSet
@@ -49,7 +48,6 @@ from rstar.rl.stored import ROLLOUTS, StoredGroups
 from rstar.rl.update import OldBatch, PolicyObjective, with_old
 from rstar.runs import RunFolder, read_config
 from rstar.seeds import derive
-from rstar.specs import LocalModel
 from rstar.tiny.source import ProgressBar
 from rstar.train.checkpoint import CHECKPOINT
 from rstar.train.folder import MODEL, with_bf16
@@ -81,9 +79,10 @@ def train(
     """
     assert is_local(config.policy)  # validated with the recipe
     check_model(config.policy)
+    solver = AgentSolver(_rollout_settings(config, config.engine))
     for stage in config.stages:
         if stage.environment is not None:
-            open_environment(stage.environment)
+            solver.in_environment(stage.environment)
     stored = None
     if config.stored is not None:
         if not config.stored.is_file():
@@ -100,22 +99,31 @@ def train(
             opened.begin()
             problems = training_problems(config, folder, bar)
             held_out = read_source(config.held_out, folder / "held_out.jsonl", bar)
-            opened.keep()
             trained = {problem.question for part in problems for problem in part.problems}
             if both := trained & {one.question for one in held_out.problems}:
                 announce(
                     f"warning: {len(both):,} of the {len(held_out):,} held-out problems are training problems, too"
                 )
-            run = _Run(config, folder, announce, bar, on_step, ranks, stored)
-            asyncio.run(run.train(problems, held_out))
+            run = _Run(config, opened, announce, bar, on_step, ranks, stored)
+            try:
+                asyncio.run(run.train(problems, held_out))
+            except (ConfigError, DataError):
+                raise  # without any rollouts yet, the folder is removed, and the corrected recipe can use it
+            except BaseException:
+                opened.keep()
+                raise
     return folder / MODEL
+
+
+def _rollout_settings(config: RLConfig, engine: EngineConfig) -> Config:
+    return Config(policy=config.policy, seed=config.seed, search=config.search, sandbox=config.sandbox, engine=engine)
 
 
 class _Run:
     def __init__(
         self,
         config: RLConfig,
-        folder: Path,
+        opened: RunFolder,
         announce: Callable[[str], None],
         bar: ProgressBar,
         on_step: Callable[[int, Mapping[str, float]], None],
@@ -123,7 +131,8 @@ class _Run:
         stored: StoredGroups | None,
     ) -> None:
         assert is_local(config.policy)
-        self._config, self._folder, self._announce, self._bar, self._on_step = config, folder, announce, bar, on_step
+        self._config, self._opened, self._folder = config, opened, opened.path
+        self._announce, self._bar, self._on_step = announce, bar, on_step
         self._algorithm = ALGORITHMS[config.algorithm]
         limit = config.search.max_response_tokens
         clip = Clip(config.clip_low, config.clip_high, config.clip_dual)
@@ -159,11 +168,7 @@ class _Run:
         kept = StoredGroups(self._rollouts)
         unfinished = range(done + 1, done + 2 + config.ahead)
         self._made = {(step, group.draw): group for step in unfinished for group in kept.of(step)}
-        settings = Config(
-            policy=LocalModel(str(self._base)), seed=config.seed, search=config.search, sandbox=config.sandbox,
-            engine=self._engine(),
-        )  # fmt: skip
-        solver = AgentSolver(settings)
+        solver = AgentSolver(_rollout_settings(config, self._engine()))
         evaluator = Maker(solver, held_out, config.evaluate_rollouts, config.seed)
         names = [problem.id for problem in held_out.problems]
         self._evaluations = Evaluations(folder, self._base, evaluator, names, self._announce, self._bar)
@@ -178,7 +183,7 @@ class _Run:
                 if done:
                     await self._load()
                 if self._is_due(done):
-                    await self._evaluations.evaluate(done, self._model())
+                    await self._evaluate(done)
                 if not self._guard.collapsed:
                     await self._stages()
         self._evaluations.finish()
@@ -275,7 +280,7 @@ class _Run:
                     self._trainer.save(self._folder / CHECKPOINT)
                     saved = time.monotonic()
                 if due:
-                    await self._evaluations.evaluate(step, self._model())
+                    await self._evaluate(step)
                 self._guard.add(step, metrics["reward"])
                 if self._guard.collapsed:
                     self._announce(f"step {step}: the reward has collapsed; the best model is kept")
@@ -296,6 +301,7 @@ class _Run:
         def store(group: Group) -> None:
             line = group.to_json(step)
             if line["id"] not in self._rollouts.keys:
+                self._opened.keep()
                 self._rollouts.append(line)
 
         most = max(config.groups, round(config.groups * config.draws))
@@ -335,6 +341,10 @@ class _Run:
                 "lr_factor": factor,
             }
         )
+
+    async def _evaluate(self, step: int) -> None:
+        await self._evaluations.evaluate(step, self._model())
+        self._opened.keep()
 
     async def _load(self) -> None:
         await self._solver.load(self._model(), self._trainer.steps_done)

@@ -58,7 +58,7 @@ def is_training(folder: Path) -> bool:
 def read_evaluations(folder: Path) -> list[Record]:
     """The evaluations so far. Raises `DataError` if they are damaged."""
     lines = list(read_lines(folder / EVALUATIONS, "step"))
-    needed = {"step", "mean", "calls", "error_share", "error_share_right", "response_tokens", "unfinished"}
+    needed = {"step", "mean", "calls", "response_tokens", "unfinished"}
     if bad := next((number for number, line in enumerate(lines, 1) if not needed <= line.keys()), None):
         raise DataError(f"{folder / EVALUATIONS}:{bad}: not an evaluation")
     return lines
@@ -114,8 +114,7 @@ def _cells(evaluations: Sequence[Record]) -> tuple[list[str], list[list[str]]]:
             str(line["step"]),
             *(f"{100 * line[name]:.1f}%" for name in ("mean", *keys)),
             f"{line['calls']:.2f}",
-            f"{100 * line['error_share']:.0f}%",
-            f"{100 * line['error_share_right']:.0f}%",
+            *(f"{100 * line[name]:.0f}%" if name in line else "" for name in ("error_share", "error_share_right")),
             f"{line['response_tokens']:.0f}",
             f"{100 * line['unfinished']:.0f}%",
         ]

@@ -32,7 +32,7 @@ from rstar.agent.trial import UNDO
 from rstar.agent.turns import CodeTurns
 from rstar.answers import AnswerKey
 from rstar.datasets import ProblemSet
-from rstar.errors import DataError
+from rstar.errors import ConfigError, DataError
 from rstar.grading import verify
 from rstar.jsonl import atomic_write, read_lines
 from rstar.lifecycle import run_bounded
@@ -86,9 +86,15 @@ class TraceWriter:
         sandbox: for the environment; open.
         limits: of a cell.
         config: how traces are made.
+
+    Raises:
+        ConfigError: the environment has no notebook.
     """
 
     def __init__(self, environment: Environment, sandbox: Sandbox, limits: Limits, config: StartConfig) -> None:
+        if NOTEBOOK.name not in {tool.name for tool in environment.tools}:
+            name = type(environment).__name__
+            raise ConfigError(f"traces are made of notebook cells, and the environment {name} has no notebook")
         self._environment, self._sandbox, self._limits, self._config = environment, sandbox, limits, config
 
     async def write(self, runs: Iterable[Path], problems: ProblemSet, file: Path, bar: ProgressBar) -> dict[str, int]:
@@ -104,11 +110,14 @@ class TraceWriter:
             Number of problems, of those without a correct program, of traces, and of traces that give up.
 
         Raises:
-            DataError: a folder has no trees, or a problem of it is not among `problems`.
+            DataError: a folder has no trees, a problem of it is not among `problems`, or no problem has a correct
+                program.
             SandboxError: the sandbox failed.
         """
         counts = dict.fromkeys(("problems", "unsolved", "traces", "given_up"), 0)
         work = list(_programs_of_all(runs, problems))
+        if not any(program.answer is not None for _, programs in work for program in programs):
+            raise DataError(f"no traces: none of the {len(work):,} problems has a correct program in these runs")
         jobs = ((number, self._of_problem(*one)) for number, one in enumerate(work))
         done: dict[int, list[list[str]]] = {}
         with bar(len(work), "traces") as advance:

@@ -6,8 +6,9 @@ import math
 from collections import defaultdict
 
 from rstar.errors import DataError
-from rstar.jsonl import RecordFile
+from rstar.jsonl import RecordFile, read_lines
 from rstar.rl.groups import Group
+from rstar.train.trackers import METRICS
 
 ROLLOUTS = "rollouts.jsonl"
 
@@ -33,9 +34,17 @@ class StoredGroups:
             raise self._damaged(error) from error
 
     def require(self, steps: int) -> None:
-        """Raise `DataError` if one of the first `steps` steps has no groups."""
+        """Raise `DataError` if one of the first `steps` steps has no groups, or was interrupted."""
         if missing := next((step for step in range(1, steps + 1) if step not in self._keys), None):
             raise DataError(f"{self._lines.file}: holds no rollouts of step {missing}; the recipe has {steps} steps")
+        metrics = self._lines.file.parent / METRICS  # missing if only the rollouts were copied
+        if metrics.is_file():
+            finished = max((line["step"] for line in read_lines(metrics, "step")), default=0)
+            if finished < steps:
+                raise DataError(
+                    f"{self._lines.file}: its run has finished {finished} steps, so later ones may lack rollouts; the "
+                    f"recipe has {steps} steps"
+                )
 
     def of(self, step: int, vocab_size: float = math.inf) -> list[Group]:
         """The groups of a step, in the order of their draws.
