@@ -6,6 +6,7 @@ from typing import Any
 
 import jinja2
 import pytest
+import trl
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,16 +15,30 @@ from rstar.agent.tools import PYTHON_TOOLS
 from rstar.errors import ConfigError
 
 TEMPLATES = Path(__file__).parent / "templates"
+PUBLISHED = Path(next(iter(trl.__path__))) / "chat_templates"
+"""The templates of published models, as the library TRL has them."""
+_QWEN = {"eos_token": "<|im_end|>"}
+_LLAMA = {"eos_token": "<|eot_id|>", "bos_token": "<|begin_of_text|>"}
 TOKENS = {
-    "qwen": {"eos_token": "<|im_end|>"},
-    "llama": {"eos_token": "<|eot_id|>", "bos_token": "<|begin_of_text|>"},
+    "qwen": _QWEN,
+    "qwen2_5": _QWEN,
+    "qwen3": _QWEN,
+    "qwen3_instruct_2507": _QWEN,
+    "llama": _LLAMA,
+    "llama3_1": _LLAMA,
+    "llama3_2": _LLAMA,
 }
 WORDS = st.text(st.sampled_from("ab <>{}|\n.,!"), min_size=1).map(str.strip).filter(bool)
 FAMILIES = pytest.mark.parametrize("family", list(TOKENS))
 
 
+def source_of(family: str) -> str:
+    own = TEMPLATES / f"{family}.jinja"
+    return (own if own.exists() else PUBLISHED / own.name).read_text()
+
+
 def template(family: str) -> ChatTemplate:
-    return ChatTemplate((TEMPLATES / f"{family}.jinja").read_text(), TOKENS[family])
+    return ChatTemplate(source_of(family), TOKENS[family])
 
 
 def rendered(family: str, messages: list[dict[str, str]], tools: list[Any] | None) -> str:
@@ -31,7 +46,7 @@ def rendered(family: str, messages: list[dict[str, str]], tools: list[Any] | Non
     environment = jinja2.Environment(trim_blocks=True, lstrip_blocks=True)
     environment.filters["tojson"] = lambda value, indent=None: json.dumps(value, ensure_ascii=False, indent=indent)
     environment.globals["strftime_now"] = lambda form: "01 Jan 2025"
-    source = environment.from_string((TEMPLATES / f"{family}.jinja").read_text())
+    source = environment.from_string(source_of(family))
     return source.render(messages=messages, tools=tools, add_generation_prompt=True, **TOKENS[family])
 
 
