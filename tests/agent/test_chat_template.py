@@ -1,6 +1,7 @@
 """Conversations that are only appended to equal what the model's own template renders as a whole."""
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -37,17 +38,22 @@ def source_of(family: str) -> str:
     return (own if own.exists() else PUBLISHED / own.name).read_text()
 
 
+@cache
 def template(family: str) -> ChatTemplate:
     return ChatTemplate(source_of(family), TOKENS[family])
 
 
-def rendered(family: str, messages: list[dict[str, str]], tools: list[Any] | None) -> str:
-    """The whole conversation, by plain Jinja."""
+@cache
+def plain(family: str) -> jinja2.Template:
     environment = jinja2.Environment(trim_blocks=True, lstrip_blocks=True)
     environment.filters["tojson"] = lambda value, indent=None: json.dumps(value, ensure_ascii=False, indent=indent)
     environment.globals["strftime_now"] = lambda form: "01 Jan 2025"
-    source = environment.from_string(source_of(family))
-    return source.render(messages=messages, tools=tools, add_generation_prompt=True, **TOKENS[family])
+    return environment.from_string(source_of(family))
+
+
+def rendered(family: str, messages: list[dict[str, str]], tools: list[Any] | None) -> str:
+    """The whole conversation, by plain Jinja."""
+    return plain(family).render(messages=messages, tools=tools, add_generation_prompt=True, **TOKENS[family])
 
 
 @FAMILIES
