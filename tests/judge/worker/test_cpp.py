@@ -184,7 +184,7 @@ def test_as_many_compilations_as_foreground_runs_keep_their_priority(monkeypatch
         for process in descendants(os.getpid()):
             with suppress(OSError):
                 if Path(f"/proc/{process}/comm").read_text() == "cc1plus\n":
-                    found.append(os.getpriority(os.PRIO_PROCESS, process) > 0)
+                    found.append(os.getpriority(os.PRIO_PROCESS, process) > os.getpriority(os.PRIO_PROCESS, 0))
         return sorted(found)
 
     async def run() -> None:
