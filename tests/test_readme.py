@@ -116,13 +116,22 @@ def test_exact_output(printed: dict[str, str], words: str) -> None:
 
 def test_the_tree_leads_to_the_answer_shown(printed: dict[str, str]) -> None:
     """A machine that rounds otherwise may grow another tree. The question and the answer stay."""
-    command = the_one("rstar solve")
+    command = the_one('rstar solve "A list')
     shown, real = SHOWN[command], printed[command].splitlines()
     assert max(map(len, shown)) <= 100
     assert real[0].startswith(shown[0])
     assert real[1].split() == shown[2].split(), "the legend"
     assert real[-2] == shown[-2], "the answer"
     assert any("▶" in line and "⇒ 6, 7" in line for line in shown)
+
+
+def test_the_agent_tries_again(printed: dict[str, str]) -> None:
+    """A machine that rounds otherwise may see other attempts. The beginning and the answer stay."""
+    command = the_one('rstar solve "Boxes')
+    shown, real = SHOWN[command], printed[command].splitlines()
+    assert real[:15] == shown[:15]
+    assert shown[-1] in real
+    assert any("Error" in line for line in shown)
 
 
 def test_the_comparison_has_the_columns_and_methods_shown(printed: dict[str, str]) -> None:
