@@ -37,9 +37,9 @@ class TrialNotebook:
     """A notebook for trial and error: a cell that fails changes nothing, and a cell that succeeded can be taken back.
 
     A cell without output shows the values of the variables that it changed. A cell that fails shows its error, and the
-    values that still hold, so that what the next attempt starts from is always in what was read last. The first cell
-    that succeeds sets the problem up, and cannot be taken back. Going back shows the values that hold again, and what
-    was tried from there, so the next move can be another one.
+    values that still hold: the next attempt starts from them. The first cell that succeeds sets the problem up, and
+    cannot be taken back. Going back shows the values that hold again, and what was tried from there, so the next move
+    can be another one.
 
     Going back runs no code: interpreter states are kept as long as a session may go back to them.
 

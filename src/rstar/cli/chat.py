@@ -63,7 +63,7 @@ def chat(
     }
     settings = resolve(config, set_ or (), options)
     if (name := environment_name(settings)) == "workup" or name.startswith(PREFIX):
-        raise ConfigError(f"environment {name!r} needs the data of its problems, which a message lacks: `rstar solve`")
+        raise ConfigError(f"environment {name!r} needs the data of its problems, so it works only with `rstar solve`")
     asyncio.run(_talk(AgentSolver(settings)))
 
 
