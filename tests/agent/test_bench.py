@@ -12,7 +12,7 @@ from rstar.sandbox.api import Limits, Result
 
 
 def test_every_rollout_keeps_its_own_session() -> None:
-    load = asyncio.run(bench_agent(None, 24, 4))
+    load = asyncio.run(bench_agent(None, 24, 4, single_calls=20))
     assert (load.rollouts, load.calls, load.right, load.lost) == (24, 72, 24, {})
     assert load.cpu_ms is not None
     assert load.cpu_ms > 0
@@ -25,7 +25,7 @@ def test_a_session_that_forgets_is_seen(monkeypatch: pytest.MonkeyPatch) -> None
         return await step(self, code.replace("total += 2", "total = 2"), limits)
 
     monkeypatch.setattr(JudgeState, "run", forgetful)
-    load = asyncio.run(bench_agent(None, 6, 4))
+    load = asyncio.run(bench_agent(None, 6, 4, single_calls=20))
     assert (load.right, sum(load.lost.values())) == (0, 6)
 
 

@@ -68,7 +68,8 @@ def test_ctrl_c_at_the_prompt_ends_the_chat() -> None:
 
 
 def test_a_message_that_does_not_fit_is_told() -> None:
-    done = CliRunner().invoke(app, ["chat", "--policy", "tiny:agent"], input="many " * 3000 + "\nWhat?\n")
+    few = ["--set", "search.max_response_tokens=8"]
+    done = CliRunner().invoke(app, ["chat", *few], input="many " * 3000 + "\nWhat?\n")
     assert done.exit_code == 0, done.output
     assert done.output.count("does not fit into the model's context") == 1
 

@@ -14,6 +14,8 @@ from tests.cli.commands import rstar, start
 
 QUESTION = "What is " + " + ".join(str(n) for n in range(1, 60)) + ", all in all?"
 LONGEST_ID = "the-name-of-problem-17"
+ALONE = ["--set", "engine.processes=0"]
+"""The bundled model in the command's own process: soon ready."""
 
 
 @pytest.fixture(scope="module")
@@ -159,20 +161,20 @@ def test_a_question_that_is_too_long_is_named(tmp_path: Path) -> None:
     rows = [{"id": "long", "question": "1 + " * 2_000 + "1", "answer": "1"}]
     rows.append({"id": "short", "question": "Solve for x: 7x + 5 = 61.", "answer": "8"})
     (tmp_path / "p.json").write_text(json.dumps(rows))
-    text = rstar("solve", "--problems", "p.json", "--method", "greedy", "--out", "run", cwd=tmp_path).stdout
+    text = rstar("solve", "--problems", "p.json", "--method", "greedy", *ALONE, "--out", "run", cwd=tmp_path).stdout
     assert "question too long" in text
     assert "1 of 2 problems: the question is too long for the model's context" in text
     found: dict[str, Any] = json.loads(rstar("view", "run", "--json", cwd=tmp_path).stdout)
     assert "question_too_long" in found["results"][0]["notices"]
     assert found["results"][1]["notices"] == []
     assert found["summary"]["notices"]["question_too_long"] == 1
-    done = rstar("solve", rows[0]["question"], "--method", "greedy", code=3)
+    done = rstar("solve", rows[0]["question"], "--method", "greedy", *ALONE, code=3)
     assert "no answer: the question is too long for the model's context" in done.stdout
 
 
 def test_notices_of_the_bundled_model(tmp_path: Path) -> None:
     (tmp_path / "p.json").write_text(json.dumps([{"question": "1+1"}, {"question": "Solve for x: 7x + 5 = 61."}]))
-    few = ["--set", "search.rollouts=2", "--set", "search.expansions=2"]
+    few = ["--set", "search.rollouts=2", "--set", "search.expansions=2", *ALONE]
     text = rstar("solve", "--problems", "p.json", *few, "--out", "run", cwd=tmp_path).stdout
     assert "1 of 2 problems: the bundled model was not trained on this wording" in text
     results = json.loads(rstar("view", "run", "--json", cwd=tmp_path).stdout)["results"]

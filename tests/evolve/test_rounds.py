@@ -271,6 +271,7 @@ def test_policies_are_trained_on_the_references_again(tmp_path, monkeypatch):
     monkeypatch.setattr("rstar.evolve.rounds.train", train)
     bootstrap = "bootstrap = { problems = [{ n = 3 }, { n = 4, seed = 1 }], train = { tokens = 9 } }"
     recipe = small(tmp_path, 'base = "tiny"', f"replay = [{{ n = 5, seed = 2 }}]\n{bootstrap}")
+    recipe = recipe.model_copy(update={"round": [Round(rollouts=3, take=4)]})
     with pytest.raises(StopIteration):
         evolve(recipe, tmp_path / "run", lambda text: None, bar)
     assert trained == [("sft", ["stage1.jsonl", "stage2.jsonl"]), ("policy", ["replay1.jsonl", "sft.jsonl"])]

@@ -24,7 +24,7 @@ from rstar.models.fake import FakeEngine
 from rstar.problems import Problem
 from rstar.prompts.code_steps import CODE, END_CODE, END_OUTPUT, OUTPUT, answer
 
-_SINGLE_CALLS = 500
+SINGLE_CALLS = 500
 """Programs sent one at a time for comparison."""
 
 
@@ -68,7 +68,13 @@ def script(turns: int) -> Callable[[Request, int], str]:
 
 
 async def bench_agent(
-    url: str | None, rollouts: int, turns: int, *, pid: int = 0, token_file: Path | None = None
+    url: str | None,
+    rollouts: int,
+    turns: int,
+    *,
+    pid: int = 0,
+    token_file: Path | None = None,
+    single_calls: int = SINGLE_CALLS,
 ) -> AgentLoad:
     """Make `rollouts` rollouts at once, of `turns` turns each.
 
@@ -78,6 +84,7 @@ async def bench_agent(
         turns: turns of each, the answer included; > 1.
         pid: root process of the service given by `url`, to measure its CPU time; 0: unknown.
         token_file: file with the token of that service.
+        single_calls: number of programs sent one at a time, without a session, for comparison.
 
     Raises:
         SandboxError: the service refuses or is unreachable.
@@ -92,7 +99,7 @@ async def bench_agent(
             }
         )
         token = None if token_file is None else read_token(token_file)
-        single = await run_load(service, ["print"] * _SINGLE_CALLS, concurrency=1, token=token, pid=pid)
+        single = await run_load(service, ["print"] * single_calls, concurrency=1, token=token, pid=pid)
         ended: Counter[str] = Counter()
         solver = AgentSolver(config, policy=FakeEngine(script=script(turns)))
         before, started = usage(pid), time.perf_counter()
