@@ -29,6 +29,7 @@ def test_two_answers() -> None:
     ]  # fmt: skip
     wrong = run("5", "6")
     assert (wrong.exit_code, wrong.stdout) == (1, "wrong\n")
+    assert run("", "5").stdout == "error\nwhy    the gold answer: nothing that can be read\n"
     assert json.loads(run("5", "", "--json").stdout)["outcome"] == "unparseable"
     assert run("-5", "- 5").exit_code == run("--", "5", "5").exit_code == 0
 

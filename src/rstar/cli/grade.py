@@ -122,10 +122,11 @@ def _grade_one(verdict: Verdict, explain: bool, as_json: bool) -> None:
     else:
         screen = console()
         screen.print(f"[{'green' if verdict.correct else 'red'}]{verdict.outcome}[/]", highlight=False)
+        rows = [("why", verdict.reason)] if explain or verdict.outcome not in ("correct", "wrong") else []
         if explain:
-            rows = (("why", verdict.reason), ("gold", verdict.gold_form), ("answer", verdict.prediction_form))
-            for name, text in rows:
-                screen.print(f"{name:7}{escape(text)}", highlight=False, soft_wrap=True)
+            rows += [("gold", verdict.gold_form), ("answer", verdict.prediction_form)]
+        for name, text in rows:
+            screen.print(f"{name:7}{escape(text)}", highlight=False, soft_wrap=True)
     if not verdict.correct:
         raise typer.Exit(1)
 

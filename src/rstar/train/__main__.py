@@ -32,8 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except RstarError as error:
         print(f"error: {visible(str(error))}", file=sys.stderr)
         return BAD_INPUT if isinstance(error, ConfigError | DataError) else 1
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
+    except KeyboardInterrupt:  # the program that started this one says so
         return 130
     if model is not None:
         print(f"model written to {visible(str(model))}")
