@@ -24,9 +24,6 @@ from rstar.models.fake import FakeEngine
 from rstar.problems import Problem
 from rstar.prompts.code_steps import CODE, END_CODE, END_OUTPUT, OUTPUT, answer
 
-SINGLE_CALLS = 500
-"""Programs sent one at a time for comparison."""
-
 
 @dataclass(frozen=True, slots=True)
 class AgentLoad:
@@ -74,7 +71,7 @@ async def bench_agent(
     *,
     pid: int = 0,
     token_file: Path | None = None,
-    single_calls: int = SINGLE_CALLS,
+    single_calls: int = 500,
 ) -> AgentLoad:
     """Make `rollouts` rollouts at once, of `turns` turns each.
 
