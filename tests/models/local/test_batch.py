@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
 from rstar.models.decoder_files import load_decoder
 from rstar.models.engine import Completion, Context, Request
-from rstar.models.local.batch import Batch, Job, _Branch
-from rstar.models.local.cached_decoder import SPAN_ROWS
+from rstar.models.local.batch import Batch, Job
 from rstar.models.local.engine import LocalEngine
 from tests.models.tiny_models import BOS, write_model
 
@@ -103,18 +101,6 @@ def test_what_an_ended_sample_wrote_is_not_computed_again(engine: LocalEngine) -
     continued = counted.run(warm(2, n=4, prompt=longer))
     assert counted.prompts == 1
     assert continued == Counted(engine).run(warm(2, n=4, prompt=longer))
-
-
-@pytest.mark.parametrize(("length", "within", "row"), [(90, 32, 9), (120, 32, 3), (900, 32, 3), (90, 8, 3)])
-def test_samples_of_like_length_are_neighbours(engine: LocalEngine, length: int, within: int, row: int) -> None:
-    """All rows of a group attend to as many positions as the longest of them."""
-    batch = LocalEngine(engine.settings.folder, threads=1, batch=32)._batch
-    batch._rows.lengths[:16] = np.repeat([700, 100], SPAN_ROWS)
-    batch._branches[:16] = [_Branch(0, [])] * 16
-    for free in (3, 9):
-        batch._rows.clear(free)
-        batch._branches[free] = None
-    assert batch._best_row(length, within) == row
 
 
 def test_agents_that_take_turns_are_not_read_again(engine: LocalEngine) -> None:

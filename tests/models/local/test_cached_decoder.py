@@ -25,13 +25,13 @@ SHAPES = {
 }  # fmt: skip
 
 
-def build(shape: str, rows: int = 32) -> tuple[Decoder, CachedDecoder]:
+def build(shape: str, rows: int = 32, dtype: torch.dtype = torch.float32) -> tuple[Decoder, CachedDecoder]:
     config = DecoderConfig(
         vocab_size=200, hidden_size=72, intermediate_size=144, num_hidden_layers=3, max_position_embeddings=512,
         initializer_range=0.3, **SHAPES[shape],
     )  # type: ignore[arg-type]  # fmt: skip
     decoder = Decoder(config)
-    return decoder, CachedDecoder(decoder, rows, torch.float32, torch.device("cpu"))
+    return decoder, CachedDecoder(decoder, rows, dtype, torch.device("cpu"))
 
 
 def tokens(rows: int, length: int) -> torch.Tensor:
@@ -47,9 +47,11 @@ def decode(model: CachedDecoder, ids: torch.Tensor, start: int, first: int = 0) 
 
 
 @pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @torch.no_grad()
-def test_logits_equal_the_decoder(shape: str) -> None:
-    decoder, model = build(shape)
+def test_logits_equal_the_decoder(shape: str, dtype: torch.dtype) -> None:
+    """float64 takes the way of accelerators."""
+    decoder, model = build(shape, dtype=dtype)
     ids = tokens(8, 50)
     model.forward(0, ids[:, :32], torch.zeros(8, dtype=torch.int64), torch.full((8,), 31))
     torch.testing.assert_close(decode(model, ids[:, 32:], 32), decoder(ids)[:, -1], atol=2e-4, rtol=2e-4)

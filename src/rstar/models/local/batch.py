@@ -30,7 +30,7 @@ from torch import Tensor
 
 from rstar.models.decoder import Decoder
 from rstar.models.engine import Completion, Request, StopReason
-from rstar.models.local.cached_decoder import ROW_STEP, SPAN_ROWS, CachedDecoder
+from rstar.models.local.cached_decoder import ROW_STEP, CachedDecoder
 from rstar.models.local.prompts import Prompts
 from rstar.models.local.sampling import Taken, choose, stream_key, uniforms
 from rstar.models.local.tokens import TokenText
@@ -265,24 +265,15 @@ class Batch:
 
     def _place(self, branch: _Branch, source: int, length: int, last: int) -> None:
         """Give a branch a free row, with the first `length` positions of row `source`; `last` is its next input."""
-        row = self._best_row(length, self.size)
+        row = self._free_row()
         self.model.copy(source, row, 0, length)
         self._branches[row] = branch
         self._rows.last[row], self._rows.lengths[row] = last, length
         self._active += 1
 
-    def _best_row(self, length: int, within: int) -> int:
-        """A free row among the first `within`: where `length` makes its group of `SPAN_ROWS` attend to least more.
-
-        Of several such groups, the one that attends to least, so that long samples find room beside long ones.
-        """
-        longest = self._rows.lengths.reshape(-1, SPAN_ROWS).max(axis=1)
-
-        def cost(row: int) -> tuple[int, int]:
-            most = int(longest[row // SPAN_ROWS])
-            return max(length - most, 0), most
-
-        return min((row for row in range(within) if self._branches[row] is None), key=cost)
+    def _free_row(self) -> int:
+        """The first row that is not in use."""
+        return next(row for row, branch in enumerate(self._branches) if branch is None)
 
     def _hold(self, branch: _Branch, row: int, length: int) -> None:
         """Hold the first `length` tokens of a branch, which are in `row`, as a prompt."""
@@ -335,9 +326,9 @@ class Batch:
 
     def _compact(self) -> None:
         """Move branches from the last rows into free ones while that saves computing `ROW_STEP` rows."""
-        while (top := self._top()) > (needed := self._active + -self._active % ROW_STEP):
+        while (top := self._top()) > self._active + -self._active % ROW_STEP:
             length = int(self._rows.lengths[top - 1])
-            free = self._best_row(length, needed)
+            free = self._free_row()
             self.model.copy(top - 1, free, 0, length)
             self._rows.move(top - 1, free)
             self._branches[free], self._branches[top - 1] = self._branches[top - 1], None

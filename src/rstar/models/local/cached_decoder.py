@@ -4,12 +4,11 @@ The cache has a fixed number of rows; each row holds the keys and values of one 
 range of rows by T tokens each: prompts (T large) or one new token per row (T = 1).
 
 Invariant (float32 on a CPU): a row's output depends on its own tokens alone, bit for bit, not on the other rows or
-tokens in the call, nor on how its tokens were split into calls. This relies on a measured property of the CPU
-matrix-product kernels, which a test checks: a row's result is the same for any shape with at least 16 rows
-(`ROW_STEP`), and in the batched products of attention with at least 4 (`QUERY_STEP`); smaller products are padded. It
+tokens in the call, nor on how its tokens were split into calls. `rstar.models.local.attention` guarantees it for
+attention. For the other matrix products it relies on a measured property of the CPU kernels, which a test checks: a
+row's result is the same for any shape with at least 16 rows (`ROW_STEP`); smaller products are padded. The property
 holds for one thread: with two, rows of 1,536 numbers gave other results in products of up to 128 rows than in larger
-ones; rows of up to 1,024 did not. Sums over more than `SUM_STEP` positions are split differently for different lengths,
-so attention adds them in blocks.
+ones; rows of up to 1,024 did not.
 
 Not done here: sampling, scheduling (`rstar.models.local.engine`), gradients.
 """
@@ -26,15 +25,11 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from rstar.models.decoder import Block, Decoder, inverse_frequencies
+from rstar.models.local.attention import attend
 
 ROW_STEP = 16
-QUERY_STEP = 4
-SUM_STEP = 128
-SPAN_ROWS = 8
-"""Adjacent rows that attend to equally many positions, as many as the longest of them: more rows waste reading, fewer
-cost calls."""
-LENGTH_STEP = 16
-"""Attention spans are padded to a multiple of this many positions, to limit the number of shapes."""
+SPAN_STEP = 16
+"""On an accelerator, all rows attend to a multiple of this many positions, to limit the number of shapes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +58,7 @@ class CachedDecoder:
         self.dtype = dtype
         self.device = device
         self.capacity = 0
+        self._compiled = device.type == "cpu" and dtype == torch.float32
         self._keys = self._values = self._turns = self._places = torch.empty(0)
         self.reserve(1)
         self.load(decoder)
@@ -125,14 +121,14 @@ class CachedDecoder:
         rows, length = ids.shape
         self.reserve(_span(starts, length))
         positions = starts.to(self.device)[:, None] + self._places[:length]
-        biases = self._biases(starts, positions)
+        bias = None if self._compiled else self._bias(starts, positions)
         turns = self._turns[positions.reshape(-1)][:, None]
         chosen = slice(first, first + rows)
         x = F.embedding(ids.to(self.device).reshape(-1), self._embedding)
         if added is not None:
             x = x + added.view(x.shape)
         for layer, keys, values in zip(self._layers, self._keys, self._values, strict=True):
-            mixed = self._attention(layer, keys[chosen], values[chosen], x, biases, turns, positions)
+            mixed = self._attention(layer, keys[chosen], values[chosen], x, starts, turns, positions, bias)
             x = _add_linear(x, mixed, layer.out, layer.out_bias)
             gate, up = F.linear(self._normed(x, layer.norm_mlp), layer.gate_up).chunk(2, dim=-1)
             x = _add_linear(x, F.silu(gate).mul_(up), layer.down, None)
@@ -143,19 +139,12 @@ class CachedDecoder:
     def _normed(self, x: Tensor, weight: Tensor) -> Tensor:
         return F.rms_norm(x, weight.shape, weight, self.config.rms_norm_eps)
 
-    def _biases(self, starts: Tensor, positions: Tensor) -> list[Tensor]:
-        """0 where a token attends, else -inf, for groups of adjacent rows: (r, 1, T, span), each with its own span.
-
-        A short row next to a long one reads as many keys as that one, which takes most of the time of a step.
-        """
+    def _bias(self, starts: Tensor, positions: Tensor) -> Tensor:
+        """0 where a token attends, else -inf: (R, 1, T, span)."""
         rows, length = positions.shape
-        step = SPAN_ROWS if length == 1 and self.device.type == "cpu" else rows
-        biases = []
-        for some_starts, some in zip(torch.split(starts, step), torch.split(positions, step), strict=True):
-            span = _span(some_starts, length)
-            bias = torch.zeros((len(some), 1, length, span), dtype=self.dtype, device=self.device)
-            biases.append(bias.masked_fill_((self._places[:span] > some[:, :, None])[:, None], -torch.inf))
-        return biases
+        span = _span(starts, length)
+        bias = torch.zeros((rows, 1, length, span), dtype=self.dtype, device=self.device)
+        return bias.masked_fill_((self._places[:span] > positions[:, :, None])[:, None], -torch.inf)
 
     def _attention(
         self,
@@ -163,62 +152,53 @@ class CachedDecoder:
         keys: Tensor,
         values: Tensor,
         x: Tensor,
-        biases: list[Tensor],
+        starts: Tensor,
         turns: Tensor,
         positions: Tensor,
+        bias: Tensor | None,
     ) -> Tensor:
         """Attention of `x` (R * T, D), as (R * T, H * C).
 
-        First writes the keys and values of `x` to `keys` (R, K, C, capacity) and `values` (R, K, capacity, C).
+        Writes the keys and values of `x` to `keys` (R, K, C, capacity) and `values` (R, K, capacity, C).
         """
         config = self.config
         rows, length = positions.shape
-        heads, kv, dim, group = config.num_attention_heads, config.num_key_value_heads, config.head_dim, config.group
+        heads, kv, dim = config.num_attention_heads, config.num_key_value_heads, config.head_dim
         fused = F.linear(self._normed(x, layer.norm_in), layer.qkv, layer.qkv_bias).view(rows * length, -1, dim)
         qk = fused[:, : heads + kv]
         if layer.q_norm is not None and layer.k_norm is not None:
             qk = torch.cat((self._normed(qk[:, :heads], layer.q_norm), self._normed(qk[:, heads:], layer.k_norm)), 1)
         pairs = torch.view_as_complex(qk.float().view(rows * length, heads + kv, dim // 2, 2))
         qk = torch.view_as_real(pairs * turns).flatten(-2).to(self.dtype).view(rows, length, -1, dim)
-        row = self._places[:rows, None]
+        fused = fused.view(rows, length, -1, dim)
+        if bias is None:
+            mixed = attend(
+                qk.numpy(), fused.numpy(), keys.numpy(), values.numpy(), starts.numpy(), torch.get_num_threads()
+            )
+            return torch.from_numpy(mixed).view(rows * length, heads * dim)
+        return self._masked(keys, values, qk, fused[:, :, heads + kv :], positions, bias)
+
+    def _masked(
+        self, keys: Tensor, values: Tensor, qk: Tensor, new_values: Tensor, positions: Tensor, bias: Tensor
+    ) -> Tensor:
+        """`attend` for accelerators and other dtypes. All rows read equally many positions; a mask hides the rest."""
+        config = self.config
+        rows, length = positions.shape
+        heads, kv, dim, group = config.num_attention_heads, config.num_key_value_heads, config.head_dim, config.group
+        row, span = self._places[:rows, None], bias.shape[-1]
         keys.flatten(1, 2)[row, :, positions] = qk[:, :, heads:].flatten(2)
-        values[row, :, positions] = fused[:, heads + kv :].view(rows, length, kv, dim)
-        q = (
-            qk[:, :, :heads]
-            .view(rows, length, kv, group, dim)
-            .permute(0, 2, 3, 1, 4)
-            .reshape(rows * kv, group * length, dim)
-        )
-        padding = max(QUERY_STEP - group * length, 0)
-        if padding:
-            q = F.pad(q, (0, 0, 0, padding))
-        parts, first = [], 0
-        for bias in biases:
-            count, span = len(bias), bias.shape[-1]
-            part = slice(first, first + count)
-            some = q[first * kv : (first + count) * kv]
-            scores = torch.bmm(some, keys[part, ..., :span].flatten(0, 1)).mul_(dim**-0.5)
-            scores.view(count, -1, 1 if padding else length, span).add_(bias)
-            weights = torch.softmax(scores, dim=-1)
-            parts.append(_weighted(weights, values[part, :, :span].flatten(0, 1))[:, : group * length])
-            first += count
-        mixed = torch.cat(parts) if len(parts) > 1 else parts[0]
+        values[row, :, positions] = new_values
+        q = qk[:, :, :heads].view(rows, length, kv, group, dim).permute(0, 2, 3, 1, 4)
+        scores = torch.bmm(q.reshape(rows * kv, group * length, dim), keys[..., :span].flatten(0, 1)).mul_(dim**-0.5)
+        scores.view(rows, kv * group, length, span).add_(bias)
+        mixed = torch.bmm(torch.softmax(scores, dim=-1), values[:, :, :span].flatten(0, 1))
         return mixed.view(rows, kv, group, length, dim).permute(0, 3, 1, 2, 4).reshape(rows * length, heads * dim)
 
 
 def _span(starts: Tensor, length: int) -> int:
     """Positions that rows attend to after `length` more tokens, padded."""
     longest = int(starts.max()) + length
-    return longest + -longest % LENGTH_STEP
-
-
-def _weighted(weights: Tensor, values: Tensor) -> Tensor:
-    """`weights` (B, Q, S) times `values` (B, S, C), summed over positions S in blocks."""
-    blocks = zip(torch.split(weights, SUM_STEP, 2), torch.split(values, SUM_STEP, 1), strict=True)
-    mixed = torch.bmm(*next(blocks))
-    for some_weights, some_values in blocks:
-        mixed.baddbmm_(some_weights, some_values)
-    return mixed
+    return longest + -longest % SPAN_STEP
 
 
 def _zeros(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
