@@ -4,7 +4,7 @@ A `RunFolder` holds ``config.json`` with its identity (all that decides the resu
 and other files. A search run has the record files ``results.jsonl`` (one line per finished problem) and
 ``trees.jsonl``, and at the end ``summary.json``. Invariants:
 
-* One process at a time. A folder is resumed only under the identity it was created with.
+* One process at a time. A folder is resumed only under the identity it was created with, or one that goes on from it.
 * Finished work is neither lost nor repeated: the keys of the first record file tell what is finished.
 * A record of another file without one in the first, left by a crash between the two, is dropped.
 * `RunFolder.seal` puts the records into a fixed order, so the files of a finished run do not depend on the order of
@@ -43,6 +43,7 @@ class RunFolder:
     def __init__(self, path: Path, lock: int, config: Record, record_files: Sequence[str]) -> None:
         self.path, self.new = path, not (path / CONFIG).exists()
         self._lock, self._config, self._kept = lock, config, not self.new
+        self._grows = False
         self._record_files = {name: RecordFile(path / name) for name in record_files}
         if record_files:
             first, *others = self._record_files.values()
@@ -56,6 +57,7 @@ class RunFolder:
         identity: Mapping[str, Any],
         about: Mapping[str, Any] | None = None,
         record_files: Sequence[str] = (),
+        goes_on_from: Mapping[str, Any] | None = None,
     ) -> RunFolder:
         """Open the run in `path`, or a new one. Nothing is written before `begin`.
 
@@ -64,6 +66,8 @@ class RunFolder:
             identity: all that decides the results; must equal that of the run in the folder.
             about: other content of ``config.json`` (versions, resolved settings); not compared.
             record_files: their names.
+            goes_on_from: identity of a run whose records are all records of this one, too; None if there is none. If
+                the folder holds it, `begin` turns it into this run.
 
         Raises:
             ResumeError: the folder belongs to a different run (the message names the keys that differ), is in use, or
@@ -72,8 +76,12 @@ class RunFolder:
         """
         lock = _lock(path)
         try:
-            _check(path, identity, about or {})
-            return cls(path, lock, {"identity": dict(identity), **(about or {})}, record_files)
+            grows = goes_on_from is not None and _differing(path, goes_on_from) == []
+            if not grows:
+                _check(path, identity, about or {})
+            opened = cls(path, lock, {"identity": dict(identity), **(about or {})}, record_files)
+            opened._grows = grows
+            return opened
         except BaseException:
             os.close(lock)
             raise
@@ -98,9 +106,11 @@ class RunFolder:
     def begin(self) -> None:
         """Claim the folder for this run."""
         file = self.path / CONFIG
-        if not file.exists():
+        if not file.exists() or self._grows:
             with self._storing():
+                (self.path / SUMMARY).unlink(missing_ok=True)
                 write_json(file, self._config)
+            self._grows = False
 
     def keep(self) -> None:
         """Claim the folder and keep it, whatever happens from now on."""
@@ -173,6 +183,14 @@ def _lock(path: Path) -> int:
     return lock
 
 
+def _differing(path: Path, identity: Mapping[str, Any]) -> list[str] | None:
+    """Keys in which the run of a folder differs from `identity`; None if the folder holds no run."""
+    if (config := read_config(path)) is None:
+        return None
+    old, new = flatten(config["identity"]), flatten(json.loads(json.dumps(identity)))
+    return [key for key in sorted(new.keys() | old.keys()) if new.get(key) != old.get(key)]
+
+
 def _check(path: Path, identity: Mapping[str, Any], about: Mapping[str, Any]) -> None:
     """Raise `ResumeError` if the folder holds another run or other files."""
     config = read_config(path)
@@ -181,8 +199,8 @@ def _check(path: Path, identity: Mapping[str, Any], about: Mapping[str, Any]) ->
         if foreign:
             raise ResumeError(f"{path} is not a run folder, and not empty: it holds {foreign[0]!r}")
         return
-    old, new = flatten(config["identity"]), flatten(json.loads(json.dumps(identity)))
-    if differ := [key for key in sorted(new.keys() | old.keys()) if new.get(key) != old.get(key)]:
+    if differ := _differing(path, identity):
+        old, new = flatten(config["identity"]), flatten(json.loads(json.dumps(identity)))
         there, now = (_named(of, about) for of, about in ((old, config), (new, about)))
         rows = "\n".join(f"  {key}: {there.get(key)!r} there, {now.get(key)!r} now" for key in differ[:_MOST_SHOWN])
         if len(differ) > _MOST_SHOWN:

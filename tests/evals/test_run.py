@@ -23,7 +23,8 @@ from rstar.jsonl import read_lines
 from rstar.models.engine import Completion, Request
 from rstar.models.fake import FakeEngine
 from rstar.problems import Problem
-from rstar.runs import RESULTS, TREES
+from rstar.runs import CONFIG as CONFIG_FILE
+from rstar.runs import RESULTS, SUMMARY, TREES
 from rstar.search.solver import Solver
 from rstar.specs import Fake
 from tests.models.tiny_models import write_model
@@ -200,6 +201,34 @@ def test_a_finished_run_is_not_done_again(tmp_path: Path) -> None:
     first = run(tmp_path / "run")
     again = run(tmp_path / "run", policy=FakeEngine(Fake("fail", rate=1)))
     assert again.results == first.results
+
+
+def solve(folder: Path, problems: ProblemSet, policy: FakeEngine | None = None) -> FinishedRun:
+    solver = Solver(CONFIG, policy=policy or FakeEngine(), sandbox=PlainSandbox())
+    return asyncio.run(solve_run(CONFIG, problems, folder, solver=solver))
+
+
+def test_a_run_goes_on_with_further_problems(tmp_path: Path) -> None:
+    problems = problem_set(12)
+    first = solve(tmp_path / "run", problems.head(5))
+    with pytest.raises(EngineError):
+        solve(tmp_path / "run", problems, FakeEngine(Fake("fail", rate=1)))
+    assert not (tmp_path / "run" / SUMMARY).exists(), "it is unfinished now"
+    longer = solve(tmp_path / "run", problems)
+    assert longer.results[:5] == first.results
+    assert longer.summary["n"] == 12
+    solve(tmp_path / "whole", problems)
+    for name in (RESULTS, TREES):
+        assert timeless(tmp_path / "run" / name) == timeless(tmp_path / "whole" / name)
+    assert (tmp_path / "run" / CONFIG_FILE).read_bytes() == (tmp_path / "whole" / CONFIG_FILE).read_bytes()
+
+
+def test_further_problems_must_follow_the_same_ones(tmp_path: Path) -> None:
+    problems = problem_set(12)
+    solve(tmp_path / "run", problems.head(5))
+    for other in (problems.subset(problems.problems[1:]), ProblemSet(problems.problems, {})):
+        with pytest.raises(ResumeError, match="golds: '5 answers"):
+            solve(tmp_path / "run", other)
 
 
 def test_lost_infrastructure_keeps_what_was_finished(tmp_path: Path) -> None:

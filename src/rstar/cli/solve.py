@@ -131,8 +131,8 @@ def solve(
     """Answer a question, or solve a file of problems, by searching over code steps, each run as soon as it is written.
 
     Given a question, the command prints the answer and the solution. With `--problems`, it stores each result in a run
-    folder as soon as the problem is finished. To resume an interrupted run, repeat the command with the same `--out`.
-    Gold answers in the file are used for grading only.
+    folder as soon as the problem is finished. To resume an interrupted run, repeat the command with the same `--out`;
+    with a larger `--limit`, a run goes on with further problems. Gold answers in the file are used for grading only.
 
     A notice warns that the bundled model was not trained on the question's wording, that the bundled PPM gives the
     answer a low value, or that the question is too long for the model's context. `docs/solving.md` describes the format

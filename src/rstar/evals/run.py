@@ -30,7 +30,7 @@ from rstar.grading.checks import run_check
 from rstar.jsonl import Record
 from rstar.models.spec import fingerprint, is_local, local_folder, resolved_dtype
 from rstar.problems import Problem
-from rstar.runs import FOLDER, RESULTS, SUMMARY, TREES, RunFolder
+from rstar.runs import FOLDER, RESULTS, SUMMARY, TREES, RunFolder, read_config
 from rstar.search.checks import invalid_return, name_of
 from rstar.search.mutual import domain_of
 from rstar.search.solver import Solution
@@ -81,7 +81,7 @@ async def solve_run(
 
     Args:
         config: of the run; what decides its results must equal that of the folder.
-        problems: with the known gold answers.
+        problems: with the known gold answers. A folder that holds the run on the first of them only goes on.
         folder: the run folder, created or resumed.
         on_result: called with each result, stored ones first.
         solver: used instead of one made from `config`.
@@ -97,11 +97,9 @@ async def solve_run(
     """
     refuse_bad_checks(problems)
     solver = solver or open_solver(config)
-    identity = (
-        config.identity() | _content_identity(config) | grading_identity(problems, grade) | dict(extra_identity or {})
-    )
+    identity = config.identity() | _content_identity(config) | dict(extra_identity or {})
     about = {"digest": config.digest(), "config": config.model_dump(mode="json"), "versions": versions()}
-    with _open_run(folder, identity, about | {"problems": len(problems)}) as run:
+    with _open_run(folder, identity, about, problems, grade) as run:
         order, results = [problem.id for problem in problems.problems], run.record_file(RESULTS)
         for record in results:
             on_result(record)
@@ -168,14 +166,32 @@ def _tree_line(solution: Solution, tokens: bool) -> Record | None:
     return None if solution.tree is None else {"id": solution.problem.id, **solution.tree.to_json(tokens)}
 
 
-def _open_run(folder: Path, identity: Mapping[str, Any], about: Mapping[str, Any]) -> RunFolder:
+def _open_run(
+    folder: Path, identity: Mapping[str, Any], about: Mapping[str, Any], problems: ProblemSet, grade: Grader
+) -> RunFolder:
+    """Open the folder of a run. It may hold the same run on the first of the problems only."""
+
+    def on(some: ProblemSet) -> dict[str, Any]:
+        return {**identity, **grading_identity(some, grade)}
+
     try:
-        return RunFolder.open(folder, identity, about, (RESULTS, TREES))
+        solved = _number_of_problems(folder)
+        shorter = on(problems.head(solved)) if 0 < solved < len(problems) else None
+        return RunFolder.open(
+            folder, on(problems), {**about, "problems": len(problems)}, (RESULTS, TREES), goes_on_from=shorter
+        )
     except ResumeError as error:
         if error.keys and error.keys <= GRADING:
             hint = "only the grading differs: to grade a finished run again, use `rstar grade --run`"
             raise ResumeError(f"{error}\n{hint}", error.keys) from error
         raise
+
+
+def _number_of_problems(folder: Path) -> int:
+    """Of the run in a folder; 0 if it does not say so."""
+    config = read_config(folder) or {}
+    number = config.get("problems")
+    return number if isinstance(number, int) else 0
 
 
 def grade_solution(solution: Solution, key: AnswerKey | None, grade: Grader = verify) -> Record:
