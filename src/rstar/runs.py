@@ -40,10 +40,10 @@ ROUNDS = "rounds.json"
 class RunFolder:
     """An open run folder; use as ``with Folder.open(...) as folder:``."""
 
-    def __init__(self, path: Path, lock: int, config: Record, record_files: Sequence[str]) -> None:
+    def __init__(self, path: Path, lock: int, config: Record, record_files: Sequence[str], grows: bool) -> None:
         self.path, self.new = path, not (path / CONFIG).exists()
         self._lock, self._config, self._kept = lock, config, not self.new
-        self._grows = False
+        self._grows = grows  # the folder holds a run that this one goes on from
         self._record_files = {name: RecordFile(path / name) for name in record_files}
         if record_files:
             first, *others = self._record_files.values()
@@ -79,9 +79,7 @@ class RunFolder:
             grows = goes_on_from is not None and _differing(path, goes_on_from) == []
             if not grows:
                 _check(path, identity, about or {})
-            opened = cls(path, lock, {"identity": dict(identity), **(about or {})}, record_files)
-            opened._grows = grows
-            return opened
+            return cls(path, lock, {"identity": dict(identity), **(about or {})}, record_files, grows)
         except BaseException:
             os.close(lock)
             raise

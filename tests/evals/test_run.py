@@ -40,8 +40,12 @@ def problem_set(n: int = 6) -> ProblemSet:
 
 
 def run(folder: Path, config: Config = CONFIG, n: int = 6, policy: FakeEngine | None = None) -> FinishedRun:
+    return solve(folder, problem_set(n), policy, config)
+
+
+def solve(folder: Path, problems: ProblemSet, policy: FakeEngine | None = None, config: Config = CONFIG) -> FinishedRun:
     solver = Solver(config, policy=policy or FakeEngine(), sandbox=PlainSandbox())
-    return asyncio.run(solve_run(config, problem_set(n), folder, solver=solver))
+    return asyncio.run(solve_run(config, problems, folder, solver=solver))
 
 
 def timeless(file: Path) -> list[dict[str, Any]]:
@@ -201,11 +205,6 @@ def test_a_finished_run_is_not_done_again(tmp_path: Path) -> None:
     first = run(tmp_path / "run")
     again = run(tmp_path / "run", policy=FakeEngine(Fake("fail", rate=1)))
     assert again.results == first.results
-
-
-def solve(folder: Path, problems: ProblemSet, policy: FakeEngine | None = None) -> FinishedRun:
-    solver = Solver(CONFIG, policy=policy or FakeEngine(), sandbox=PlainSandbox())
-    return asyncio.run(solve_run(CONFIG, problems, folder, solver=solver))
 
 
 def test_a_run_goes_on_with_further_problems(tmp_path: Path) -> None:
