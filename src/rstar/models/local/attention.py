@@ -106,7 +106,7 @@ def _attend(
             _mix(weights, value, out[row, t, some], padded)
 
 
-@register_jitable  # type: ignore[untyped-decorator]
+@register_jitable(inline="always")  # type: ignore[untyped-decorator]
 def _score(queries: Floats, key: Floats, scores: Floats, padded: int) -> None:
     """Set the first `padded` of `scores` (G, capacity) to products of `queries` (G, C) and `key` (C, capacity).
 
@@ -130,7 +130,7 @@ def _score(queries: Floats, key: Floats, scores: Floats, padded: int) -> None:
                     some[p] += q0 * k0[p]
 
 
-@register_jitable  # type: ignore[untyped-decorator]
+@register_jitable(inline="always")  # type: ignore[untyped-decorator]
 def _softmax(
     scores: Floats, exponents: npt.NDArray[np.int32], lanes: Floats, count: int, padded: int, scale: np.float32
 ) -> None:
@@ -169,7 +169,7 @@ def _softmax(
         scores[p] *= share
 
 
-@register_jitable  # type: ignore[untyped-decorator]
+@register_jitable(inline="always")  # type: ignore[untyped-decorator]
 def _mix(weights: Floats, value: Floats, mixed: Floats, padded: int) -> None:
     """Set `mixed` (G, C) to the sums of the first `padded` of `value` (capacity, C), by `weights` (G, capacity).
 
