@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import cast
 
 import pytest
+import torch
 
 from rstar.jsonl import read_lines
 from rstar.models.decoder_files import load_decoder
@@ -37,7 +38,7 @@ class Planned:
 def evaluate(folder: Path, plan: Sequence[int]) -> Planned:
     """Evaluate steps with these numbers of right rollouts; the step is the seed of its weights."""
     maker, said = Planned(0), list[str]()
-    evaluations = Evaluations(folder, folder, cast(Maker, maker), ["a", "b"], said.append, no_bar)
+    evaluations = Evaluations(folder, folder, torch.float16, cast(Maker, maker), ["a", "b"], said.append, no_bar)
 
     async def all_steps() -> None:
         for step, right in enumerate(plan):
@@ -54,7 +55,7 @@ def test_the_earliest_of_the_best_weights_is_the_model(tmp_path: Path, plan: lis
     evaluate(tmp_path, plan)
     model, expected = load_decoder(tmp_path / "model"), decoder(seed=best)
     for name, weight in model.state_dict().items():
-        assert weight.equal(expected.state_dict()[name].bfloat16().to(weight.dtype)), name
+        assert weight.equal(expected.state_dict()[name].half().to(weight.dtype)), name
     lines = list(read_lines(tmp_path / "evaluations.jsonl", "step"))
     assert [line["mean"] for line in lines] == [right / 4 for right in plan]
 

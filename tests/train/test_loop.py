@@ -140,9 +140,11 @@ def test_epochs_are_passes_over_the_data(home: Path, tmp_path: Path) -> None:
         assert sum(seen) == len(tokens)
 
 
-def test_adamw_for_everything(home: Path) -> None:
+@pytest.mark.parametrize(("name", "kind"), [("adamw", "AdamW"), ("sgd", "SGD")])
+def test_one_optimizer_for_everything(home: Path, name: str, kind: str) -> None:
     model = load_decoder(home / "base")
-    (optimizer,) = build_optimizers(model, CONFIG.model_copy(update={"optimizer": "adamw", "weight_decay": 0.1}))
+    (optimizer,) = build_optimizers(model, CONFIG.model_copy(update={"optimizer": name, "weight_decay": 0.1}))
+    assert type(optimizer).__name__ == kind
     (group,) = optimizer.param_groups
     assert len(group["params"]) == len(list(model.parameters()))
     assert (group["lr"], group["weight_decay"]) == (CONFIG.other_lr, 0.1)

@@ -139,8 +139,12 @@ def test_transformers_reads_the_folder(tmp_path, base, data):
     from transformers import AutoModelForSequenceClassification
 
     folder = train_ppm(
-        CONFIG.model_copy(update={"base": base, "tokens": 2_000}), [data], tmp_path, lambda progress: None
+        CONFIG.model_copy(update={"base": base, "tokens": 2_000, "save_dtype": "float16"}),
+        [data],
+        tmp_path,
+        lambda progress: None,
     )
+    assert json.loads((folder / "config.json").read_text())["torch_dtype"] == "float16"
     theirs = AutoModelForSequenceClassification.from_pretrained(folder, dtype=torch.float32)
     ours = load_ppm(folder)
     read = reader(base)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file
 from typer.testing import CliRunner
 
 from rstar.cli.app import app
@@ -165,6 +166,14 @@ def test_fine_tuning_starts_from_a_model(tmp_path: Path, data: Path) -> None:
     assert losses[0] < learning[0] - 0.5
     assert max((before[name] - after[name]).abs().max() for name in before) < 0.01
     assert limits(tuned) == {shape.max_context}
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32"])
+def test_the_model_is_saved_as_the_recipe_says(tmp_path: Path, data: Path, dtype: str) -> None:
+    config = CONFIG.model_copy(update={"tokens": 2048, "save_dtype": dtype})
+    model = train_sft(config, [data], tmp_path, lambda progress: None)
+    assert {str(weight.dtype) for weight in load_file(model / "model.safetensors").values()} == {f"torch.{dtype}"}
+    assert json.loads((model / "config.json").read_text())["torch_dtype"] == dtype
 
 
 def test_recipes_of_the_project_are_valid() -> None:

@@ -2,8 +2,9 @@
 
 The rollouts of a group begin alike: they share the prompt, and often turns. Similar rollouts form one row, a trie
 (`rstar.models.ppm.trie`), so what they share is computed once, forward and backward. Attention is computed over whole
-rows, so rows are kept short. Log-probabilities are computed for the tokens of the trie and gathered into sequences,
-where the loss is that of separate rollouts.
+rows, so rows are kept short. Rows of one rollout are batched apart: their attention is plainly causal, at half the
+cost. Log-probabilities are computed for the tokens of the trie and gathered into sequences, where the loss is that of
+separate rollouts.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class PolicyBatch:
     """Rollouts as B rows of T tokens, S rollouts of at most L tokens.
 
     Attributes:
-        ids, ends: (B, T) int64; see `rstar.models.decoder.Decoder.hidden`.
+        ids, ends: (B, T) int64; see `rstar.models.decoder.Decoder.hidden`. `ends` is None if each row is one rollout.
         row, place, before: (N,) int64: row, index and preceding index of each trie token that a policy wrote.
         token: (S, L) int64: for each token of a rollout, which of the N it is; 0 where `mask` is 0.
         mask, sampler: (S, L) float32: 1 on tokens that the policy wrote, and their log-probabilities then.
@@ -45,7 +46,7 @@ class PolicyBatch:
     """
 
     ids: Tensor
-    ends: Tensor
+    ends: Tensor | None
     row: Tensor
     place: Tensor
     before: Tensor
@@ -57,7 +58,8 @@ class PolicyBatch:
 
     def to(self, device: torch.device) -> PolicyBatch:
         """Copy to another device."""
-        return PolicyBatch(*(getattr(self, name).to(device) for name in self.__dataclass_fields__))
+        parts = (getattr(self, name) for name in self.__dataclass_fields__)
+        return PolicyBatch(*(None if part is None else part.to(device) for part in parts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +72,16 @@ class _Row:
     rollouts: Sequence[Weighted]
     places: list[list[int]]
 
+    @property
+    def is_trie(self) -> bool:
+        return len(self.rollouts) > 1
+
 
 def micro_batches(groups: Sequence[Sequence[Weighted]], micro_tokens: int) -> list[PolicyBatch]:
     """Batches of rows of similar length, each of at most `micro_tokens` tokens (or of one row)."""
     rows = sorted((_row(part) for group in groups for part in _alike(group)), key=lambda row: len(row.ids))
-    return [_collate(part) for part in _split(rows, micro_tokens)]
+    kinds = ([row for row in rows if row.is_trie == is_trie] for is_trie in (False, True))
+    return [_collate(part) for kind in kinds for part in _split(kind, micro_tokens)]
 
 
 def _alike(group: Sequence[Weighted]) -> Iterator[list[Weighted]]:
@@ -159,7 +166,7 @@ def _collate(rows: Sequence[_Row]) -> PolicyBatch:
     written = np.asarray(list(numbers), np.int64).reshape(-1, 2)
     return PolicyBatch(
         ids=torch.from_numpy(ids),
-        ends=torch.from_numpy(ends),
+        ends=torch.from_numpy(ends) if rows[0].is_trie else None,
         row=torch.from_numpy(written[:, 0].copy()),
         place=torch.from_numpy(written[:, 1].copy()),
         before=torch.tensor(before, dtype=torch.int64),

@@ -31,6 +31,7 @@ class Evaluations:
     Args:
         folder: the run folder.
         base: folder of the model that is trained.
+        dtype: type of the finished model's weights.
         maker: makes the groups of rollouts; the engine has the weights to evaluate.
         names: the problems, in order.
         announce: called with the result of each evaluation.
@@ -41,12 +42,14 @@ class Evaluations:
         self,
         folder: Path,
         base: Path,
+        dtype: torch.dtype,
         maker: Maker,
         names: Sequence[str],
         announce: Callable[[str], None],
         bar: ProgressBar,
     ) -> None:
-        self._folder, self._base, self._maker, self._names = folder, base, maker, names
+        self._folder, self._base, self._dtype = folder, base, dtype
+        self._maker, self._names = maker, names
         self._announce, self._bar = announce, bar
         self._lines = RecordFile(folder / EVALUATIONS, "step")
 
@@ -79,7 +82,7 @@ class Evaluations:
     def _keep(self, model: Decoder) -> None:
         best = self._folder / BEST
         best.mkdir(exist_ok=True)
-        save_decoder(model, best, dtype=torch.bfloat16)
+        save_decoder(model, best, self._dtype)
         copy_tokenizer(self._base, best)
 
     def _draw(self) -> None:

@@ -32,7 +32,7 @@ from rstar.errors import ConfigError, DataError
 from rstar.evals.run import read_source
 from rstar.jsonl import RecordFile, read_lines, write_json
 from rstar.models.decoder import Decoder
-from rstar.models.decoder_files import load_decoder
+from rstar.models.decoder_files import DTYPES, load_decoder
 from rstar.models.device import useful_threads
 from rstar.models.spec import check_model, is_local, local_folder
 from rstar.rl.algorithms import ALGORITHMS
@@ -171,7 +171,8 @@ class _Run:
         solver = AgentSolver(_rollout_settings(config, self._engine()))
         evaluator = Maker(solver, held_out, config.evaluate_rollouts, config.seed)
         names = [problem.id for problem in held_out.problems]
-        self._evaluations = Evaluations(folder, self._base, evaluator, names, self._announce, self._bar)
+        dtype = DTYPES[self._train.save_dtype]
+        self._evaluations = Evaluations(folder, self._base, dtype, evaluator, names, self._announce, self._bar)
         with ExitStack() as stack:
             self._log = stack.enter_context(json_lines(folder, done))
             # One thread for all updates: each new one would keep memory of its own, and a number of threads by chance.

@@ -36,6 +36,7 @@ from rstar.train.settings import TrainConfig
 from rstar.train.trackers import opened_trackers
 
 LOG_EVERY = 10
+SGD_MOMENTUM = 0.9
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +149,10 @@ def schedule(step: int, steps: int, warmup: float, decay: float) -> float:
 
 
 def build_optimizers(model: nn.Module, config: TrainConfig) -> list[torch.optim.Optimizer]:
-    """AdamW for all, or Muon for block matrices and AdamW for embeddings, norms, biases and heads."""
+    """SGD or AdamW for all, or Muon for block matrices and AdamW for embeddings, norms, biases and heads."""
+    if config.optimizer == "sgd":
+        lr, decay = config.other_lr, config.weight_decay
+        return [torch.optim.SGD(model.parameters(), lr=lr, momentum=SGD_MOMENTUM, weight_decay=decay)]
     betas = (0.9, 0.95)
     if config.optimizer == "adamw":
         decay = config.weight_decay

@@ -23,7 +23,7 @@ from pydantic import Field
 from torch import Tensor
 
 from rstar.errors import ConfigError, DataError
-from rstar.models.decoder_files import copy_tokenizer, load_decoder, read_tokenizer
+from rstar.models.decoder_files import DTYPES, copy_tokenizer, load_decoder, read_tokenizer
 from rstar.models.ppm.inputs import Encoded, Input, Row, Rows, SolutionEncoder, collate_rows, join, pieces
 from rstar.models.ppm.model import PreferenceModel, save_ppm
 from rstar.train.folder import MODEL, model_folder, training_folder
@@ -215,7 +215,7 @@ def train_ppm(config: PPMConfig, data: Sequence[Path], folder: Path, report: Cal
         run(trainer, preference_batches(lines, config), folder, report)
         if (trained := trainer.full_model()) is not None:
             with model_folder(folder) as out:
-                save_ppm(trained, out)
+                save_ppm(trained, out, DTYPES[config.save_dtype])
                 copy_tokenizer(base, out)
         return folder / MODEL
 

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from rstar.errors import ConfigError
 from rstar.models.decoder import Decoder, DecoderConfig
-from rstar.models.decoder_files import copy_tokenizer, load_decoder, read_tokenizer, save_decoder
+from rstar.models.decoder_files import DTYPES, copy_tokenizer, load_decoder, read_tokenizer, save_decoder
 from rstar.train.data import Batch, TokenSet, collate, pack, read_pieces, tokenize
 from rstar.train.folder import MODEL, model_folder, training_folder
 from rstar.train.loop import MicroBatches, Progress, Trainer, run
@@ -72,7 +72,7 @@ def train_sft(config: TrainConfig, data: Sequence[Path], folder: Path, report: C
         run(trainer, sft_batches(tokens, config), folder, report)
         if (trained := trainer.full_model()) is not None:
             with model_folder(folder) as out:
-                save_decoder(trained, out, dtype=torch.bfloat16)
+                save_decoder(trained, out, DTYPES[config.save_dtype])
                 copy_tokenizer(config.base or folder, out, trained.config.max_position_embeddings)
         return folder / MODEL
 
