@@ -10,7 +10,7 @@ separate rollouts.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -58,8 +58,8 @@ class PolicyBatch:
 
     def to(self, device: torch.device) -> PolicyBatch:
         """Copy to another device."""
-        parts = (getattr(self, name) for name in self.__dataclass_fields__)
-        return PolicyBatch(*(None if part is None else part.to(device) for part in parts))
+        parts = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return replace(self, **{name: part.to(device) for name, part in parts.items() if part is not None})
 
 
 @dataclass(frozen=True, slots=True)
