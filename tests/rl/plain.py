@@ -37,8 +37,17 @@ def group(rng: random.Random, size: int) -> list[Weighted]:
     for _ in range(size):
         steps = [rng.choice(firsts), *(_turn(rng) for _ in range(rng.randrange(3)))]
         steps.append(Step((_written(rng),)))
-        found.append(Weighted(Trajectory(prompt, tuple(steps), "answer"), rng.randint(1, 3), rng.uniform(-2, 2)))
+        trajectory = Trajectory(prompt, tuple(steps), "answer")
+        baselines = tuple(rng.uniform(-1, 1) for part in trajectory.segments if part.author == "policy")
+        found.append(Weighted(trajectory, rng.randint(1, 3), rng.uniform(-2, 2), baselines))
     return found
+
+
+def advantages(one: Weighted) -> Tensor:
+    """The advantage of each token that the policy wrote."""
+    parts = [part for part in one.trajectory.segments if part.author == "policy"]
+    pairs = zip(parts, one.baselines, strict=True)
+    return torch.tensor([one.advantage - baseline for part, baseline in pairs for _ in part.ids])
 
 
 def moved(model: Decoder, by: float = 0.02) -> Decoder:

@@ -168,6 +168,18 @@ def test_advantages_compare_those_that_were_kept() -> None:
     assert sum(one.count * one.advantage for one in chosen) == pytest.approx(0, abs=1e-5)
 
 
+def test_each_turn_is_compared_with_all_rollouts_that_reached_it() -> None:
+    one = group("p", ("1", 1, 1.0), ("2", 31, 0.0))
+    node = one.tree.nodes[1]
+    assert node.step is not None
+    node.step = Step((*node.step.segments, Segment("", "tool", (3,)), Segment("x", "policy", (4,), (-1.0,))))
+    chosen = select(one, ALGORITHMS["grpo"], 8, seed=1, by_turn=True)
+    (right,) = (each for each in chosen if each.advantage > 0)
+    assert right.advantage == pytest.approx((1 - 1 / 32) / (31**0.5 / 32), rel=1e-4)
+    assert right.baselines == pytest.approx((0.0, right.advantage), abs=1e-4), "alone in its second turn"
+    assert {each.baselines for each in chosen if each.advantage < 0} == {right.baselines[:1]}
+
+
 def test_a_group_whose_kept_rewards_are_equal_teaches_nothing() -> None:
     staged = group("p", ("1", 31, -0.5), ("2", 1, 0.0))
     assert staged.mixed

@@ -26,6 +26,24 @@ def centered(rewards: Sequence[float]) -> list[float]:
     return [reward - mean for reward in rewards]
 
 
+def turn_baselines(advantages: Sequence[float], turns: Sequence[int]) -> list[float]:
+    """Mean advantage of the rollouts that reached each turn.
+
+    A rollout that goes on has not solved its problem yet, so rollouts with late turns have lower rewards than others.
+    Compared with the group, these turns are discouraged whatever they do, which is noise. Compared with the rollouts
+    that came as far, they are not. The gradient stays unbiased, because reaching a turn depends on earlier turns only.
+
+    Args:
+        advantages: of all rollouts of a group.
+        turns: number of turns of each.
+
+    Returns:
+        One baseline per turn of the longest rollout.
+    """
+    reached = ([one for one, many in zip(advantages, turns, strict=True) if many > turn] for turn in range(max(turns)))
+    return [fmean(found) for found in reached]
+
+
 def leave_one_out(rewards: Sequence[float]) -> list[float]:
     """The reward − the mean of the others: an unbiased baseline (RLOO, arXiv 2402.14740)."""
     total, others = sum(rewards), max(1, len(rewards) - 1)

@@ -26,11 +26,20 @@ ROW_TOKENS = 768
 
 @dataclass(frozen=True, slots=True)
 class Weighted:
-    """A rollout to train on: its trajectory with ids and log-probabilities, how often it occurred, its advantage."""
+    """A rollout to train on.
+
+    Attributes:
+        trajectory: with token ids and log-probabilities.
+        count: how often it occurred.
+        advantage: of the whole rollout.
+        baselines: what is subtracted from the advantage at each turn, see `rstar.rl.advantage.turn_baselines`; empty:
+            nothing.
+    """
 
     trajectory: Trajectory
     count: int
     advantage: float
+    baselines: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +51,8 @@ class PolicyBatch:
         row, place, before: (N,) int64: row, index and preceding index of each trie token that a policy wrote.
         token: (S, L) int64: for each token of a rollout, which of the N it is; 0 where `mask` is 0.
         mask, sampler: (S, L) float32: 1 on tokens that the policy wrote, and their log-probabilities then.
-        advantages, counts: (S,) float32.
+        advantages: (S, L) float32.
+        counts: (S,) float32.
     """
 
     ids: Tensor
@@ -138,13 +148,17 @@ def _collate(rows: Sequence[_Row]) -> PolicyBatch:
     ends = np.full((len(rows), width), width, np.int64)
     numbers: dict[tuple[int, int], int] = {}  # (row, place) of a written token → its number
     before: list[int] = []
-    found: list[tuple[list[int], list[float]]] = []  # numbers and log-probabilities of each rollout's written tokens
+    found: list[
+        tuple[list[int], list[float], list[float]]
+    ] = []  # written tokens: numbers, log-probabilities, advantages
     kept: list[Weighted] = []
     for number, row in enumerate(rows):
         ids[number, : len(row.ids)], ends[number, : len(row.ids)] = row.ids, row.ends
         for one, places in zip(row.rollouts, row.places, strict=True):
             tokens: list[int] = []
             logprobs: list[float] = []
+            advantages: list[float] = []
+            baselines = iter(one.baselines)
             at = len(one.trajectory.prompt.ids)
             for segment in one.trajectory.segments:
                 if segment.author == "policy":
@@ -154,15 +168,16 @@ def _collate(rows: Sequence[_Row]) -> PolicyBatch:
                             before.append(row.before[place])
                         tokens.append(numbers[number, place])
                     logprobs += segment.logprobs or ()
+                    advantages += [one.advantage - next(baselines, 0.0)] * len(segment.ids)
                 at += len(segment.ids)
-            found.append((tokens, logprobs))
+            found.append((tokens, logprobs, advantages))
             kept.append(one)
-    length = max(1, *(len(tokens) for tokens, _ in found)) if found else 1
+    length = max(1, *(len(tokens) for tokens, *_ in found)) if found else 1
     token = np.zeros((len(found), length), np.int64)
-    mask, sampler = (np.zeros((len(found), length), np.float32) for _ in range(2))
-    for place, (tokens, logprobs) in enumerate(found):
+    mask, sampler, advantage = (np.zeros((len(found), length), np.float32) for _ in range(3))
+    for place, (tokens, logprobs, advantages) in enumerate(found):
         token[place, : len(tokens)], mask[place, : len(tokens)] = tokens, 1
-        sampler[place, : len(logprobs)] = logprobs
+        sampler[place, : len(logprobs)], advantage[place, : len(tokens)] = logprobs, advantages
     written = np.asarray(list(numbers), np.int64).reshape(-1, 2)
     return PolicyBatch(
         ids=torch.from_numpy(ids),
@@ -173,6 +188,6 @@ def _collate(rows: Sequence[_Row]) -> PolicyBatch:
         token=torch.from_numpy(token),
         mask=torch.from_numpy(mask),
         sampler=torch.from_numpy(sampler),
-        advantages=torch.tensor([one.advantage for one in kept], dtype=torch.float32),
+        advantages=torch.from_numpy(advantage),
         counts=torch.tensor([one.count for one in kept], dtype=torch.float32),
     )

@@ -21,6 +21,7 @@ from rstar.datasets import ProblemSet
 from rstar.errors import SandboxError
 from rstar.jsonl import Record
 from rstar.problems import Problem
+from rstar.rl.advantage import turn_baselines
 from rstar.rl.algorithms import Algorithm
 from rstar.rl.batches import Weighted
 from rstar.rl.resample import downsample, penalty, resample_on_correct
@@ -209,11 +210,14 @@ async def majority_rewards(ends: Sequence[Trajectory], equivalent: Callable[[str
     return [float(one.answer is not None and await votes.group(one.answer) is leader) for one in ends]
 
 
-def select(group: Group, algorithm: Algorithm, keep: int, seed: int, *, tagged: bool = True) -> list[Weighted]:
+def select(
+    group: Group, algorithm: Algorithm, keep: int, seed: int, *, tagged: bool = True, by_turn: bool = False
+) -> list[Weighted]:
     """The rollouts of a group to train on, with their advantages among those kept; equal ones are one.
 
     Rollouts that ran out of time are left out. Empty if those kept have equal rewards: the group is not mixed, or has
-    rewards of several sizes on one side of 0. `tagged` is as in `rstar.rl.resample.penalty`.
+    rewards of several sizes on one side of 0. `tagged` is as in `rstar.rl.resample.penalty`. If `by_turn`, advantages
+    are among all rollouts, because few of those kept reach late turns, and each turn has its baseline.
     """
     rollouts, rng = group.in_time, random.Random(seed)
     rewards = [reward for _, reward in rollouts]
@@ -224,10 +228,13 @@ def select(group: Group, algorithm: Algorithm, keep: int, seed: int, *, tagged: 
         kept = downsample(rewards, keep, rng)
     if len({rewards[i] for i in kept}) < 2:
         return []
-    advantages = algorithm.advantage([rewards[i] for i in kept])
+    among = range(len(rollouts)) if by_turn else kept
+    advantages = dict(zip(among, algorithm.advantage([rewards[i] for i in among]), strict=True))
+    turns = [sum(part.author == "policy" for part in trajectory.segments) for trajectory, _ in rollouts]
+    baselines = turn_baselines([*advantages.values()], turns) if by_turn else []
     found: dict[int, Weighted] = {}
-    for i, advantage in zip(kept, advantages, strict=True):
+    for i in kept:
         trajectory = rollouts[i][0]
         count = found[id(trajectory)].count if id(trajectory) in found else 0
-        found[id(trajectory)] = Weighted(trajectory, count + 1, advantage)
+        found[id(trajectory)] = Weighted(trajectory, count + 1, advantages[i], tuple(baselines[: turns[i]]))
     return list(found.values())

@@ -316,7 +316,8 @@ class _Run:
         chosen: list[list[Weighted]] = []
         for group in groups:
             seed = derive(config.seed, "keep", step, group.draw)
-            if kept := select(group, self._algorithm, config.keep, seed, tagged=tagged):
+            by_turn = config.baseline == "turn"
+            if kept := select(group, self._algorithm, config.keep, seed, tagged=tagged, by_turn=by_turn):
                 chosen.append(kept)
         figures: dict[str, float] = {"groups_trained": len(chosen)}
         if not chosen:  # the weights stay; the step counts

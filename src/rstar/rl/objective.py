@@ -34,21 +34,21 @@ class Clip:
 
 
 Loss = Callable[[Tensor, Tensor, Tensor, Tensor, Clip], tuple[Tensor, Tensor]]
-"""From new and old log-probabilities (S, T), mask (S, T), advantages (S,) and clip to the loss per token (S, T), and
+"""From new and old log-probabilities (S, T), mask (S, T), advantages (S, T) and clip to the loss per token (S, T), and
 which tokens were clipped (S, T)."""
 
 
 def clipped(new: Tensor, old: Tensor, mask: Tensor, advantages: Tensor, clip: Clip) -> tuple[Tensor, Tensor]:
     """The clipped surrogate per token (PPO, arXiv 1707.06347; GRPO, RLOO and Dr. GRPO use it)."""
     ratio = (new - old).exp()
-    return _surrogate(ratio, advantages[:, None], clip)
+    return _surrogate(ratio, advantages, clip)
 
 
 def sequence_clipped(new: Tensor, old: Tensor, mask: Tensor, advantages: Tensor, clip: Clip) -> tuple[Tensor, Tensor]:
     """The clipped surrogate with one ratio per sequence, the geometric mean of its tokens' (GSPO, arXiv 2507.18071)."""
     tokens = mask.sum(1, keepdim=True).clamp_min(1)
     ratio = (((new - old) * mask).sum(1, keepdim=True) / tokens).exp()
-    loss, cut = _surrogate(ratio, advantages[:, None], clip)
+    loss, cut = _surrogate(ratio, advantages, clip)
     return loss.expand_as(new), cut.expand_as(new)
 
 
@@ -56,7 +56,7 @@ def clipped_weight(new: Tensor, old: Tensor, mask: Tensor, advantages: Tensor, c
     """−log p weighted by the clipped ratio, so that clipped tokens keep a gradient (CISPO, arXiv 2506.13585)."""
     ratio = (new - old).exp().detach()
     bounded = ratio.clamp(1 - clip.low, 1 + clip.high)
-    return -bounded * advantages[:, None] * new, bounded != ratio
+    return -bounded * advantages * new, bounded != ratio
 
 
 def _surrogate(ratio: Tensor, advantages: Tensor, clip: Clip) -> tuple[Tensor, Tensor]:
@@ -134,8 +134,8 @@ def policy_loss(
 
     Args:
         new, sampler: (S, T) float32 log-probabilities; only `new` has a gradient.
-        mask: (S, T) float32.
-        advantages, counts: (S,) float32.
+        mask, advantages: (S, T) float32.
+        counts: (S,) float32.
         loss, clip, settings: the algorithm.
         old: (S, T), without gradient; None at the first update of a step, where old and new are equal.
 

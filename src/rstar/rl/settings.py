@@ -89,6 +89,11 @@ class RLConfig(Section):
         description="verified: 1 for a correct answer | majority: 1 for the answer of most of the problem's rollouts, "
         "without gold answers (TTRL)",
     )
+    baseline: Literal["group", "turn"] = Field(
+        "group",
+        description="what a rollout's reward is compared with. group: the rewards of its group | turn: at each turn, "
+        "the rewards of those rollouts of its group that reached it",
+    )
     groups: int = Field(16, ge=1, description="number of groups per step: problems whose rollouts differ in reward")
     draws: float = Field(
         3.0,
