@@ -31,7 +31,8 @@ def turn_baselines(advantages: Sequence[float], turns: Sequence[int]) -> list[fl
 
     A rollout that goes on has not solved its problem yet, so rollouts with late turns have lower rewards than others.
     Compared with the group, these turns are discouraged whatever they do, which is noise. Compared with the rollouts
-    that came as far, they are not. The gradient stays unbiased, because reaching a turn depends on earlier turns only.
+    that came as far, they are not. Whether a rollout reaches a turn depends on earlier turns only, so the baseline adds
+    no bias, apart from the rollout's own part in the mean, as in GRPO.
 
     Args:
         advantages: of all rollouts of a group.

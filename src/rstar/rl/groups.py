@@ -216,8 +216,8 @@ def select(
     """The rollouts of a group to train on, with their advantages among those kept; equal ones are one.
 
     Rollouts that ran out of time are left out. Empty if those kept have equal rewards: the group is not mixed, or has
-    rewards of several sizes on one side of 0. `tagged` is as in `rstar.rl.resample.penalty`. If `by_turn`, advantages
-    are among all rollouts, because few of those kept reach late turns, and each turn has its baseline.
+    rewards of several sizes on one side of 0. `tagged` is as in `rstar.rl.resample.penalty`. If `by_turn`, each
+    turn has its baseline, and advantages are among all rollouts, because few of those kept reach late turns.
     """
     rollouts, rng = group.in_time, random.Random(seed)
     rewards = [reward for _, reward in rollouts]

@@ -313,10 +313,10 @@ class _Run:
         """Train on the selected rollouts of a step, which `maker` made."""
         config, trainer = self._config, self._trainer
         tagged = "</answer>" in maker.solver.environment.system
+        by_turn = config.baseline == "turn"
         chosen: list[list[Weighted]] = []
         for group in groups:
             seed = derive(config.seed, "keep", step, group.draw)
-            by_turn = config.baseline == "turn"
             if kept := select(group, self._algorithm, config.keep, seed, tagged=tagged, by_turn=by_turn):
                 chosen.append(kept)
         figures: dict[str, float] = {"groups_trained": len(chosen)}

@@ -72,7 +72,10 @@ class TrainConfig(Section):
     matrix_lr: float = Field(0.02, gt=0, description="learning rate for Muon")
     other_lr: float = Field(3e-3, gt=0, description="learning rate for AdamW and SGD")
     weight_decay: float = Field(
-        0.0, ge=0, description="decoupled weight decay; with muon, applied only to the matrices that Muon trains"
+        0.0,
+        ge=0,
+        description="decoupled weight decay (with sgd: added to the gradient); with muon, applied only to the matrices "
+        "that Muon trains",
     )
     warmup_tokens: int = Field(300_000, ge=0, description="number of tokens in the linear warmup of the learning rates")
     decay: float = Field(
