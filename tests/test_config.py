@@ -63,6 +63,7 @@ def test_every_bad_key_is_named() -> None:
         (["search.method=mtcs"], "did you mean 'mcts'?"),
         (["search.method=magic"], "expected one of greedy, sample, best-of-n, beam, mcts, mutual, agent"),
         (["search.rollouts=true"], "search.rollouts = True: expected a number or text, not true/false"),
+        (["search.rollouts='4'"], "search.rollouts = '4': expected an integer"),
         (["policy=tiny:agent", "search.method=mcts"], "policy 'tiny:agent': solves problems only with method agent"),
         (["search.method=sample", "search.samples=10001"], "search.samples = 10001: expected at most 10000"),
         (["search=3"], "search = 3: expected a group of settings, such as search.method"),

@@ -97,6 +97,13 @@ def test_another_configuration_is_refused_and_named(tmp_path: Path) -> None:
     assert caught.value.keys == {"seed", "new"}
 
 
+def test_a_refusal_shows_no_digests(tmp_path: Path) -> None:
+    with RunFolder.open(tmp_path / "run", {"problems": "0" * 64}, {}) as run:
+        run.begin()
+    with pytest.raises(ResumeError, match=r"problems: the content has changed$"):
+        RunFolder.open(tmp_path / "run", {"problems": "1" * 64}, {})
+
+
 def test_a_run_of_another_kind_is_refused_in_few_lines(tmp_path: Path) -> None:
     with open_run(tmp_path / "run") as run:
         run.begin()

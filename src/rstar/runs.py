@@ -17,6 +17,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -33,6 +34,7 @@ FOLDER = "a folder"
 """Identity of a setting that names a folder: its content decides, under another key, and the folder may be moved."""
 _MOST_SHOWN = 12
 """Maximum number of settings that the refusal of a folder lists."""
+_DIGEST = re.compile("[0-9a-f]{16,64}")
 ROUNDS = "rounds.json"
 """The result table of a self-evolution run."""
 
@@ -200,11 +202,18 @@ def _check(path: Path, identity: Mapping[str, Any], about: Mapping[str, Any]) ->
     if differ := _differing(path, identity):
         old, new = flatten(config["identity"]), flatten(json.loads(json.dumps(identity)))
         there, now = (_named(of, about) for of, about in ((old, config), (new, about)))
-        rows = "\n".join(f"  {key}: {there.get(key)!r} there, {now.get(key)!r} now" for key in differ[:_MOST_SHOWN])
+        rows = "\n".join(f"  {key}: {_change(there.get(key), now.get(key))}" for key in differ[:_MOST_SHOWN])
         if len(differ) > _MOST_SHOWN:
             rows += f"\n  … and {len(differ) - _MOST_SHOWN} more: perhaps a run of another kind"
         message = f"{path} was begun with another configuration; choose another --out, or undo:\n{rows}"
         raise ResumeError(message, frozenset(differ))
+
+
+def _change(there: Any, now: Any) -> str:
+    """How a value of the stored run differs from the present one. Digests tell a user nothing but that they differ."""
+    if all(isinstance(value, str) and _DIGEST.fullmatch(value) for value in (there, now)):
+        return "the content has changed"
+    return f"{there!r} there, {now!r} now"
 
 
 def _named(identity: Record, about: Mapping[str, Any]) -> Record:

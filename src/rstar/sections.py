@@ -32,12 +32,15 @@ class Section(BaseModel):
 
     @field_validator("*", mode="before")
     @classmethod
-    def _no_bool_for_numbers(cls, value: Any, field: ValidationInfo) -> Any:
-        """Reject booleans where numbers are expected; Python would accept them as 0 and 1."""
+    def _no_other_type(cls, value: Any, field: ValidationInfo) -> Any:
+        """Reject booleans where numbers or text are expected (pydantic takes them as 0 and 1), and text for numbers."""
         kind = cls.model_fields[field.field_name or ""].annotation
+        kinds = {kind, *get_args(kind)} - {type(None)}
         values = value if isinstance(value, list) else [value]
-        if any(isinstance(item, bool) for item in values) and bool not in (kind, *get_args(kind)):
+        if any(isinstance(item, bool) for item in values) and bool not in kinds:
             raise ValueError("expected a number or text, not true/false")
+        if isinstance(value, str) and kinds <= {int, float}:
+            raise ValueError(f"expected {'an integer' if kinds == {int} else 'a number'}")
         return value
 
 
