@@ -22,7 +22,7 @@ from rstar.errors import BAD_INPUT, ConfigError, DataError, EngineError, RstarEr
 
 _WHERE: dict[type[RstarError], str] = {EngineError: "model", SandboxError: "sandbox", StorageError: "run folder"}
 
-LOCAL = ("torch", "safetensors", "tokenizers", "transformers", "tensorboardX", "jinja2", "numba")
+LOCAL = ("torch", "safetensors", "tokenizers", "transformers", "tensorboardX", "jinja2", "llvmlite")
 """What rstar[local] installs."""
 
 USAGE_ERROR: type[Exception] = typer.BadParameter.__bases__[0]

@@ -278,7 +278,7 @@ def _accuracy(rows: list[Record]) -> Record:
 def versions() -> dict[str, str]:
     """Versions that decide results: Python, this package, and the installed libraries."""
     found = {"python": platform.python_version()}
-    for name in ("rstar", "torch", "transformers", "tokenizers", "numpy", "numba", "sympy"):
+    for name in ("rstar", "torch", "transformers", "tokenizers", "numpy", "llvmlite", "sympy"):
         try:
             found[name] = version(name)
         except PackageNotFoundError:
