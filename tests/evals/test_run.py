@@ -189,7 +189,7 @@ def test_a_domain_that_was_edited_is_another_run(tmp_path: Path) -> None:
     solve(mine.rename(tmp_path / "moved"))
     step = tmp_path / "moved" / "step.toml"
     step.write_text(step.read_text().replace("Do step", "Please do step"))
-    with pytest.raises(ResumeError, match=r"\n  search\.domain\.prompts: '\w+' there, '\w+' now$"):
+    with pytest.raises(ResumeError, match=r"\n  search\.domain\.prompts: the content has changed$"):
         solve(tmp_path / "moved")
 
 
