@@ -35,6 +35,9 @@ class Cache:
 
     def check(self) -> None:
         sources = self.shared.sources(0, ROWS)
+        kept = self.shared.order(0, self.lengths, heads=2)
+        self.shared._order = None
+        assert np.array_equal(self.shared.order(0, self.lengths, heads=2), kept)
         for row, length in enumerate(self.lengths):
             for block in range(POSITIONS // SIZE):
                 place = slice(block * SIZE, (block + 1) * SIZE)

@@ -27,11 +27,14 @@ class SharedBlocks:
         """No other row reads a row's blocks from this one on."""
         self._borrowed = np.zeros(rows, np.int64)
         """A row reads its own blocks from this one on."""
+        self._order: tuple[tuple[int, ...], Ints] | None = None
+        """The last order and what it was made for, until any row reads other blocks."""
 
     def clear(self) -> None:
         """Let every row read its own blocks."""
         self._sources[:] = np.arange(len(self._sources))[:, None]
         self._lent[:] = self._borrowed[:] = 0
+        self._order = None
 
     def reserve(self, positions: int) -> None:
         """Grow all rows to `positions`, a multiple of the size of a block."""
@@ -44,6 +47,7 @@ class SharedBlocks:
         first, last = start // self._size, end // self._size
         self._change(target, first)
         if first < last:
+            self._order = None
             self._sources[target, first:last] = sources = self._sources[source, first:last]
             self._borrowed[target] = last
             np.maximum.at(self._lent, sources, np.arange(first, last) + 1)
@@ -60,16 +64,23 @@ class SharedBlocks:
 
     def order(self, first: int, starts: Ints, heads: int) -> Ints:
         """Row * `heads` + head, for all rows and heads: those that read the same blocks follow each other."""
-        sources = self.sources(first, len(starts))[:, : max(1, int(starts.max()) // self._size)]
+        blocks = max(1, int(starts.max()) // self._size)
+        made_for = (first, len(starts), blocks, heads)
+        if self._order is not None and self._order[0] == made_for:
+            return self._order[1]
+        sources = self.sources(first, len(starts))[:, :blocks]
         sources = sources[:, :: max(1, sources.shape[1] // 8)]  # a few blocks tell which rows are alike
         rows = np.lexsort(sources.T[::-1])
         group = np.cumsum(np.append(0, np.diff(sources[rows, 0]) != 0))
         head = np.arange(heads)
         keys = np.broadcast_arrays(np.arange(len(rows)), head[:, None], group)
-        return (rows * heads + head[:, None]).reshape(-1)[np.lexsort([key.reshape(-1) for key in keys])]
+        order = (rows * heads + head[:, None]).reshape(-1)[np.lexsort([key.reshape(-1) for key in keys])]
+        self._order = made_for, order
+        return order
 
     def _change(self, row: int, first: int) -> None:
         """Blocks of a row from `first` on change: the others that read them read a copy."""
+        self._order = None
         self._sources[row, first:] = row
         self._borrowed[row] = min(self._borrowed[row], first)
         if self._lent[row] <= first:
