@@ -32,7 +32,7 @@ class Section(BaseModel):
 
     @field_validator("*", mode="before")
     @classmethod
-    def _no_other_type(cls, value: Any, field: ValidationInfo) -> Any:
+    def _reject_other_types(cls, value: Any, field: ValidationInfo) -> Any:
         """Reject booleans where numbers or text are expected (pydantic takes them as 0 and 1), and text for numbers."""
         kind = cls.model_fields[field.field_name or ""].annotation
         kinds = {kind, *get_args(kind)} - {type(None)}

@@ -148,9 +148,8 @@ def _collate(rows: Sequence[_Row]) -> PolicyBatch:
     ends = np.full((len(rows), width), width, np.int64)
     numbers: dict[tuple[int, int], int] = {}  # (row, place) of a written token → its number
     before: list[int] = []
-    found: list[
-        tuple[list[int], list[float], list[float]]
-    ] = []  # written tokens: numbers, log-probabilities, advantages
+    # Of each rollout's written tokens: numbers, log-probabilities, advantages.
+    found: list[tuple[list[int], list[float], list[float]]] = []
     kept: list[Weighted] = []
     for number, row in enumerate(rows):
         ids[number, : len(row.ids)], ends[number, : len(row.ids)] = row.ids, row.ends

@@ -79,6 +79,17 @@ def test_copies_are_read_from_one_row() -> None:
     assert cache.shared.sources(0, 4)[:, :2].tolist() == [[0, 0], [0, 1], [0, 1], [0, 1]]
 
 
+def test_an_heir_lends_only_what_it_read() -> None:
+    """Row 1 has a first block of its own, so row 2, which shared that block alone, reads its own copy of it."""
+    cache = Cache()
+    cache.write(0, [0, 0], 4)
+    cache.write(0, [4], 4)
+    cache.copy(0, 1, 4, 8)
+    cache.copy(0, 2, 0, 4)
+    cache.write(0, [0], 1)
+    assert cache.shared.sources(0, 3)[:, :2].tolist() == [[0, 0], [1, 1], [2, 2]]
+
+
 def test_the_order_has_rows_that_begin_alike_beside_each_other_for_each_head() -> None:
     cache = Cache()
     cache.write(0, [0, 0], 8)

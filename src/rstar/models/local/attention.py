@@ -57,16 +57,16 @@ def attend(
     assert keys.shape[1:] == (kv, capacity // LANES, dim, LANES)
     assert sources.shape == (rows, capacity // LANES)
     assert len(order) == rows * kv
-    floats, indices = (qk, fused, keys, values), (starts, sources, order)
-    assert all(array.flags.c_contiguous for array in (*floats, *indices))
     out = np.empty((rows, length, heads, dim), np.float32)
+    arrays = (qk, fused, keys, values, out, starts, sources, order)
+    assert all(array.flags.c_contiguous for array in arrays)
     scratch = np.empty((threads, heads // kv, capacity), np.float32)
     code = attention(heads, kv, dim)
-    before, behind = [array.ctypes.data for array in (*floats, out)], [array.ctypes.data for array in indices]
+    addresses = [array.ctypes.data for array in arrays]
 
     def compute(thread: int, begin: int, end: int) -> None:
         """Compute units `begin` to `end` - 1 of the order."""
-        code(*before, scratch[thread].ctypes.data, *behind, first, length, capacity, begin, end)
+        code(scratch[thread].ctypes.data, *addresses, first, length, capacity, begin, end)
 
     units = rows * kv
     if threads == 1 or units == 1:

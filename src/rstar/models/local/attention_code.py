@@ -23,7 +23,7 @@ LANES = 16
 _HALVES = range(0, LANES, WIDTH)
 _SUMS = 8
 """Vectors of sums that a loop keeps in registers."""
-_FLOATS, _INDICES = ("qk", "fused", "keys", "values", "out", "weights"), ("starts", "sources", "order")
+_FLOATS, _INDICES = ("weights", "qk", "fused", "keys", "values", "out"), ("starts", "sources", "order")
 _NUMBERS = ("first", "length", "capacity", "begin", "end")
 
 
@@ -32,13 +32,13 @@ def attention(heads: int, kv: int, dim: int) -> Callable[..., None]:
     """The compiled function for H heads of width C that share K heads of keys and values.
 
     Its arguments are the addresses of arrays as in `rstar.models.local.attention.attend`: `_FLOATS` and `_INDICES`,
-    where ``out`` is (R, T, H, C) and ``weights`` is scratch memory (H / K, capacity); then `_NUMBERS`: the cache row
+    where ``weights`` is scratch memory (H / K, capacity) and ``out`` is (R, T, H, C); then `_NUMBERS`: the cache row
     of the first row, T, the capacity, and the places in the order of the first unit and behind the last one.
     """
     module, group = ir.Module("attention"), heads // kv
     kinds = [FLOAT.as_pointer() for _ in _FLOATS] + [INT.as_pointer() for _ in _INDICES] + [INT for _ in _NUMBERS]
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), kinds), "attend")
-    qk, fused, keys, values, out, weights, starts, sources, order, first, length, capacity, begin, end = function.args
+    weights, qk, fused, keys, values, out, starts, sources, order, first, length, capacity, begin, end = function.args
     code = VectorCode(function)
     rows = [code.at(weights, capacity, g) for g in range(group)]
     with code.loop(begin, end) as place:

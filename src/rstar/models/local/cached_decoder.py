@@ -129,7 +129,8 @@ class CachedDecoder:
         blocks = slice(start // self._lanes, -(-end // self._lanes))
         self._keys[:, target, :, blocks] = self._keys[:, source, :, blocks]
         self._values[:, target, :, start:end] = self._values[:, source, :, start:end]
-        self._shared.copy(source, target, start, end)
+        if self._compiled:
+            self._shared.copy(source, target, start, end)
 
     def forward(self, first: int, ids: Tensor, starts: Tensor, last: Tensor | None = None) -> Tensor:
         """Extend rows `first` .. `first` + R - 1 and return logits (R, V) in float32; arguments as in `hidden`."""

@@ -23,6 +23,7 @@ class SharedBlocks:
     def __init__(self, rows: int, size: int) -> None:
         self._size = size
         self._sources = np.empty((rows, 0), np.int64)
+        """The row that each block of each row is read from."""
         self._lent = np.zeros(rows, np.int64)
         """No other row reads a row's blocks from this one on."""
         self._borrowed = np.zeros(rows, np.int64)

@@ -54,7 +54,7 @@ class VectorCode(ir.IRBuilder):  # type: ignore[misc]
         super().__init__(function.append_basic_block())
 
     def end(self) -> None:
-        """Return from the function. Variables are made where it begins, so that LLVM finds them."""
+        """Return from the function. Its first block has all variables: LLVM turns them into registers only there."""
         self.ret_void()
         ir.IRBuilder(self._entry).branch(self.function.blocks[1])
 
@@ -73,7 +73,7 @@ class VectorCode(ir.IRBuilder):  # type: ignore[misc]
         return reduce(self.mul, map(self.constant, factors))
 
     def divided(self, number: ir.Value, divisor: int) -> tuple[ir.Value, ir.Value]:
-        """Quotient and remainder of integers, at least 0."""
+        """Quotient and remainder of an integer that is not negative."""
         return self.udiv(number, self.constant(divisor)), self.urem(number, self.constant(divisor))
 
     def at(self, array: ir.Value, *factors: ir.Value | int) -> ir.Value:
