@@ -31,17 +31,14 @@ import fcntl
 import math
 import os
 import resource
-import select
 import signal
-import socket
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from typing import NoReturn
 
-from rstar.sandbox import channel
 from rstar.sandbox.api import Limits
 from rstar.sandbox.jail import kernel, seccomp
 from rstar.sandbox.jail.paths import interpreter_paths
+from rstar.sandbox.jail.root import DEVICES, SCRATCH, build_root, mount_memory
 from rstar.sandbox.jail.syscalls import NUMBERS
 from rstar.sandbox.keeper.proc import Proc
 
@@ -51,10 +48,6 @@ NOBODY = 65534
 INNER = 1000
 """uid and gid inside the user namespace."""
 
-SCRATCH = "/scratch/run"
-"""Mount point of scratch folders in a mount namespace. The Landlock rule names the folder above, because a rule for a
-folder that a mount hides has no effect."""
-
 _ROOT_NAMESPACES = kernel.CLONE_NEWNS | kernel.CLONE_NEWNET | kernel.CLONE_NEWIPC | kernel.CLONE_NEWUTS
 _PROGRAM_PATHS = ("/usr/bin", "/usr/include", "/usr/libexec", "/usr/local/include")
 _EXECUTE = 1 << 0
@@ -62,7 +55,6 @@ _READ = 1 << 2 | 1 << 3
 _WRITE = _READ | 1 << 1 | 1 << 4 | 1 << 5 | 1 << 7 | 1 << 8 | 1 << 10 | 1 << 12 | 1 << 13 | 1 << 14
 _DEVICE = 1 << 1 | 1 << 2
 _FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15}  # number of rights per Landlock version; 16 later on
-_DEVICES = ("/dev/null", "/dev/random", "/dev/urandom")  # not zero: no memory limit counts its shared maps
 _THREADS, _PROCESSES = 256, 32
 _STATES_THREADS, _MAX_FORKS = 4 * _THREADS, 8 * _THREADS
 """Threads of a run; processes and threads of a run that may start programs, which could otherwise fill the machine;
@@ -163,7 +155,7 @@ class Jail:
         if self.landlock:
             execute = _EXECUTE if self.starts_programs else 0
             self._rules = [(path, (_READ if os.path.isdir(path) else 1 << 2) | execute) for path in paths]
-            self._rules += [(path, _DEVICE) for path in _DEVICES]
+            self._rules += [(path, _DEVICE) for path in DEVICES]
             if self.namespaces:
                 with mechanism("landlock"):
                     self._ruleset = self._make_ruleset(os.path.dirname(SCRATCH))
@@ -202,7 +194,7 @@ class Jail:
 
     def mount_scratch(self, folder: str, size: int) -> None:
         """Mount an empty file system of `size` bytes at `folder`."""
-        _mount_memory(folder, f"size={size},nr_inodes={max(64, size >> 14)},mode=0700")
+        mount_memory(folder, f"size={size},nr_inodes={max(64, size >> 14)},mode=0700")
 
     def mount_tree_folder(self) -> None:
         """Mount the parent folder of a tree's scratch folders.
@@ -211,7 +203,7 @@ class Jail:
         writes through a second mount without a path. The folder cannot be listed, so a state knows only its own folder
         and those of its ancestors.
         """
-        _mount_memory(self.folder, "size=1m,nr_inodes=65536,mode=0111")
+        mount_memory(self.folder, "size=1m,nr_inodes=65536,mode=0111")
         self._tree_folder = kernel.private_mount(self.folder)
         kernel.make_readonly(self.folder)
 
@@ -237,48 +229,6 @@ class Jail:
         """Unmount and remove a scratch folder."""
         kernel.unmount(folder)
         os.rmdir(os.path.basename(folder), dir_fd=self._tree_folder)
-
-    def self_test(self, check: Callable[[], None] = lambda: None) -> None:
-        """Confine one process in each way, so failures show at start. Raises `MechanismRefusedError`.
-
-        `check` runs in the confined process and raises if the confinement does not hold.
-        """
-        for forks in (False, True):
-            ours, theirs = channel.pair()
-            with mechanism("namespaces"):
-                pid = self.clone(new=True)
-            if pid == 0:
-                self._self_test_in_child(theirs, forks, check)
-            theirs.close()
-            with ours:
-                answer = _read_self_test(ours)
-            with suppress(ChildProcessError):
-                while True:  # also the fork it may have made
-                    os.wait()
-            if answer != "confined":
-                raise MechanismRefusedError(*(answer or "limits\nthe process that tried them died").split("\n", 1))
-
-    def _self_test_in_child(self, link: socket.socket, forks: bool, check: Callable[[], None]) -> NoReturn:
-        try:
-            if self.namespaces:
-                with mechanism("namespaces"):
-                    self.mount_scratch(self.folder, 1 << 20)
-            listens = forks and self.seccomp
-            on_listener = (lambda listener: socket.send_fds(link, [b"listener"], [listener])) if listens else None
-            limits = Limits(cpu_seconds=10, memory_mb=64, scratch_mb=1)
-            self.confine(limits, self.folder, self.folder, on_listener, forks=listens)
-            # The first process of a namespace cannot make a sibling, and a program may not.
-            siblings = listens and not self.namespaces and not self.starts_programs
-            if siblings and self.clone(new=False, parent=True) == 0:
-                os._exit(0)
-            check()
-            link.send(b"confined")
-        except MechanismRefusedError as refused:
-            link.send(f"{refused.mechanism}\n{refused.reason}".encode())
-        except BaseException as error:
-            link.send(f"limits\n{type(error).__name__}: {error}".encode())
-        finally:
-            os._exit(0)
 
     def confine(
         self,
@@ -394,62 +344,9 @@ class Jail:
             os.close(handle)
 
 
-def _read_self_test(link: socket.socket) -> str:
-    """The report of a confined process; its one fork is allowed."""
-    packet, handles, _, _ = socket.recv_fds(link, 4096, 1)
-    if not handles:
-        return packet.decode(errors="replace")
-    try:
-        poll = select.poll()
-        poll.register(link, select.POLLIN)
-        poll.register(handles[0], select.POLLIN)
-        ready = [fd for fd, _ in poll.poll(5_000)]
-        if not ready:
-            return "seccomp\nno notification of a fork"
-        if link.fileno() not in ready:
-            waiting = kernel.notification(handles[0])
-            if waiting is None or not kernel.answer(handles[0], waiting[0], None):
-                return "seccomp\nthe notification of a fork could not be answered"
-        return link.recv(4096).decode(errors="replace")
-    finally:
-        os.close(handles[0])
-
-
 def _set_soft(pid: int, kind: int, value: int) -> None:
     _, hard = resource.prlimit(pid, kind)
     resource.prlimit(pid, kind, (value if hard == resource.RLIM_INFINITY else min(value, hard), hard))
-
-
-def _mount_memory(folder: str, options: str) -> None:
-    kernel.mount("tmpfs", folder, "tmpfs", kernel.MS_NOSUID | kernel.MS_NODEV, options)
-
-
-def build_root(paths: list[str]) -> None:
-    """Pivot into a read-only root of `paths`, devices and a scratch mount point; needs a new mount namespace."""
-    kernel.mount("none", "/", None, kernel.MS_REC | kernel.MS_PRIVATE)
-    sources = [(path, os.open(path, os.O_PATH | os.O_CLOEXEC)) for path in (*paths, *_DEVICES)]
-    place = next(path for path in ("/tmp", "/mnt", "/dev") if os.path.isdir(path))
-    _mount_memory(place, "size=1m,mode=0755")
-    os.makedirs(place + SCRATCH)
-    for path, handle in sources:
-        _bind_path(path, handle, place)
-        os.close(handle)
-    os.chmod(place, 0o755)
-    kernel.make_readonly(place)
-    kernel.pivot_root(place)
-
-
-def _bind_path(path: str, handle: int, root: str) -> None:
-    target = root + path
-    os.makedirs(os.path.dirname(target), exist_ok=True)
-    if os.path.islink(path):
-        os.symlink(os.readlink(path), target)
-        return
-    if os.path.isdir(f"/proc/self/fd/{handle}"):
-        os.makedirs(target, exist_ok=True)
-    else:
-        os.close(os.open(target, os.O_CREAT | os.O_WRONLY))
-    kernel.mount(f"/proc/self/fd/{handle}", target, None, kernel.MS_BIND | kernel.MS_REC)
 
 
 def _is_mapped(uid: int) -> bool:

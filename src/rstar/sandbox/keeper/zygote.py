@@ -16,6 +16,7 @@ from rstar.sandbox import channel
 from rstar.sandbox.inside.interpreter import Interpreter
 from rstar.sandbox.jail import kernel
 from rstar.sandbox.jail.isolation import Jail, MechanismRefusedError
+from rstar.sandbox.jail.self_test import self_test
 from rstar.sandbox.keeper.keeper import Keeper
 from rstar.sandbox.keeper.start import make_template
 
@@ -60,7 +61,7 @@ def main(fd: int) -> None:
         interpreter = Interpreter()
         gc.collect()
         jail.finish_warm_up(kernel.PROC_FD, kernel.RULESET_FD)
-        jail.self_test()
+        self_test(jail)
     except MechanismRefusedError as refused:
         channel.send(link, {"id": 0, "event": "refused", "mechanism": refused.mechanism, "reason": refused.reason})
         return

@@ -12,6 +12,7 @@ from functools import partial
 from rstar.sandbox import channel
 from rstar.sandbox.jail import kernel
 from rstar.sandbox.jail.isolation import Jail, MechanismRefusedError
+from rstar.sandbox.jail.self_test import self_test
 from rstar.sandbox.levels import MechanismName
 
 
@@ -50,7 +51,7 @@ def _reason_for_failure(mechanisms: Iterable[MechanismName], folder: str, check:
         jail = Jail(mechanisms, folder)
         jail.enter()
         jail.finish_warm_up(kernel.PROC_FD, kernel.RULESET_FD)
-        jail.self_test(check)
+        self_test(jail, check)
     except MechanismRefusedError as refused:
         return refused.reason
     except Exception as error:
