@@ -31,11 +31,11 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from enum import Enum
+from dataclasses import replace
 from typing import NamedTuple
 
 from rstar.models.growth import Growth
+from rstar.models.ledger import PROBES, Group, Phase, Replica, Rollout
 
 FULL = 0.88
 """Share of a replica's capacity that the ledger gives out."""
@@ -47,16 +47,6 @@ STALLED_BELOW = 0.5
 """If fewer than this share of a replica's rollouts run and a turn does not fit, idle rollouts lose their KV."""
 REBALANCE_BELOW = 0.5
 """At the end, turns move to replicas that hold less than this share of what their own holds."""
-PROBES = 2
-"""Rollouts of each group that start before longer groups come first."""
-
-
-class Phase(Enum):
-    """What a rollout is doing."""
-
-    WAITING = "waiting"
-    RUNNING = "running"
-    AT_TOOL = "at a tool"
 
 
 class Start(NamedTuple):
@@ -71,61 +61,6 @@ class Start(NamedTuple):
     rollout: int
     replica: int
     warm: bool
-
-
-@dataclass(slots=True)
-class _Group:
-    """Rollouts that wait, the number of all, of those that have begun, and the tokens that these have added, or are
-    expected to.
-    """
-
-    waiting: deque[int] = field(default_factory=deque)
-    members: int = 0
-    begun: int = 0
-    added: float = 0.0
-
-    def expected(self, mean: float) -> float:
-        """Tokens that a further rollout adds, if rollouts add `mean` on average; infinite while probes are missing."""
-        return math.inf if self.begun < PROBES else (self.added + mean) / (self.begun + 1)
-
-
-@dataclass(slots=True)
-class _Rollout:
-    prompt: int
-    group: int
-    of_group: _Group
-    tokens: int
-    samples: int
-    turn: int = 0
-    added: float = 0.0
-    forked: bool = False
-    phase: Phase = Phase.WAITING
-    replica: int | None = None
-    held: float = 0.0
-    reserved: float = 0.0
-    counted: float = 0.0
-
-
-@dataclass(slots=True)
-class _Replica:
-    """With sums over its rollouts: `held`, tokens and those of running turns; `reserved`, with expected growth;
-    `samples`, of running turns.
-    """
-
-    capacity: int | None
-    window: float
-    available: bool = True
-    held: float = 0.0
-    reserved: float = 0.0
-    running: int = 0
-    samples: int = 0
-    resident: dict[int, None] = field(default_factory=dict)
-    ready: deque[int] = field(default_factory=deque)
-
-    @property
-    def load(self) -> float:
-        """Samples under way where the capacity is unknown; else tokens."""
-        return self.samples if self.capacity is None else self.held
 
 
 class Scheduler:
@@ -152,11 +87,11 @@ class Scheduler:
     ) -> None:
         if not capacities or any(capacity is not None and capacity < 1 for capacity in capacities):
             raise ValueError(f"capacities {list(capacities)}: expected at least one, and none below 1")
-        self._replicas = [_Replica(capacity, window) for capacity in capacities]
+        self._replicas = [Replica(capacity, window) for capacity in capacities]
         self._growth, self._migrate_below, self._residents = growth, migrate_below, residents
-        self._rollouts: dict[int, _Rollout] = {}
+        self._rollouts: dict[int, Rollout] = {}
         self._cold: deque[int] = deque()  # lost their KV
-        self._groups: dict[int, _Group] = {}
+        self._groups: dict[int, Group] = {}
         self._last = -1  # replica that got the last new rollout
         self._waiting = 0
         self._changed = set(range(len(capacities)))
@@ -167,9 +102,9 @@ class Scheduler:
         """
         if rollout in self._rollouts:
             raise ValueError(f"rollout {rollout}: submitted before")
-        of_group = self._groups.setdefault(group, _Group())
+        of_group = self._groups.setdefault(group, Group())
         of_group.members += 1
-        self._rollouts[rollout] = _Rollout(tokens, group, of_group, tokens, samples)
+        self._rollouts[rollout] = Rollout(tokens, group, of_group, tokens, samples)
         of_group.waiting.append(rollout)
         self._waiting += 1
         self._changed.update(range(len(self._replicas)))
@@ -257,7 +192,7 @@ class Scheduler:
             self._release(rollout, one)
         self._forget(rollout, one)
 
-    def _forget(self, rollout: int, one: _Rollout) -> None:
+    def _forget(self, rollout: int, one: Rollout) -> None:
         del self._rollouts[rollout]
         one.of_group.members -= 1
         if not one.of_group.members:
@@ -307,7 +242,7 @@ class Scheduler:
         longest = max(groups, key=lambda group: (group.expected(mean), -group.begun), default=None)
         return None if longest is None else longest.waiting
 
-    def _dispatch_ready(self, number: int, replica: _Replica, starts: list[Start]) -> None:
+    def _dispatch_ready(self, number: int, replica: Replica, starts: list[Start]) -> None:
         """Start the ready rollouts of a replica while they fit; if it is idle, make room for one."""
         while replica.ready and replica.available:
             rollout = replica.ready[0]
@@ -328,7 +263,7 @@ class Scheduler:
             self._release(rollout, one)
             starts.append(self._start(rollout, place, warm=False))
 
-    def _emptier(self, replica: _Replica, one: _Rollout) -> int | None:
+    def _emptier(self, replica: Replica, one: Rollout) -> int | None:
         """When no new rollouts wait: a replica that would hold far less, so that turns run faster there; if any."""
         if self._waiting or (replica.capacity is None and one.tokens >= self._migrate_below):
             return None
@@ -339,7 +274,7 @@ class Scheduler:
         emptier = loads[number] + more < REBALANCE_BELOW * replica.load
         return number if emptier and not other.ready and self._fits(other, one) else None
 
-    def _idle(self, one: _Rollout, numbers: Sequence[int]) -> int | None:
+    def _idle(self, one: Rollout, numbers: Sequence[int]) -> int | None:
         """Among these replicas, one that runs nothing, after making room for a rollout there; if any."""
         for number in numbers:
             replica = self._replicas[number]
@@ -348,7 +283,7 @@ class Scheduler:
                 return number
         return None
 
-    def _make_room(self, replica: _Replica, one: _Rollout) -> None:
+    def _make_room(self, replica: Replica, one: Rollout) -> None:
         """Release the KV of the smallest other rollouts until this one fits."""
         idle = [rollout for rollout in replica.resident if self._rollouts[rollout].phase is not Phase.RUNNING]
         for rollout in sorted(idle, key=lambda rollout: self._rollouts[rollout].tokens):
@@ -357,7 +292,7 @@ class Scheduler:
             if self._rollouts[rollout] is not one:
                 self._send_off(rollout, replica)
 
-    def _send_off(self, rollout: int, replica: _Replica) -> None:
+    def _send_off(self, rollout: int, replica: Replica) -> None:
         """Release the KV of a rollout that is not running; if it waits for a turn, it may take it anywhere."""
         one = self._rollouts[rollout]
         if one.phase is Phase.WAITING:
@@ -366,7 +301,7 @@ class Scheduler:
             self._changed.update(range(len(self._replicas)))
         self._release(rollout, one)
 
-    def _place(self, one: _Rollout, numbers: Sequence[int]) -> int | None:
+    def _place(self, one: Rollout, numbers: Sequence[int]) -> int | None:
         """Among these replicas, the one with the most free tokens that has room for a rollout without KV, if any."""
         best, most = None, 0.0
         for number in sorted(numbers, key=lambda number: (number <= self._last, number)):  # ties take turns
@@ -385,7 +320,7 @@ class Scheduler:
             self._last = best
         return best
 
-    def _may_admit(self, replica: _Replica) -> bool:
+    def _may_admit(self, replica: Replica) -> bool:
         """Whether the replica may have room for a rollout without KV; its own ready turns come first."""
         if replica.capacity is None:
             full = len(replica.resident) >= self._residents
@@ -393,7 +328,7 @@ class Scheduler:
             full = replica.reserved > FULL * replica.capacity
         return replica.available and not replica.ready and not (full and replica.running)
 
-    def _fits(self, replica: _Replica, one: _Rollout) -> bool:
+    def _fits(self, replica: Replica, one: Rollout) -> bool:
         """Whether the rollout's next turn fits beside what the replica holds; alone, everything fits."""
         if replica.capacity is None:
             return not replica.running or replica.samples + one.samples <= replica.window
@@ -401,7 +336,7 @@ class Scheduler:
         held = replica.held + one.tokens + self._grows(one) - (one.held if here else 0.0)
         return held <= FULL * replica.capacity or len(replica.resident) == here
 
-    def _reserve(self, one: _Rollout) -> float:
+    def _reserve(self, one: Rollout) -> float:
         """What a rollout counts for when new ones are admitted: what it holds, and at least what its group holds on
         average, because young rollouts will soon have that.
         """
@@ -409,7 +344,7 @@ class Scheduler:
         share = min(one.of_group.expected(mean) / mean, MOST_SHARE) if one.of_group.begun >= PROBES else 1.0
         return max(one.held, one.prompt + share * self._growth.of_rollout())
 
-    def _of_phase(self, rollout: int, phase: Phase) -> _Rollout:
+    def _of_phase(self, rollout: int, phase: Phase) -> Rollout:
         one = self._rollouts.get(rollout)
         if one is None or one.phase is not phase:
             is_now = "unknown" if one is None else one.phase.value
@@ -430,16 +365,16 @@ class Scheduler:
         self._growth.begin(one.turn)
         return Start(rollout, number, warm)
 
-    def _grows(self, one: _Rollout) -> float:
+    def _grows(self, one: Rollout) -> float:
         """Tokens that the next turn has added at a random moment."""
         return one.samples * self._growth.of_turn(one.turn)
 
-    def _count(self, one: _Rollout, added: float) -> None:
+    def _count(self, one: Rollout, added: float) -> None:
         """Count a rollout for its group with the tokens that it has added, or is expected to add."""
         one.of_group.added += added - one.counted
         one.counted = added
 
-    def _end_turn(self, rollout: int, one: _Rollout) -> None:
+    def _end_turn(self, rollout: int, one: Rollout) -> None:
         assert one.replica is not None
         replica = self._replicas[one.replica]
         replica.running -= 1
@@ -447,24 +382,16 @@ class Scheduler:
         replica.window += 1 / replica.window
         self._release(rollout, one)
 
-    def _keep(self, rollout: int, one: _Rollout, held: float) -> None:
+    def _keep(self, rollout: int, one: Rollout, held: float) -> None:
         """Enter a rollout into its replica's ledger."""
         if one.replica is not None:
-            replica = self._replicas[one.replica]
             one.held = held
             one.reserved = self._reserve(one)
-            replica.held += one.held
-            replica.reserved += one.reserved
-            replica.resident[rollout] = None
+            self._replicas[one.replica].enter(rollout, one)
 
-    def _release(self, rollout: int, one: _Rollout) -> None:
+    def _release(self, rollout: int, one: Rollout) -> None:
         """Remove a rollout from its replica's ledger: it has no KV any more."""
         if one.replica is not None:
             self._changed.add(one.replica)
-            replica = self._replicas[one.replica]
-            replica.held -= one.held
-            replica.reserved -= one.reserved
-            del replica.resident[rollout]
-            if not replica.resident:  # no rounding is left over
-                replica.held = replica.reserved = 0.0
+            self._replicas[one.replica].remove(rollout, one)
             one.replica, one.held, one.reserved = None, 0.0, 0.0
