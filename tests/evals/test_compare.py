@@ -134,10 +134,17 @@ def test_the_cpu_time_of_samples_counts_for_those_who_choose_among_them(tmp_path
         [SAMPLES, {"name": "again", "samples_of": "samples", "value": "logprob", "search": {"choose": "best"}}],
         {"policy": "fake:steps"}, {}, "r.toml",
     )  # fmt: skip
-    costs = {"samples": {"cpu": {"seconds": 8.0, "problems": 4}}, "again": {"cpu": {"seconds": 1.0, "problems": 2}}}
-    runs = {name: FinishedRun(tmp_path, [], summary) for name, summary in costs.items()}
-    assert cpu_seconds(entries, runs) == {"samples": 2.0, "again": 2.5}
-    assert cpu_seconds(entries, runs | {"samples": FinishedRun(tmp_path, [], {})}) == {}
+
+    def runs(**problems: int) -> dict[str, FinishedRun]:
+        seconds = {"samples": 8.0, "again": 2.0}
+        return {
+            name: FinishedRun(tmp_path, [], {"n": 4, "cpu": {"seconds": seconds[name], "problems": count}})
+            for name, count in problems.items()
+        }
+
+    assert cpu_seconds(entries, runs(samples=4, again=4)) == {"samples": 2.0, "again": 2.5}
+    assert cpu_seconds(entries, runs(samples=4, again=3)) == {"samples": 2.0}, "killed before its last problem"
+    assert cpu_seconds(entries, runs(samples=3, again=4)) == {}
 
 
 def test_every_entry_is_compared_with_the_first() -> None:

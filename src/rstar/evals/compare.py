@@ -276,11 +276,18 @@ def _has(label: str, value: str) -> Callable[[Record], bool]:
 
 
 def cpu_seconds(entries: Sequence[Entry], runs: Mapping[str, FinishedRun]) -> dict[str, float]:
-    """CPU seconds per problem of entries whose runs were not killed; with `samples_of`, including the source's."""
+    """CPU seconds per problem; with `samples_of`, including the source's.
+
+    Entries whose runs were killed are left out. Their problems under way, mostly the longest ones, were solved in a
+    later session, whose mean is therefore too high.
+    """
     found: dict[str, float] = {}
     for entry in entries:
-        cpu = runs[entry.name].summary.get("cpu")
-        if cpu is not None and (entry.samples_of is None or entry.samples_of in found):
+        summary = runs[entry.name].summary
+        cpu = summary.get("cpu")
+        if cpu is None or cpu["problems"] < summary["n"]:
+            continue
+        if entry.samples_of is None or entry.samples_of in found:
             found[entry.name] = cpu["seconds"] / cpu["problems"] + found.get(entry.samples_of or "", 0.0)
     return found
 
