@@ -145,6 +145,7 @@ def test_the_cpu_time_of_samples_counts_for_those_who_choose_among_them(tmp_path
     assert cpu_seconds(entries, runs(samples=4, again=4)) == {"samples": 2.0, "again": 2.5}
     assert cpu_seconds(entries, runs(samples=4, again=3)) == {"samples": 2.0}, "killed before its last problem"
     assert cpu_seconds(entries, runs(samples=3, again=4)) == {}
+    assert cpu_seconds(entries, runs(again=4) | {"samples": FinishedRun(tmp_path, [], {"n": 4})}) == {}
 
 
 def test_every_entry_is_compared_with_the_first() -> None:
