@@ -66,10 +66,14 @@ async def app(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 @pytest.fixture
-def connect(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], socket.socket]]:
-    """Connections to a server with short deadlines."""
+def short_deadlines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(protocol, "HEAD_SECONDS", SECONDS)
     monkeypatch.setattr(protocol, "BODY_SECONDS", SECONDS)
+
+
+@pytest.fixture
+def connect() -> Iterator[Callable[[], socket.socket]]:
+    """Connections to a server."""
     opened: list[socket.socket] = []
     with socket.create_server(("127.0.0.1", 0)) as listener:
         options: Any = {"http": Recorded, "loop": "uvloop", "log_level": "error", "lifespan": "off"}
@@ -151,6 +155,7 @@ def test_each_head_of_a_connection_counts_by_itself(connect: Callable[[], socket
     assert until(link, b";").endswith(b"%d bytes;" % (3 * MAX_HEAD))
 
 
+@pytest.mark.usefixtures("short_deadlines")
 @pytest.mark.parametrize("part", [b"", b"POST / HTTP/1.1\r\nhost", head(size=9), head(size=9) + b"12345678"])
 def test_a_request_must_end_in_time(connect: Callable[[], socket.socket], part: bytes) -> None:
     started = time.monotonic()
@@ -160,6 +165,7 @@ def test_a_request_must_end_in_time(connect: Callable[[], socket.socket], part: 
     assert time.monotonic() - started < 60 * SECONDS
 
 
+@pytest.mark.usefixtures("short_deadlines")
 def test_dribbling_does_not_help(connect: Callable[[], socket.socket]) -> None:
     link = connect()
     started = time.monotonic()
@@ -171,6 +177,7 @@ def test_dribbling_does_not_help(connect: Callable[[], socket.socket]) -> None:
     assert time.monotonic() - started < 60 * SECONDS
 
 
+@pytest.mark.usefixtures("short_deadlines")
 def test_deadlines_are_for_callers_only(connect: Callable[[], socket.socket]) -> None:
     """An answer may take long; a connection may be idle; a request may wait for the one before."""
     link = connect()
@@ -253,6 +260,7 @@ def test_requests_are_answered_however_they_are_cut(connect: Callable[[], socket
     link.close()
 
 
+@pytest.mark.usefixtures("short_deadlines")
 def test_unread_replies_leave_memory_to_others(
     connect: Callable[[], socket.socket], monkeypatch: pytest.MonkeyPatch
 ) -> None:
