@@ -109,6 +109,15 @@ def test_torch_is_imported_for_local_engines_only() -> None:
     assert set(MODEL_FORMS) == {"tiny", "hf:PATH", "openai:URL#MODEL", "fake:KIND"}
 
 
+def test_local_engines_start_without_the_compiler_of_torch() -> None:
+    """Its import takes longer than that of the rest of torch."""
+    program = (
+        "import sys; from rstar.models.spec import open_engine; from rstar.specs import parse_model; "
+        "open_engine(parse_model('tiny')); assert 'torch' in sys.modules and 'torch._dynamo' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
 @pytest.mark.parametrize("name", ["Qwen/Qwen2.5-Math-7B", "org/model.v1"])
 def test_names_of_a_hub_are_told_from_missing_folders(name: str) -> None:
     with pytest.raises(ConfigError) as caught:
