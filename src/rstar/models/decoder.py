@@ -228,7 +228,7 @@ class Stack(nn.Module):
         super().__init__()
         # nn.Embedding itself would fill the weights. On the meta device, that imports torch's compiler: seconds.
         empty = torch.empty(config.vocab_size, config.hidden_size)
-        self.embed_tokens = nn.Embedding.from_pretrained(empty, freeze=False)
+        self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size, _weight=empty)
         self.layers = nn.ModuleList(Block(config) for _ in range(config.num_hidden_layers))
         self.norm = RMSNorm(config.hidden_size, config.rms_norm_eps)
 
