@@ -114,7 +114,8 @@ def test_rounding_is_fixed_when_the_run_begins(tmp_path: Path, monkeypatch: pyte
     assert weights[0] == weights[1]
 
 
-def test_reward_rises(tmp_path: Path) -> None:
+def test_reward_rises(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rstar.rl.evaluation.can_draw", lambda: True)
     settings = config(
         tmp_path,
         policy="tiny",
