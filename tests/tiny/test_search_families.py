@@ -33,9 +33,16 @@ by_family = pytest.mark.parametrize("name", FAMILIES)
 
 
 @cache
+def drawing(name: str, level: int, split: Split) -> tuple[list[Instance], random.Random]:
+    """Instances so far, and what draws more."""
+    return [], random.Random(f"{name} {level} {split}")
+
+
 def drawn(name: str, level: int, split: Split, count: int) -> tuple[Instance, ...]:
-    rng = random.Random(f"{name} {level} {split}")
-    return tuple(FAMILIES[name].draw(rng, level, split) for _ in range(count))
+    found, rng = drawing(name, level, split)
+    while len(found) < count:
+        found.append(FAMILIES[name].draw(rng, level, split))
+    return tuple(found[:count])
 
 
 def some(name: str, count: int) -> Iterator[Instance]:
