@@ -110,7 +110,7 @@ def test_torch_is_imported_for_local_engines_only() -> None:
 
 
 def test_local_engines_start_without_the_compiler_of_torch() -> None:
-    """Its import takes longer than that of the rest of torch."""
+    """Its import takes about as long as that of the rest of torch."""
     program = (
         "import sys; from rstar.models.spec import open_engine; from rstar.specs import parse_model; "
         "open_engine(parse_model('tiny')); assert 'torch' in sys.modules and 'torch._dynamo' not in sys.modules"

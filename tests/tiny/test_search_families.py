@@ -34,7 +34,7 @@ by_family = pytest.mark.parametrize("name", FAMILIES)
 
 @cache
 def drawing(name: str, level: int, split: Split) -> tuple[list[Instance], random.Random]:
-    """Instances so far, and what draws more."""
+    """The instances drawn so far, and the generator that draws more."""
     return [], random.Random(f"{name} {level} {split}")
 
 

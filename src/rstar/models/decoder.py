@@ -226,7 +226,7 @@ class Stack(nn.Module):
 
     def __init__(self, config: DecoderConfig) -> None:
         super().__init__()
-        # nn.Embedding itself would fill the weights. On the meta device, that imports torch's compiler: seconds.
+        # Otherwise nn.Embedding fills the weights, and on the meta device that imports torch's compiler, for seconds.
         empty = torch.empty(config.vocab_size, config.hidden_size)
         self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size, _weight=empty)
         self.layers = nn.ModuleList(Block(config) for _ in range(config.num_hidden_layers))
