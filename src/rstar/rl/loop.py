@@ -42,7 +42,6 @@ from rstar.rl.figures import rollout_figures, update_figures
 from rstar.rl.groups import Group, Maker, collect, order, select
 from rstar.rl.guard import Guard
 from rstar.rl.inputs import identity_of, training_problems
-from rstar.rl.low_rank import with_low_rank_change
 from rstar.rl.objective import Clip, Correction, Figures
 from rstar.rl.settings import RLConfig, Stage
 from rstar.rl.stored import ROLLOUTS, StoredGroups
@@ -346,13 +345,7 @@ class _Run:
         )
 
     async def _evaluate(self, step: int) -> None:
-        if (rank := self._config.delta_rank) is None:
-            await self._evaluations.evaluate(step, self._model())
-        else:
-            model = with_low_rank_change(self._model(), load_decoder(self._base, torch.float32), rank)
-            await self._solver.load(model, step)
-            await self._evaluations.evaluate(step, model)
-            await self._load()  # rollouts go on with the whole change
+        await self._evaluations.evaluate(step, self._model())
         self._opened.keep()
 
     async def _load(self) -> None:

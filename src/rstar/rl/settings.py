@@ -128,12 +128,6 @@ class RLConfig(Section):
     )
     evaluate_every: int = Field(20, ge=1, description="number of steps between evaluations")
     evaluate_rollouts: int = Field(8, ge=1, description="number of rollouts per held-out problem")
-    delta_rank: int | None = Field(
-        None,
-        ge=1,
-        description="of the change of each weight matrix since the start, the model that is evaluated and saved has "
-        "only this many singular components, the largest; unset: the whole change",
-    )
     collapse: float = Field(
         0.5, ge=0, lt=1, description="stop if the mean reward over ten steps falls below this share of its best value"
     )
