@@ -179,7 +179,9 @@ class Replicas(SharedContext):
         context = request.context
         home = context.home if isinstance(context, _PlacedContext) else _Home(self, next(self._numbers))
         scheduler = self._open_scheduler()
-        replica = self._places()[await self._start(scheduler, home, request)]
+        number = await self._start(scheduler, home, request)
+        # Looked up only now: meanwhile, a pool may have started workers.
+        replica = self._places()[number]
         try:
             assert replica is not None
             completions = await replica.complete(request)

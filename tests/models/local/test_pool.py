@@ -113,6 +113,34 @@ def test_workers_wait_for_work_that_lasts(folder: Path) -> None:
     using(eager, one_by_one, warmed=False)
 
 
+def test_what_waits_while_workers_start_goes_to_them(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = pool(folder, start_delay=1e9)
+    asked = [Request(engine.context(text), max_tokens=10, n=8, seed=i) for i, text in enumerate(texts(8))]
+    complete, here, go_on = engine._front.complete, list[int](), asyncio.Event()
+
+    async def held(request: Request) -> Sequence[Completion]:
+        here.append(request.seed)
+        await go_on.wait()
+        return await complete(request)
+
+    async def use() -> None:
+        monkeypatch.setattr(engine._front, "complete", held)
+        tasks = [asyncio.create_task(engine.complete(request)) for request in asked[:6]]
+        await until(lambda: bool(here))
+        monkeypatch.setattr(engine, "_start_delay", 0.0)
+        tasks.append(asyncio.create_task(engine.complete(asked[6])))
+        await until(lambda: bool(engine.workers) and all(worker.ready for worker in engine.workers))
+        await engine.complete(asked[7])
+        assert 0 < len(here) < 6
+        await asyncio.gather(*(task for i, task in enumerate(tasks) if i not in here))
+        assert not any(tasks[i].done() for i in here)
+        go_on.set()
+        found = [list(await task) for task in tasks]
+        assert found == await all_of(engine._front, asked[:7])
+
+    using(engine, use, warmed=False)
+
+
 def test_requests_that_cannot_be(folder: Path) -> None:
     engine = pool(folder, 1)
 
