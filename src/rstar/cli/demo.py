@@ -1,4 +1,4 @@
-"""``rstar demo``: tree search against greedy decoding, in a minute and a half."""
+"""``rstar demo``: tree search against greedy decoding, in a minute."""
 
 from __future__ import annotations
 
