@@ -144,7 +144,11 @@ def test_a_home_folder_is_found() -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("", "model '' is not one of tiny, hf:PATH, openai:URL#MODEL, fake:KIND"),
+        (
+            "",
+            "model '' is not one of tiny, tiny:actions, tiny:peer, tiny:agent, tiny:agent-start, hf:PATH, "
+            "openai:URL#MODEL, fake:KIND",
+        ),
         ("gpt", "model 'gpt' is not one of tiny"),
         ("tinny", "did you mean 'tiny'?"),
         (

@@ -202,8 +202,9 @@ def parse_model(text: str) -> Model:
         raise ValueError(f"{text}: vLLM does not run inside this process; serve the model and use openai:URL#MODEL")
     if kind == "tiny":
         raise ValueError(f"model {text!r} is not one of the bundled {', '.join(BUNDLED)}{_nearest(text, BUNDLED)}")
+    forms = [*BUNDLED, *(form for form in MODEL_FORMS if form not in BUNDLED)]
     hint = _nearest(kind, [form.partition(":")[0] for form in MODEL_FORMS])
-    raise ValueError(f"model {text!r} is not one of {', '.join(MODEL_FORMS)}{hint}")
+    raise ValueError(f"model {text!r} is not one of {', '.join(forms)}{hint}")
 
 
 def _parse_server(text: str, rest: str) -> Server:

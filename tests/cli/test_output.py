@@ -142,7 +142,7 @@ def test_another_gold_answer_is_refused_with_the_way_out(folder: Path) -> None:
     (folder / "other.json").write_text(json.dumps(rows))
     fake = ["--policy", "fake:steps", "--set", "search.rollouts=2"]
     done = rstar("solve", "--problems", "other.json", *fake, "--out", "run", code=2, cwd=folder)
-    assert "golds: " in done.stderr
+    assert "gold answers: " in done.stderr
     assert "`rstar grade --run`" in done.stderr
 
 

@@ -162,7 +162,7 @@ def test_another_check_is_another_run(tmp_path: Path) -> None:
         if target == 3:
             asyncio.run(solve_run(CONFIG, problems, tmp_path / "run", solver=solver))
             continue
-        with pytest.raises(ResumeError, match=r"golds: .*\n.*rstar grade --run"):
+        with pytest.raises(ResumeError, match=r"gold answers: .*\n.*rstar grade --run"):
             asyncio.run(solve_run(CONFIG, problems, tmp_path / "run", solver=solver))
 
 
@@ -226,7 +226,7 @@ def test_further_problems_must_follow_the_same_ones(tmp_path: Path) -> None:
     problems = problem_set(12)
     solve(tmp_path / "run", problems.head(5))
     for other in (problems.subset(problems.problems[1:]), ProblemSet(problems.problems, {})):
-        with pytest.raises(ResumeError, match="golds: '5 answers"):
+        with pytest.raises(ResumeError, match=r"gold answers: '5 answers(.|\n)*another file or --limit"):
             solve(tmp_path / "run", other)
 
 

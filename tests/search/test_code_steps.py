@@ -13,8 +13,8 @@ from tests.search.scripted import ANSWER, CODE, STEP
     ("text", "reason", "stop", "reading"),
     [
         (f"# one\nx = 1\n{STEP}", "stop", STEP, Reading(code="# one\nx = 1\n")),
-        (f"\nprint(x)\n{CODE}", "stop", CODE, Reading(code="\nprint(x)\n", complete=True)),
-        (f"<code>\nx = 1\n{STEP}", "stop", STEP, Reading(code="\nx = 1\n")),
+        (f"\nprint(x)\n{CODE}", "stop", CODE, Reading(code="print(x)\n", complete=True)),
+        (f"<code>\nx = 1\n{STEP}", "stop", STEP, Reading(code="x = 1\n")),
         (f"x = 1\n{STEP}\nprint(x)\n{CODE}", "stop", CODE, Reading(code="x = 1\n\nprint(x)\n", complete=True)),
         (f"\n{STEP}", "stop", STEP, Reading(failure="no_step")),
         (CODE, "stop", CODE, Reading(failure="no_step")),

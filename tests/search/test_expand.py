@@ -99,7 +99,7 @@ def test_where_one_expansion_fails_none_goes_on() -> None:
 def test_a_step_runs_from_its_parents_state_once() -> None:
     box = PlainSandbox()
     solve(sums, box=box)
-    assert sorted(box.runs) == sorted(["a = 2\n", "a = 3\n", "a = 5\n", *["\nassert a != 3\nprint(a + 10)\n"] * 3]), (
+    assert sorted(box.runs) == sorted(["a = 2\n", "a = 3\n", "a = 5\n", *["assert a != 3\nprint(a + 10)\n"] * 3]), (
         "no prefix is replayed"
     )
 

@@ -26,7 +26,7 @@ def completion(text: str, stop: str | None) -> Completion:
         ("Sure! Here is the program:\n\n```python\nx = 7\n```\nThis adds them.\n", "x = 7\n"),
         ("# sum\n```python\nx = 7\n```\nHere, the code sets `x`.\n```\n7\n```\n", "# sum\nx = 7\n"),
         ("```python\nx = 7\n```\n这里是说明。\n", "x = 7\n"),
-        ("I'll add, and then print.\n\nx = 7\n", "\nx = 7\n"),
+        ("I'll add, and then print.\n\nx = 7\n", "x = 7\n"),
         ("Here is the code\nx = 7\n", "x = 7\n"),
         ("**Step 1:** add\n```\nx = 7\n", "x = 7\n"),
         ("1. Add:\n   ```python\n   x = 7\n   if x:\n       y = 8\n   ```\n", "x = 7\nif x:\n    y = 8\n"),

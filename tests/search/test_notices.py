@@ -75,3 +75,10 @@ def test_a_bundled_agent_knows_puzzles_only(own: bool, question: str, late: bool
     assert agent_notices(config, own, question, late) == expected
     other = Config(policy="fake:steps", search={"method": "agent"})
     assert agent_notices(other, own, question, late) == expected[:late]
+
+
+@pytest.mark.parametrize("name", ["tiny", "tiny:peer"])
+def test_a_bundled_model_that_is_no_agent(name: str) -> None:
+    config = Config(policy=name, search={"method": "agent"})
+    assert agent_notices(config, False, KNOWN, False) == ("not_an_agent",)
+    assert agent_notices(config, True, KNOWN, False) == ()

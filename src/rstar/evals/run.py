@@ -39,7 +39,7 @@ from rstar.tiny.source import ProblemSource, ProgressBar, draw_file
 
 Grader = Callable[[AnswerKey, str | None], Verdict]
 
-GRADING = frozenset({"golds", "grader"})
+GRADING = frozenset({"gold answers", "grader"})
 """Identity keys that describe how a run was graded, not how it was solved."""
 
 
@@ -183,8 +183,11 @@ def _open_run(
     except ResumeError as error:
         if error.keys and error.keys <= GRADING:
             hint = "only the grading differs: to grade a finished run again, use `rstar grade --run`"
-            raise ResumeError(f"{error}\n{hint}", error.keys) from error
-        raise
+        elif "problems" in error.keys:
+            hint = "the problems are others: another file or --limit; a run goes on with more problems, not with fewer"
+        else:
+            raise
+        raise ResumeError(f"{error}\n{hint}", error.keys) from error
 
 
 def _number_of_problems(folder: Path) -> int:
@@ -336,7 +339,7 @@ def grading_identity(problems: ProblemSet, grade: Grader) -> dict[str, str]:
     keys = (problems.keys.get(problem.id) for problem in problems.problems)
     return {
         "problems": _digest([_content(problem) for problem in problems.problems], "problems"),
-        "golds": _digest([key and (key.answer, key.check) for key in keys], "answers"),
+        "gold answers": _digest([key and (key.answer, key.check) for key in keys], "answers"),
         "grader": name_of(grade),
     }
 

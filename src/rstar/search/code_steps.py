@@ -35,7 +35,7 @@ class CodeSteps:
         if completion.stop == prompts.END_ANSWER:
             answer = self.answer(completion.text)
             return Reading(failure="no_answer") if answer is None else Reading(answer=answer)
-        code = prompts.code_of(completion.text)
+        code = prompts.code_of(completion.text).lstrip("\n")  # so that line numbers count what is shown
         if not code.strip():
             return Reading(failure="no_step")
         return Reading(code=code, complete=completion.stop == prompts.END_CODE)

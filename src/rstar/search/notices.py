@@ -3,7 +3,8 @@
 ``question_too_long`` applies to every model, and ``out_of_time`` to agents: rollouts ended at `search.rollout_seconds`,
 which says more about the machine than about the model. The others apply to bundled models only, whose training data
 and values are known. ``unknown_wording``: none of their training templates makes the question. ``not_a_puzzle``: the
-bundled agents were trained on puzzles, and the question is of another family. ``low_value``: the policy's PPM gives the
+bundled agents were trained on puzzles, and the question is of another family. ``not_an_agent``: a bundled model that is
+none was asked to call tools. ``low_value``: the policy's PPM gives the
 answer less than `LOW_VALUE`. In the search families the value is uninformative, and there is no ``low_value``: a
 program that ran to its end was nearly always right, whatever its value. It checks every move, and the PPM, which reads
 the policy's log-probabilities, underrates moves that the policy finds unlikely (counts: docs/solving.md).
@@ -20,7 +21,7 @@ from rstar.specs import AGENTS, Bundled, Ppm
 from rstar.tiny.generate import families
 from rstar.tiny.recognise import recognise_family
 
-Notice = Literal["question_too_long", "out_of_time", "unknown_wording", "not_a_puzzle", "low_value"]
+Notice = Literal["question_too_long", "out_of_time", "unknown_wording", "not_a_puzzle", "not_an_agent", "low_value"]
 
 _TRAINED = (Bundled(), Bundled("actions"), Bundled("peer"))
 """The bundled models that were trained on all families."""
@@ -69,6 +70,8 @@ def agent_notices(config: Config, own_policy: bool, question: str, out_of_time: 
             raised.append("unknown_wording")
         elif families()[family].kind != "search":
             raised.append("not_a_puzzle")
+    elif isinstance(config.policy, Bundled) and not own_policy:
+        raised.append("not_an_agent")
     return tuple(raised)
 
 

@@ -30,6 +30,7 @@ REASONS = {
 NOTES = {
     "unknown_wording": "unknown wording",
     "not_a_puzzle": "not a puzzle",
+    "not_an_agent": "not an agent",
     "low_value": "low value",
     "question_too_long": "question too long",
     "out_of_time": "out of time",
@@ -40,6 +41,7 @@ NOTICES = {
     "(`rstar problems make --n 60 --seed 1 --out FILE` writes questions that it knows)",
     "not_a_puzzle": "the bundled agent was trained on puzzles, and this is another kind of problem: do not trust the "
     "answer (`--family search` draws puzzles)",
+    "not_an_agent": "this bundled model was not trained to call tools: use `--policy tiny:agent`",
     "low_value": "the bundled PPM considers the answer more likely wrong than right (value below 0)",
     "question_too_long": "the question is too long for the model's context (engine.max_context)",
     "out_of_time": "rollouts ran out of time (search.rollout_seconds) and count as unanswered",
