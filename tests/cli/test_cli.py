@@ -261,14 +261,18 @@ def test_compare(tmp_path: Path) -> None:
     assert [row["name"] for row in rows] == ["greedy", "sample"]
     assert rows[0]["p"] is None
     assert (tmp_path / "c" / "sample" / "summary.json").exists()
-    assert "relative to greedy" in rstar(*arguments, cwd=tmp_path).stdout
+    printed = rstar(*arguments, cwd=tmp_path).stdout
+    assert "relative to greedy" in printed
+    assert rstar("view", "c", cwd=tmp_path).stdout == printed
     rows = json.loads(rstar(*arguments, "--by", "level=1", "--by", "kind", "--json", cwd=tmp_path).stdout)
     groups = {row["group"]: row["n"] for row in rows if row["name"] == "sample"}
     assert all((row["cpu"] is None) == (row["n"] < 4) for row in rows), "known for all problems together only"
     assert groups.pop("all problems") == 4
     assert groups.pop("level=1") + groups.pop("level other than 1", 0) == 4
     assert sum(groups.values()) == 4
-    assert "level=1 (n = " in rstar(*arguments, "--by", "level=1", cwd=tmp_path).stdout
+    printed = rstar(*arguments, "--by", "level=1", cwd=tmp_path).stdout
+    assert "level=1 (n = " in printed
+    assert rstar("view", "c", cwd=tmp_path).stdout == printed
     rstar(*arguments, "--png", "curve.png", cwd=tmp_path)
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
     assert "no problem has the label 'king'" in rstar(*arguments, "--by", "king", code=2, cwd=tmp_path).stderr
@@ -282,8 +286,12 @@ def test_agents_are_compared_by_rollouts_too(tmp_path: Path) -> None:
         '[[entry]]\nname = "two"\nseed = 1\nsearch = { method = "agent", samples = 4 }\n'
     )
     arguments = ["compare", "r.toml", "--problems", "p.jsonl", "--out", "c"]
-    assert "mean@4" in rstar(*arguments, cwd=tmp_path).stdout
-    greedy, one, two = (row["rollouts"] for row in json.loads(rstar(*arguments, "--json", cwd=tmp_path).stdout))
+    printed = rstar(*arguments, cwd=tmp_path).stdout
+    assert "mean@4" in printed
+    assert rstar("view", "c", cwd=tmp_path).stdout == printed
+    as_json = rstar(*arguments, "--json", cwd=tmp_path).stdout
+    assert rstar("view", "c", "--json", cwd=tmp_path).stdout == as_json
+    greedy, one, two = (row["rollouts"] for row in json.loads(as_json))
     assert greedy is None
     assert (one["k"], one["problems"], one["difference"]) == (4, 3, None)
     assert two["difference"][0] == pytest.approx(two["mean"] - one["mean"])

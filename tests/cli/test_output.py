@@ -103,6 +103,15 @@ def test_tables_fit_and_keep_what_matters(folder: Path, name: str, width: int) -
         assert part in "\n".join(lines)
 
 
+def test_a_comparison_has_no_tree_and_may_be_damaged(folder: Path) -> None:
+    error = rstar("view", "c", "b", code=2, cwd=folder).stderr
+    assert "c/greedy decoding" in error
+    (folder / "damaged").mkdir()
+    (folder / "damaged" / "comparison.json").write_text('{"first": "a", "lines": [{"group": "g", "cpu": null}]}')
+    assert "comparison.json: damaged" in rstar("view", "damaged", code=2, cwd=folder).stderr
+    (folder / "damaged" / "comparison.json").unlink()
+
+
 def test_a_tree_is_whole_in_a_pipe(folder: Path) -> None:
     tree = rstar("view", "run", LONGEST_ID, cwd=folder).stdout
     assert QUESTION in tree.splitlines()[0]

@@ -10,6 +10,7 @@ import typer
 from rich.markup import escape
 
 from rstar.cli.common import AsJson, console, counted, print_json
+from rstar.cli.comparison import COMPARISON, Comparison
 from rstar.cli.solve import print_summary
 from rstar.errors import DataError
 from rstar.evolve.trees import is_verified
@@ -21,7 +22,7 @@ from rstar.view.terminal import NOTICES, results_table, search_tree
 
 
 def view(
-    run: Annotated[Path, typer.Argument(help="Folder of a run, or of a training run.", exists=True, file_okay=False)],
+    run: Annotated[Path, typer.Argument(help="Folder of a run or a comparison.", exists=True, file_okay=False)],
     problem: Annotated[str | None, typer.Argument(help="Id of a problem, to draw its search tree.")] = None,
     nodes: Annotated[int, typer.Option(help="Maximum number of nodes to draw.", min=1)] = 40,
     png: Annotated[
@@ -30,11 +31,12 @@ def view(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the results of a run, the search tree of one of its problems, or the table of a training run.
+    """Show the results of a run, the search tree of one of its problems, or the tables of a comparison or training.
 
     `--json` prints one JSON object. For a run, the object holds the summary (null while the run is not finished) and
     all results; for a problem, its result and its whole tree; for self-evolution, the rounds; for reinforcement
-    learning, the evaluations. `--png` draws the curves of reinforcement learning; it needs the extra `rstar[pictures]`.
+    learning, the evaluations. For a comparison, `--json` prints the same list as `rstar compare --json`. `--png` draws
+    the curves of reinforcement learning; it needs the extra `rstar[pictures]`.
 
     Examples:
     `rstar view runs/first numbers-7-12`
@@ -55,11 +57,16 @@ def view(
             raise DataError(f"{run} is a training run; it has no search trees")
         _training(run, png, as_json)
         return
+    if (run / COMPARISON).is_file():
+        if problem is not None:
+            raise DataError(f"{run} is a comparison; the trees are in its run folders: {_runs_in(run)}")
+        Comparison.read(run).show(run, as_json)
+        return
     if not (run / RESULTS).is_file():
         if (run / CONFIG).is_file():
             raise DataError(f"{run}: nothing to show yet; no problem, round or evaluation is finished")
-        below = sorted(str(folder.parent) for folder in run.glob(f"*/{RESULTS}"))
-        hint = f"; it holds runs: {', '.join(below)}" if below else ""
+        below = _runs_in(run)
+        hint = f"; it holds runs: {below}" if below else ""
         raise DataError(f"{run} is not a run folder: it contains no {RESULTS}{hint}")
     results = list(read_lines(run / RESULTS))
     needed = {"id", "question", "answer", "meta", "rollouts", "tokens_out", "seconds"}
@@ -71,6 +78,11 @@ def view(
         print_json({"summary": _content(run / SUMMARY), "results": results})
     else:
         _results(run, results)
+
+
+def _runs_in(folder: Path) -> str:
+    """The run folders in a folder."""
+    return ", ".join(sorted(str(file.parent) for file in folder.glob(f"*/{RESULTS}")))
 
 
 def _results(run: Path, results: list[dict[str, Any]]) -> None:

@@ -109,6 +109,12 @@ class RolloutRow:
         """JSON form."""
         return asdict(self)
 
+    @classmethod
+    def from_json(cls, row: Mapping[str, Any]) -> RolloutRow:
+        """Inverse of `to_json`. Raises `TypeError` for malformed data."""
+        difference = row["difference"]
+        return cls(**{**row, "difference": None if difference is None else tuple(difference)})
+
 
 def rollouts_by_problem(results: Iterable[Mapping[str, Any]]) -> dict[str, Rollouts]:
     """Problem id → rollouts, of the graded lines of a ``results.jsonl``."""
