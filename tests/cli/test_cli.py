@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -107,6 +108,34 @@ def test_an_interrupted_comparison_says_how_to_go_on(tmp_path: Path, monkeypatch
     done = CliRunner().invoke(app, ["compare", str(recipe), "--problems", str(problems), "--out", "runs"])
     assert done.exit_code == 130
     assert "interrupted; to resume runs, repeat the command" in done.stderr
+
+
+@pytest.mark.parametrize("handler", ["SIG_IGN", "default_int_handler"])  # in a shell's background, and elsewhere
+@pytest.mark.parametrize(
+    ("command", "begun", "left"),
+    [
+        ("problems make --n 2000000 --out new.jsonl", "new.jsonl.new.part", ["p.jsonl"]),
+        ("solve --problems p.jsonl --policy fake:steps --out run", "run/results.jsonl", ["p.jsonl", "run"]),
+    ],
+)
+def test_sigterm_interrupts(tmp_path: Path, handler: str, command: str, begun: str, left: list[str]) -> None:
+    (tmp_path / "p.jsonl").write_text("".join(f'{{"question": "{n} + 1?", "answer": "2"}}\n' for n in range(20_000)))
+    code = f"import signal; signal.signal(signal.SIGINT, signal.{handler}); from rstar.cli.app import main; main()"
+    process = subprocess.Popen([sys.executable, "-c", code, *command.split()], cwd=tmp_path, stderr=subprocess.PIPE)
+    try:
+        deadline = time.monotonic() + 120
+        while not ((tmp_path / begun).exists() and (tmp_path / begun).stat().st_size):
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        process.terminate()
+        errors = process.communicate(timeout=60)[1].decode()
+    finally:
+        process.kill()
+    assert process.returncode == 130, errors
+    assert ("interrupted with" in errors) == (begun == "run/results.jsonl")
+    assert "Traceback" not in errors
+    assert sorted(path.name for path in tmp_path.iterdir()) == left
 
 
 def test_default_run_folder_is_named(tmp_path: Path) -> None:

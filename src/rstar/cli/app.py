@@ -1,11 +1,13 @@
 """``rstar``: assembles the commands and turns errors into messages.
 
 Exit codes: 0 done, 1 infrastructure failed (the model's server, the sandbox, the disk), 2 bad input or configuration, 3
-no answer to a single question, 130 interrupted. `rstar grade` and `rstar sandbox run` document their own meaning of 1.
+no answer to a single question, 130 interrupted by SIGINT or SIGTERM. `rstar grade` and `rstar sandbox run` document
+their own meaning of 1.
 """
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -94,6 +96,7 @@ def common(
 
 def main() -> None:
     """Entry point of the ``rstar`` command."""
+    signal.signal(signal.SIGTERM, _interrupt)
     try:
         code = app(prog_name="rstar", standalone_mode=False)
     except USAGE_ERROR as error:
@@ -111,6 +114,13 @@ def main() -> None:
         console(stderr=True).print("interrupted")
         code = 130
     sys.exit(code)
+
+
+def _interrupt(*_: object) -> None:
+    """SIGTERM, by which schedulers of clusters end jobs, interrupts a command as Ctrl-C does."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell starts what runs in its background like this
+        raise KeyboardInterrupt
+    signal.raise_signal(signal.SIGINT)
 
 
 def _refuse_usage(error: Any) -> int:
