@@ -381,7 +381,7 @@ def test_a_recipe_without_smoke_says_so(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "steps", "smoke_steps"),
-    [("tiny/agent", 25, 2), ("agent/rstar2-14b", 510, 3), ("agent/rlinf-7b", 200, 1)],
+    [("tiny/agent", 24, 2), ("agent/rstar2-14b", 510, 3), ("agent/rlinf-7b", 200, 1)],
 )
 def test_the_recipes_are_valid(name: str, steps: int, smoke_steps: int) -> None:
     file = Path(__file__).parents[2] / f"recipes/{name}.toml"
