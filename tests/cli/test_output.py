@@ -107,9 +107,9 @@ def test_a_comparison_has_no_tree_and_may_be_damaged(folder: Path) -> None:
     error = rstar("view", "c", "b", code=2, cwd=folder).stderr
     assert "c/greedy decoding" in error
     (folder / "damaged").mkdir()
-    (folder / "damaged" / "comparison.json").write_text('{"first": "a", "lines": [{"group": "g", "cpu": null}]}')
-    assert "comparison.json: damaged" in rstar("view", "damaged", code=2, cwd=folder).stderr
-    (folder / "damaged" / "comparison.json").unlink()
+    for lines in ("[]", '[{"group": "g", "cpu": null}]'):
+        (folder / "damaged" / "comparison.json").write_text(f'{{"first": "a", "lines": {lines}}}')
+        assert "comparison.json: damaged" in rstar("view", "damaged", code=2, cwd=folder).stderr
 
 
 def test_a_tree_is_whole_in_a_pipe(folder: Path) -> None:

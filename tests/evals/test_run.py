@@ -226,7 +226,7 @@ def test_further_problems_must_follow_the_same_ones(tmp_path: Path) -> None:
     problems = problem_set(12)
     solve(tmp_path / "run", problems.head(5))
     for other in (problems.subset(problems.problems[1:]), ProblemSet(problems.problems, {})):
-        with pytest.raises(ResumeError, match=r"gold answers: '5 answers(.|\n)*another file or --limit"):
+        with pytest.raises(ResumeError, match=r"gold answers: '5 answers(.|\n)*another file or another --limit"):
             solve(tmp_path / "run", other)
 
 

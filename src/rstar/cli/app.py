@@ -117,7 +117,7 @@ def main() -> None:
 
 
 def _interrupt(*_: object) -> None:
-    """SIGTERM, by which schedulers of clusters end jobs, interrupts a command as Ctrl-C does."""
+    """Handle SIGTERM as Ctrl-C is handled. Schedulers of clusters end jobs by SIGTERM."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell starts what runs in its background like this
         raise KeyboardInterrupt
     signal.raise_signal(signal.SIGINT)

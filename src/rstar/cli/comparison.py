@@ -57,9 +57,12 @@ class Comparison:
         file = folder / COMPARISON
         try:
             content = json.loads(file.read_text(encoding="utf-8"))
-            return cls._of(content["first"], content["lines"])
+            found = cls._of(content["first"], content["lines"])
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             raise DataError(f"{file}: damaged: {error!r}") from error
+        if not found.rows:
+            raise DataError(f"{file}: damaged: no lines")
+        return found
 
     @classmethod
     def _of(cls, first: str, lines: Sequence[Record]) -> Comparison:
@@ -112,7 +115,7 @@ class Comparison:
 
     def _legend(self, folder: Path) -> str:
         first = escape(self.first)
-        n = next(rows[0].n for (name, _), rows in self.rows.items() if name == ALL)
+        n = max(row.n for rows in self.rows.values() for row in rows)
         legend = (
             f"n = {n}; any correct: at least one of the solutions is correct; difference: percentage points, relative"
             f" to {first}; p: exact paired test against {first}; [bold]{escape(str(folder))}[/] contains one run folder"

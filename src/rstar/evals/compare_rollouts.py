@@ -111,7 +111,7 @@ class RolloutRow:
 
     @classmethod
     def from_json(cls, row: Mapping[str, Any]) -> RolloutRow:
-        """Inverse of `to_json`. Raises `TypeError` for malformed data."""
+        """Inverse of `to_json`. Raises `KeyError` or `TypeError` for malformed data."""
         difference = row["difference"]
         return cls(**{**row, "difference": None if difference is None else tuple(difference)})
 

@@ -184,7 +184,7 @@ def _open_run(
         if error.keys and error.keys <= GRADING:
             hint = "only the grading differs: to grade a finished run again, use `rstar grade --run`"
         elif "problems" in error.keys:
-            hint = "the problems are others: another file or --limit; a run goes on with more problems, not with fewer"
+            hint = "other problems: another file or another --limit? A run can go on with more problems, not with fewer"
         else:
             raise
         raise ResumeError(f"{error}\n{hint}", error.keys) from error

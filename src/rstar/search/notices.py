@@ -1,13 +1,13 @@
 """Notices: warnings to read before trusting an answer.
 
 ``question_too_long`` applies to every model, and ``out_of_time`` to agents: rollouts ended at `search.rollout_seconds`,
-which says more about the machine than about the model. The others apply to bundled models only, whose training data
-and values are known. ``unknown_wording``: none of their training templates makes the question. ``not_a_puzzle``: the
-bundled agents were trained on puzzles, and the question is of another family. ``not_an_agent``: a bundled model that is
-none was asked to call tools. ``low_value``: the policy's PPM gives the
-answer less than `LOW_VALUE`. In the search families the value is uninformative, and there is no ``low_value``: a
-program that ran to its end was nearly always right, whatever its value. It checks every move, and the PPM, which reads
-the policy's log-probabilities, underrates moves that the policy finds unlikely (counts: docs/solving.md).
+which says more about the machine than about the model. The others apply to bundled models only, whose training data and
+values are known. ``unknown_wording``: none of their training templates makes the question. ``not_a_puzzle``: the
+bundled agents were trained on puzzles, and the question is of another family. ``not_an_agent``: a bundled model that
+was not trained to call tools was used with method ``agent``. ``low_value``: the policy's PPM gives the answer less than
+`LOW_VALUE`. In the search families the value is uninformative, and there is no ``low_value``: a program that ran to its
+end was nearly always right, whatever its value. It checks every move, and the PPM, which reads the policy's
+log-probabilities, underrates moves that the policy finds unlikely (counts: docs/solving.md).
 """
 
 from __future__ import annotations
