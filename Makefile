@@ -59,7 +59,7 @@ weights: $(ROOT).venv/.local $(addprefix $(ROOT)runs/,sft-1.jsonl sft-2.jsonl sf
 	$(RUN) cp runs/actions/model/* src/rstar/tiny/actions/
 	$(RUN) cp runs/peer/model/* src/rstar/tiny/peer/
 	$(RUN) $(BIN)/rstar solve --problems runs/agent.jsonl --method sample --samples 40 --temperature 1 --out runs/agent-samples
-	$(RUN) $(BIN)/rstar rl start runs/agent-samples --problems runs/agent.jsonl --per-problem 24 --failures 16 --give-up 0.6 --whole 1 --out runs/agent-traces.jsonl
+	$(RUN) $(BIN)/rstar rl start runs/agent-samples --problems runs/agent.jsonl --per-problem 24 --failures 28 --give-up 0.6 --whole 1 --temperature 0.4 --out runs/agent-traces.jsonl
 	$(RUN) $(BIN)/rstar train sft recipes/tiny/agent-start.toml --data runs/agent-traces.jsonl --out runs/agent-start
 	$(RUN) mkdir -p src/rstar/tiny/agent-start src/rstar/tiny/agent
 	$(RUN) cp runs/agent-start/model/* src/rstar/tiny/agent-start/

@@ -170,13 +170,20 @@ def test_attempts_are_what_the_policy_sampled_before_it_was_right() -> None:
     """The first program of a trace comes as often as it was sampled, and none comes twice."""
     one, two, right = Program(("a",), None), Program(("b",), None), Program(("c",), "1")
     samples = {one: 6, two: 1, right: 3}
-    orders = [_sampled(samples, random.Random(seed)) for seed in range(2000)]
+    orders = [_sampled(samples, 1.0, random.Random(seed)) for seed in range(2000)]
     assert all(len(order) == 3 and set(order) == set(samples) for order in orders)
     share = Counter(order[0] for order in orders)
     for program, count in samples.items():
         assert abs(share[program] / 2000 - count / 10) < 0.04
     after_one = [order[1] for order in orders if order[0] == one]
     assert abs(after_one.count(right) / len(after_one) - 3 / 4) < 0.05, "then the others, in proportion"
+
+
+def test_at_a_lower_temperature_frequent_samples_are_tried_earlier() -> None:
+    """At half the temperature of the samples, the odds of two programs are squared."""
+    one, two = Program(("a",), None), Program(("b",), "1")
+    firsts = [_sampled({one: 3, two: 1}, 0.5, random.Random(seed))[0] for seed in range(2000)]
+    assert abs(firsts.count(one) / 2000 - 9 / 10) < 0.03
 
 
 def test_runs_of_the_same_problems_are_joined(tmp_path: Path) -> None:

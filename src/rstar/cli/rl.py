@@ -103,6 +103,14 @@ def start(
     whole: Annotated[
         float, typer.Option(help="Share of the traces without a maximum of steps in a cell.", min=0, max=1)
     ] = 0.5,
+    temperature: Annotated[
+        float,
+        typer.Option(
+            help="Temperature of the order of attempts, relative to that of the samples. Below 1, frequent samples are "
+            "tried earlier.",
+            min=0.05,
+        ),
+    ] = 1.0,
     environment: Annotated[
         str, typer.Option(help="Runs the cells: `puzzles`, `mathematics`, or your own `module:Class`.")
     ] = "puzzles",
@@ -121,7 +129,7 @@ def start(
 
     if out.exists():
         raise ConfigError(f"{out} exists: delete it first, or name another file")
-    config = StartConfig(per_problem, failures, give_up, cell_steps, whole, seed)
+    config = StartConfig(per_problem, failures, give_up, cell_steps, whole, temperature, seed)
     world, problem_set = open_environment(environment), read_problems(problems)
     make_folder(out.parent)
 

@@ -3,8 +3,9 @@
 Reinforcement learning needs a start that calls tools, sees errors and can recover. Here the steps of a correct program
 become cells, one or several a cell. Before some of them, the trace has attempts: what programs that failed do at this
 point. The attempts are those that the policy sampled before it sampled the correct program, each once. So an attempt
-in a trace succeeds as often as a sample of the policy does, and none is repeated. Where the environment has no tool to
-take cells back, the problem is set up again. Some traces give up after their first attempt instead, so the start does
+in a trace succeeds as often as a sample of the policy does, and none is repeated. At a lower temperature of the order,
+frequent samples come earlier, and attempts succeed more often. Where the environment has no tool to take cells back,
+the problem is set up again. Some traces give up after their first attempt instead, so the start does
 both, and the reward can decide between them. As the paper's first stage (arXiv 2508.20722, section 4), this teaches
 form, and nothing about how to reason.
 
@@ -67,6 +68,8 @@ class StartConfig:
         give_up: of the traces with a failed attempt, the share that give up after it.
         cell_steps: maximum number of steps in a cell.
         whole: share of the traces without this limit, where all that is left of a program is one cell.
+        temperature: of the order of the attempts, relative to that of the samples: the lower it is, the earlier come
+            the programs that the policy sampled often. At least 0.05.
         seed: for all random choices.
     """
 
@@ -75,6 +78,7 @@ class StartConfig:
     give_up: float = 0.5
     cell_steps: int = 2
     whole: float = 0.5
+    temperature: float = 1.0
     seed: int = 0
 
 
@@ -155,7 +159,7 @@ class TraceWriter:
 
     def _attempts(self, programs: Mapping[Program, int], rng: random.Random) -> list[Program]:
         """The programs of one trace, in the order of their attempts; only the last one is correct."""
-        order = _sampled(programs, rng)
+        order = _sampled(programs, self._config.temperature, rng)
         right = next(program for program in order if program.answer is not None)
         before = list(takewhile(lambda program: program is not right, order))
         if UNDO in self._environment.tools:  # the set-up is never taken back
@@ -370,14 +374,15 @@ def _common(one: Sequence[str], other: Sequence[str]) -> int:
     return next((n for n, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
 
 
-def _sampled(programs: Mapping[Program, int], rng: random.Random) -> list[Program]:
+def _sampled(programs: Mapping[Program, int], temperature: float, rng: random.Random) -> list[Program]:
     """Programs in a random order: that in which the policy would sample each for the first time.
 
     Args:
         programs: with their numbers of samples.
+        temperature: relative to that of the samples.
         rng: for the order.
     """
-    return sorted(programs, key=lambda program: rng.expovariate(programs[program]))
+    return sorted(programs, key=lambda program: rng.expovariate(programs[program] ** (1 / temperature)))
 
 
 def _answer(text: str) -> str:
