@@ -5,9 +5,9 @@ become cells, one or several a cell. Before some of them, the trace has attempts
 point. The attempts are those that the policy sampled before it sampled the correct program, each once. So an attempt
 in a trace succeeds as often as a sample of the policy does, and none is repeated. At a lower temperature of the order,
 frequent samples come earlier, and attempts succeed more often. Where the environment has no tool to take cells back,
-the problem is set up again. Some traces give up after their first attempt instead, so the start does
-both, and the reward can decide between them. As the paper's first stage (arXiv 2508.20722, section 4), this teaches
-form, and nothing about how to reason.
+the problem is set up again. Some traces give up after their first attempt instead, so the start does both, and the
+reward can decide between them. As the paper's first stage (arXiv 2508.20722, section 4), this teaches form, and nothing
+about how to reason.
 
 Every cell runs in the environment while the trace is made, so the trace shows what an agent would see. The first
 attempt, and attempts that fail at once, are context, or the policy would be taught to fail. Everything else is trained
@@ -68,8 +68,8 @@ class StartConfig:
         give_up: of the traces with a failed attempt, the share that give up after it.
         cell_steps: maximum number of steps in a cell.
         whole: share of the traces without this limit, where all that is left of a program is one cell.
-        temperature: of the order of the attempts, relative to that of the samples: the lower it is, the earlier come
-            the programs that the policy sampled often. At least 0.05.
+        temperature: of the order of the attempts, relative to that of the samples; at least 0.05. The lower it is, the
+            earlier the programs come that the policy sampled often.
         seed: for all random choices.
     """
 
@@ -375,7 +375,7 @@ def _common(one: Sequence[str], other: Sequence[str]) -> int:
 
 
 def _sampled(programs: Mapping[Program, int], temperature: float, rng: random.Random) -> list[Program]:
-    """Programs in a random order: that in which the policy would sample each for the first time.
+    """Programs in a random order: that in which the policy, at a temperature, would sample each for the first time.
 
     Args:
         programs: with their numbers of samples.
